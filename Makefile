@@ -1,0 +1,58 @@
+# One verb per task. `make` alone lists them. CI runs the same verbs.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SEEDS  ?= 10000
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev up test lint fmt bench sim clean
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## Create .venv with timeball in it (PYTHON=python3.12 picks another interpreter)
+
+install-dev: $(VENV)/.installed-dev ## The same with everything that tests, linters and benchmarks need
+
+up: install ## Start Timeball on http://127.0.0.1:1300
+	$(BIN)/timeball up
+
+test: install-dev ## Run every test, on SQLite and on a PostgreSQL of their own (ARGS="-k cron" narrows)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+lint: install-dev ## Check style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: install-dev ## Rewrite the code in the house style
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: install-dev ## Measure throughput and lateness
+	$(BIN)/python -m bench $(ARGS)
+
+sim: install-dev ## Simulate SEEDS=10000 fault schedules, and check cron in 50,000 random cases
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	TIMEBALL_CRON_CASES=50000 $(BIN)/python -m pytest -n $(JOBS) tests/properties -k cron
+
+clean: ## Remove .venv, caches and build products
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Timeball needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps are newer than pyproject.toml as long as nothing has to be installed again.
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
