@@ -1,0 +1,45 @@
+"""Ids: made before the commit, sortable by age, telling what they name.
+
+    r_ 0194f3a1c2b7 9f86d081884c7d65
+    │  │            └ 64 random bits
+    │  └ milliseconds since the epoch, so the day of a row can be read from its id
+    └ what it is: j_ job, r_ run, w_ worker session, k_ key
+
+Made before the commit, so a commit whose answer was lost can be sent again without making a second thing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from timeball.domain.instant import MILLISECOND, Micros
+
+_SHAPE = re.compile(r"[jrwk]_[0-9a-f]{28}", re.ASCII)
+
+
+class Bits(Protocol):
+    """Where randomness comes from; `random.Random` is one."""
+
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+def make(prefix: str, now: Micros, bits: Bits) -> str:
+    return f"{prefix}_{now // MILLISECOND:012x}{bits.getrandbits(64):016x}"
+
+
+def job(now: Micros, bits: Bits) -> str:
+    return make("j", now, bits)
+
+
+def run(now: Micros, bits: Bits) -> str:
+    return make("r", now, bits)
+
+
+def is_id(prefix: str, text: str) -> bool:
+    return text.startswith(f"{prefix}_") and _SHAPE.fullmatch(text) is not None
+
+
+def made_at(ident: str) -> Micros:
+    """When the id was made, to the millisecond."""
+    return int(ident[2:14], 16) * MILLISECOND

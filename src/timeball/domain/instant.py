@@ -1,0 +1,66 @@
+"""Time as the whole system carries it: microseconds since the epoch, UTC, in an int.
+
+Integers compare, add and store the same way on every database, and a microsecond is the
+precision at which "never early" is promised.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from timeball.domain.errors import Invalid
+
+Micros = int
+
+MILLISECOND: Final = 1_000
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+# RFC 3339 with a mandatory offset. datetime.fromisoformat alone would let "2026-01-01" and naive times through.
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII
+)
+MAX: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _TICK
+
+
+def of(moment: datetime) -> Micros:
+    """The instant of an aware datetime."""
+    return (moment - _EPOCH) // _TICK
+
+
+def to_datetime(instant: Micros) -> datetime:
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+def parse(text: str, pointer: str = "") -> Micros:
+    """An RFC 3339 time with an offset. Without one nobody knows which instant is meant."""
+    if not _RFC3339.fullmatch(text):
+        raise Invalid(
+            f"{text!r} is not a time; write it like 2026-03-01T02:00:00Z or 2026-03-01T02:00:00+01:00", pointer
+        )
+    try:
+        moment = of(datetime.fromisoformat(_at_most_micros(text.upper().replace(" ", "T"))))
+    except (ValueError, OverflowError) as error:
+        raise Invalid(f"{text!r} is not a time: {error}", pointer) from None
+    if not 0 <= moment <= MAX:
+        raise Invalid(f"{text!r} is outside the years 1970 to 9999", pointer)
+    return moment
+
+
+def _at_most_micros(text: str) -> str:
+    return re.sub(r"(\.\d{6})\d+", r"\1", text)
+
+
+def render(instant: Micros) -> str:
+    """RFC 3339 in UTC, as short as it is exact: no fraction, milliseconds or microseconds."""
+    seconds, fraction = divmod(instant, SECOND)
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    if not fraction:
+        return f"{text}Z"
+    return f"{text}.{fraction // 1000:03d}Z" if fraction % 1000 == 0 else f"{text}.{fraction:06d}Z"

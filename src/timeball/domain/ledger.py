@@ -1,0 +1,56 @@
+"""The verdict on every due instant. A fire's row is its run (open while that is live, closed with it);
+consecutive instants that never became a run share one row."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, assert_never
+
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.lifecycle import Status
+
+TOLERANCE: Final = 2 * SECOND
+"""A start up to this late is on time; an instant planned later than this was missed and is caught up."""
+
+
+class Origin(StrEnum):
+    """Why a run exists. Only the first two are due instants of the schedule."""
+
+    SCHEDULE = "schedule"
+    CATCH_UP = "catch_up"
+    """Its instant had passed when it was planned: after an outage, a pause or a stall."""
+    MANUAL = "manual"
+    RETRY = "retry"
+    """A person retried a dead or failed run; linked to it."""
+
+
+DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
+
+
+class Verdict(StrEnum):
+    OPEN = "open"
+    """Not decided: it has not started, or has not ended."""
+    ON_TIME = "on_time"
+    LATE = "late"
+    CAUGHT_UP = "caught_up"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+    CANCELLED = "cancelled"
+
+
+def verdict(status: Status, origin: Origin, fire_time: Micros, started_at: Micros | None) -> Verdict:
+    """The verdict on a fire that became a run, once the run is terminal."""
+    match status:
+        case Status.CANCELLED:
+            return Verdict.CANCELLED
+        case Status.SKIPPED:
+            return Verdict.SKIPPED
+        case Status.SUCCEEDED | Status.FAILED | Status.DEAD:
+            if origin is Origin.CATCH_UP:
+                return Verdict.CAUGHT_UP
+            started = fire_time if started_at is None else started_at
+            return Verdict.ON_TIME if started - fire_time <= TOLERANCE else Verdict.LATE
+        case Status.SCHEDULED | Status.BLOCKED | Status.QUEUED | Status.RUNNING | Status.RETRYING:
+            return Verdict.OPEN
+        case _:
+            assert_never(status)

@@ -1,0 +1,186 @@
+"""The life of a run: its states, the events that move it, and every transition there is, in one table.
+
+Three live states are stored; what a user sees (`Status`) follows from them and the time, so that nothing has to
+be written when the clock passes the fire time:
+
+    stored      shown as
+    READY       scheduled (its time has not come) · queued (it waits for a slot) · retrying (it failed before)
+    BLOCKED     blocked (an earlier run of its job is alive) · scheduled (its time has not come)
+    RUNNING     running
+    terminal    succeeded · failed · dead · cancelled · skipped, in the history, for good
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, assert_never
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from timeball.domain import retry
+from timeball.domain.instant import Micros
+from timeball.domain.retry import Retry
+
+
+class State(StrEnum):
+    """Where a live run stands in the store."""
+
+    READY = "ready"
+    """May be claimed from `eligible_at` on. The dispatcher moves it to RUNNING; cancel and edit end it."""
+    BLOCKED = "blocked"
+    """Waits for an earlier run of its job to end. Settling that one makes it READY; the planner may skip it."""
+    RUNNING = "running"
+    """Claimed by a worker under a token. The worker's report or the rescuer ends or repeats it."""
+
+
+class Status(StrEnum):
+    """What a user sees. The last five are terminal."""
+
+    SCHEDULED = "scheduled"
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """Gave up by policy: another try could not heal it."""
+    DEAD = "dead"
+    """Retries exhausted; waits in the dead letters for a person."""
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """Never ran: the overlap or catch-up rule said so. Its verdict and reason are in the ledger."""
+
+
+TERMINAL: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
+
+
+class Event(StrEnum):
+    CLAIM = "claim"
+    UNBLOCK = "unblock"
+    BLOCK = "block"
+    GIVE_BACK = "give_back"
+    RETRY = "retry"
+    SUCCEED = "succeed"
+    GIVE_UP = "give_up"
+    EXHAUST = "exhaust"
+    CANCEL = "cancel"
+    SKIP = "skip"
+
+
+TRANSITIONS: Final[dict[tuple[State, Event], State | Status]] = {
+    (State.READY, Event.CLAIM): State.RUNNING,
+    (State.READY, Event.BLOCK): State.BLOCKED,
+    (State.READY, Event.CANCEL): Status.CANCELLED,
+    (State.READY, Event.SKIP): Status.SKIPPED,
+    (State.BLOCKED, Event.UNBLOCK): State.READY,
+    (State.BLOCKED, Event.CANCEL): Status.CANCELLED,
+    (State.BLOCKED, Event.SKIP): Status.SKIPPED,
+    (State.RUNNING, Event.SUCCEED): Status.SUCCEEDED,
+    (State.RUNNING, Event.RETRY): State.READY,
+    (State.RUNNING, Event.GIVE_BACK): State.READY,
+    (State.RUNNING, Event.GIVE_UP): Status.FAILED,
+    (State.RUNNING, Event.EXHAUST): Status.DEAD,
+    (State.RUNNING, Event.CANCEL): Status.CANCELLED,
+}
+"""Whatever is not here does not happen. Terminal states have no row: they are final."""
+
+
+def status(state: State, *, attempt: int, fire_time: Micros, eligible_at: Micros, now: Micros) -> Status:
+    """What a live run is shown as. `attempt` counts the attempts that were claimed so far."""
+    match state:
+        case State.RUNNING:
+            return Status.SCHEDULED if fire_time > now else Status.RUNNING
+        case State.BLOCKED:
+            return Status.SCHEDULED if fire_time > now else Status.BLOCKED
+        case State.READY:
+            if attempt:
+                return Status.RETRYING
+            return Status.SCHEDULED if eligible_at > now else Status.QUEUED
+        case _:
+            assert_never(state)
+
+
+class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Why an attempt failed, for people (`message`) and for the retry policy (the rest)."""
+
+    kind: str
+    """`exit`, `http`, `exception`, `timeout`, `lost` (its worker died), or `worker` (it could not be started)."""
+    message: str
+    exit_code: int | None = None
+    status: int | None = None
+    exceptions: tuple[str, ...] = ()
+    """Qualified names of the exception's class and its bases, most specific first."""
+    retry_after: Micros | None = None
+    """The target asked for this much patience (HTTP 429 or 503 with Retry-After)."""
+
+
+class Succeeded(Struct, frozen=True, tag="succeeded"):
+    result: Raw | UnsetType = UNSET
+    """JSON, if the attempt returned something."""
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    failure: Failure
+
+
+class Cancelled(Struct, frozen=True, tag="cancelled"):
+    """The worker stopped it because it was told to."""
+
+
+class Released(Struct, frozen=True, tag="released"):
+    """Handed back without having been (completely) executed: a drain. Costs no attempt."""
+
+
+class Lost(Struct, frozen=True, tag="lost"):
+    """The worker's lease lapsed. Counts as an attempt, repeated without backoff."""
+
+
+Outcome = Succeeded | Failed | Cancelled | Released | Lost
+
+LOST: Final = Failure(kind="lost", message="the worker stopped answering and its lease lapsed")
+
+
+class Transition(Struct, frozen=True):
+    """What to write about a run that is RUNNING now."""
+
+    event: Event
+    eligible_at: Micros = 0
+    """When it may be claimed again, for RETRY and GIVE_BACK."""
+    failure: Failure | None = None
+
+    @property
+    def to(self) -> State | Status:
+        return TRANSITIONS[State.RUNNING, self.event]
+
+
+def settle(
+    outcome: Outcome, *, attempt: int, cancel_requested: bool, policy: Retry, now: Micros, spread: float
+) -> Transition:
+    """Decide what becomes of a RUNNING run. Pure: the store persists the answer under the run's token.
+
+    A requested cancel wins over everything, also over a success that was already on its way.
+    """
+    if cancel_requested:
+        return Transition(Event.CANCEL)
+    match outcome:
+        case Succeeded():
+            return Transition(Event.SUCCEED)
+        case Cancelled():
+            return Transition(Event.CANCEL)
+        case Released():
+            return Transition(Event.GIVE_BACK, eligible_at=now)
+        case Lost():
+            if attempt > policy.max_retries:
+                return Transition(Event.EXHAUST, failure=LOST)
+            return Transition(Event.RETRY, eligible_at=now, failure=LOST)
+        case Failed(failure):
+            if retry.gives_up(
+                policy, exit_code=failure.exit_code, status=failure.status, exceptions=failure.exceptions
+            ):
+                return Transition(Event.GIVE_UP, failure=failure)
+            if attempt > policy.max_retries:
+                return Transition(Event.EXHAUST, failure=failure)
+            wait = max(retry.delay(policy, attempt, spread), failure.retry_after or 0)
+            return Transition(Event.RETRY, eligible_at=now + wait, failure=failure)
+        case _:
+            assert_never(outcome)

@@ -1,0 +1,73 @@
+"""When to try again after a failure, and when to give up."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from timeball.domain import duration
+from timeball.domain.duration import Duration
+from timeball.domain.instant import DAY, Micros
+from timeball.domain.task import check_duration
+
+MOST_RETRIES: Final = 100
+JITTER: Final = 0.1
+"""Backoff is spread by ± this share, so that a thousand failures do not come back as one."""
+
+
+class NonRetryable(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """Failures that another try cannot heal."""
+
+    exit_codes: Annotated[list[Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=256)] = []
+    statuses: Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(max_length=500)] = []
+    exceptions: Annotated[list[Annotated[str, Meta(max_length=256)]], Meta(max_length=100)] = []
+
+
+class Retry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """`maxRetries` counts re-executions after the first attempt. A list of delays repeats its last one."""
+
+    max_retries: Annotated[int, Meta(ge=0, le=MOST_RETRIES)] = 3
+    backoff: Literal["exponential", "linear", "fixed"] | Annotated[list[Duration], Meta(min_length=1, max_length=MOST_RETRIES)] = (
+        "exponential"
+    )
+    base: Duration = "5s"
+    cap: Duration = "1h"
+    non_retryable: NonRetryable = NonRetryable()
+
+    def __post_init__(self) -> None:
+        check_duration("base", self.base)
+        check_duration("cap", self.cap)
+        if isinstance(self.backoff, list):
+            for step in self.backoff:
+                check_duration("backoff", step)
+
+
+def delay(policy: Retry, attempt: int, spread: float) -> Micros:
+    """How long to wait after attempt number `attempt` (from 1) failed; `spread` is a random number in [0, 1).
+
+    Never negative, never above the cap, and exact integers throughout: 2**attempt cannot overflow.
+    """
+    cap = min(duration.parse(policy.cap), 366 * DAY)
+    if isinstance(policy.backoff, list):
+        return min(cap, duration.parse(policy.backoff[min(attempt, len(policy.backoff)) - 1]))
+    base = duration.parse(policy.base)
+    match policy.backoff:
+        case "exponential":
+            wait = base << min(attempt, 64)
+        case "linear":
+            wait = base * attempt
+        case "fixed":
+            return min(cap, base)
+    wait = min(wait, cap)
+    return min(cap, wait + int(wait * JITTER * (2 * spread - 1)))
+
+
+def gives_up(policy: Retry, *, exit_code: int | None, status: int | None, exceptions: tuple[str, ...]) -> bool:
+    """Whether the policy names this failure as one that another try cannot heal."""
+    never = policy.non_retryable
+    return (
+        (exit_code is not None and exit_code in never.exit_codes)
+        or (status is not None and status in never.statuses)
+        or any(name in never.exceptions for name in exceptions)
+    )

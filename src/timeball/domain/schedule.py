@@ -1,0 +1,115 @@
+"""When a job is due: four kinds of schedule, one question asked of all of them.
+
+`first(schedule, now)` is the first fire of a job that is created now; `after(schedule, anchor, instant)` the
+next one after an instant. The anchor is when the schedule took effect: an interval is a fixed grid on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated, Literal, assert_never
+
+from msgspec import Meta, Struct
+
+from timeball.domain import cron, duration, instant, zone
+from timeball.domain.cron import Cron
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import SECOND, Micros
+
+
+class _Schedule(Struct, frozen=True, rename="camel", tag_field="type", forbid_unknown_fields=True, omit_defaults=True):
+    """Shared shape of all types."""
+
+
+class Immediate(_Schedule, tag="immediate"):
+    """Once, as soon as it is accepted."""
+
+
+class Date(_Schedule, tag="date"):
+    """Once, at a time with an offset. A past one runs at once."""
+
+    expression: Annotated[str, Meta(max_length=64)]
+
+    def __post_init__(self) -> None:
+        _readable(lambda: instant.parse(self.expression))
+
+
+class CronSchedule(_Schedule, tag="cron"):
+    """On a cron expression, in a time zone."""
+
+    expression: str
+    timezone: Annotated[str, Meta(max_length=64)] = "UTC"
+    dst_gap: Literal["run", "skip"] = "run"
+    dst_overlap: Literal["first", "both"] = "first"
+
+    def __post_init__(self) -> None:
+        _readable(lambda: (cron.parse(self.expression, spread="check"), zone.get(self.timezone)))
+
+
+class Interval(_Schedule, tag="interval"):
+    """Every so often, on a fixed grid: the first fire is one interval after the job was created."""
+
+    expression: duration.Duration
+
+    def __post_init__(self) -> None:
+        _readable(lambda: duration.parse(self.expression, shortest=SECOND))
+
+
+Schedule = Immediate | Date | CronSchedule | Interval
+
+
+def _readable(read: object) -> None:
+    try:
+        read()  # type: ignore[operator]
+    except Invalid as error:
+        raise ValueError(error.detail) from None
+
+
+def is_one_shot(schedule: Schedule) -> bool:
+    return isinstance(schedule, Immediate | Date)
+
+
+def first(schedule: Schedule, now: Micros, spread: str) -> Micros | None:
+    """The first fire of a schedule that takes effect now. `spread` is what `H` in a cron expression hashes."""
+    match schedule:
+        case Immediate():
+            return now
+        case Date():
+            return instant.parse(schedule.expression)
+        case CronSchedule() | Interval():
+            return next(fires(schedule, now, now, spread), None)
+        case _:
+            assert_never(schedule)
+
+
+def fires(schedule: Schedule, anchor: Micros, after: Micros, spread: str) -> Iterator[Micros]:
+    """The fires after an instant, in order."""
+    match schedule:
+        case Immediate() | Date():
+            once = anchor if isinstance(schedule, Immediate) else instant.parse(schedule.expression)
+            return iter((once,) if once > after else ())
+        case CronSchedule():
+            return cron.fires(
+                _parsed(schedule.expression, spread),
+                zone.get(schedule.timezone),
+                after,
+                dst_gap=schedule.dst_gap,
+                dst_overlap=schedule.dst_overlap,
+            )
+        case Interval():
+            return _grid(duration.parse(schedule.expression, shortest=SECOND), anchor, after)
+        case _:
+            assert_never(schedule)
+
+
+def _grid(step: Micros, anchor: Micros, after: Micros) -> Iterator[Micros]:
+    fire = anchor + max(1, (after - anchor) // step + 1) * step
+    while fire <= instant.MAX:
+        yield fire
+        fire += step
+
+
+@lru_cache(maxsize=65_536)
+def _parsed(expression: str, spread: str) -> Cron:
+    return cron.parse(expression, spread=spread)

@@ -1,0 +1,99 @@
+"""What is executed: one frozen value per kind, told apart by `kind`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, ClassVar, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from timeball.domain.duration import Duration
+from timeball.domain import duration
+
+Text = Annotated[str, Meta(max_length=65_536)]
+Header = Annotated[str, Meta(max_length=8_192, pattern=r"^[^\r\n\x00]*$")]
+HeaderName = Annotated[str, Meta(max_length=256, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+Status = Annotated[int, Meta(ge=100, le=599)]
+
+_FUNCTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}", re.ASCII)
+
+
+class _Task(Struct, frozen=True, rename="camel", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
+    """Shared shape of all kinds."""
+
+
+class Http(_Task, tag="http"):
+    """An HTTP call. Succeeds with a 2xx, or with one of `acceptedStatuses` if given."""
+
+    url: Annotated[str, Meta(max_length=8_192)]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] = "POST"
+    headers: dict[HeaderName, Header] = {}
+    body: msgspec.Raw | None = None
+    """Text is sent as it is; any other JSON value as JSON. Without a body, POST, PUT and PATCH send the parameters."""
+    accepted_statuses: Annotated[list[Status], Meta(max_length=100)] = []
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port
+        except ValueError as error:
+            raise ValueError(f"{self.url!r} is not a URL: {error}") from None
+        if not usable or any(character <= " " for character in self.url):
+            raise ValueError(f"{self.url!r} is not an http or https URL")
+
+
+class Shell(_Task, tag="shell"):
+    """A command: an argv list, or a string run by `sh -c`."""
+
+    command: Text | Annotated[list[Text], Meta(min_length=1, max_length=4_096)]
+    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
+    cwd: Annotated[str, Meta(max_length=4_096)] | None = None
+
+    def __post_init__(self) -> None:
+        words = [self.command] if isinstance(self.command, str) else self.command
+        if not words[0].strip():
+            raise ValueError("the command is empty; write what to run")
+
+
+class Script(_Task, tag="script"):
+    """A file of the worker's scripts folder, found when the run starts; its suffix chooses the interpreter."""
+
+    script: Annotated[str, Meta(max_length=1_024)]
+    args: Annotated[list[Text], Meta(max_length=4_096)] = []
+    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
+
+    INTERPRETERS: ClassVar[dict[str, str]] = {".py": "python3", ".sh": "sh", ".js": "node", ".rb": "ruby", ".pl": "perl"}
+
+    def __post_init__(self) -> None:
+        path = PurePosixPath(self.script)
+        if not self.script.strip() or path.is_absolute() or ".." in path.parts or "\\" in self.script or not path.name:
+            raise ValueError(f"{self.script!r} is not a name inside the scripts folder; use a relative path without '..'")
+
+
+class Python(_Task, tag="python"):
+    """A function registered on the worker with `@timeball.task`; parameters become keyword arguments."""
+
+    function: str
+
+    def __post_init__(self) -> None:
+        if not _FUNCTION.fullmatch(self.function):
+            raise ValueError(f"{self.function!r} is not a task name; use letters, digits and . _ : / -")
+
+
+Task = Http | Shell | Script | Python
+KINDS: Final = ("http", "shell", "script", "python")
+DEFAULT_GRACE: Final[Duration] = "5s"
+LONGEST_TIMEOUT: Final = 30 * 24 * 3600
+
+
+def check_duration(field: str, value: Duration | None, *, shortest: int = 0) -> None:
+    """For `__post_init__`: a duration field that cannot be read, named in the error."""
+    if value is not None:
+        try:
+            duration.parse(value, shortest=shortest)
+        except Exception as error:
+            raise ValueError(f"{field}: {error}") from None

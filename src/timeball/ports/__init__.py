@@ -1,0 +1,1 @@
+"""What the core needs of the world, as protocols whose docstrings are the contract."""

@@ -1,0 +1,160 @@
+"""How a worker and a server talk: five messages, the same in process and over HTTP.
+
+Only ages and delays cross this port, never timestamps, so the clocks of the machines do not matter. A worker has at
+most one poll under way; whatever a poll's answer assigns counts as delivered once the next poll is sent. An
+abandoned poll's answer must never be acted on: the next poll's `held` list tells the server to take it back.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Raw, Struct
+
+from timeball.domain.instant import Micros
+from timeball.domain.lifecycle import Outcome
+
+
+class Hello(Struct, frozen=True, rename="camel", kw_only=True):
+    """A worker introduces itself."""
+
+    name: str
+    slots: int
+    labels: list[str] = []
+    tasks: list[str] = []
+    """Names of the Python functions it has."""
+    version: str = ""
+
+
+class Welcome(Struct, frozen=True, rename="camel", kw_only=True):
+    session: str
+    """Under which the worker holds its runs. Ends with its lease; then everything it held is lost to it."""
+    lease: Micros
+    beat_every: Micros
+
+
+class Assignment(Struct, frozen=True, rename="camel", kw_only=True):
+    """One attempt of one run, for the worker that asked."""
+
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    """Grows over all claims of a store; the attempt's right to write anything."""
+    delay: Micros
+    """Start this long after the answer arrived, never sooner."""
+    fire_time: Micros
+    serial: bool
+    """Echoed in the report: tells the store which lock settling needs."""
+    spec: Raw
+    """The job's canonical JSON (`JobSpec`) of the version that fell due."""
+    task: Raw | None = None
+    """The registered task's JSON, when the spec names a `taskId`."""
+
+
+class Poll(Struct, frozen=True, rename="camel", kw_only=True):
+    """Says what the worker has and what it could take, and waits for something to do."""
+
+    session: str
+    seq: int
+    """Grows with every poll of the session."""
+    free: int
+    """Slots it could fill; 0 still waits for orders."""
+    held: list[int]
+    """Tokens of all attempts it has. Others of its session are given back at once, at no cost."""
+    wait: Micros
+
+
+class Orders(Struct, frozen=True, rename="camel", kw_only=True):
+    assignments: list[Assignment] = []
+    cancel: list[int] = []
+    """Tokens of held attempts to stop: a user cancelled the run. Report them `cancelled`. Repeated until reported."""
+    lost: list[int] = []
+    """Tokens that are no longer the worker's: stop at once, report nothing."""
+
+
+class Beat(Struct, frozen=True, rename="camel", kw_only=True):
+    """Renews the session's lease: it lasts `Welcome.lease` from when this was sent, no longer."""
+
+    session: str
+    held: list[int]
+
+
+class Started(Struct, frozen=True, rename="camel", kw_only=True):
+    """An attempt that has been running for a moment (short ones only report their outcome)."""
+
+    run_id: str
+    token: int
+    age: Micros
+
+
+class Progress(Struct, frozen=True, rename="camel", kw_only=True):
+    run_id: str
+    token: int
+    fraction: float
+    note: str = ""
+
+
+class LogChunk(Struct, frozen=True, rename="camel", kw_only=True):
+    run_id: str
+    attempt: int
+    token: int
+    seq: int
+    """Position within the attempt, from 0: a chunk that was sent twice is kept once."""
+    stream: str
+    """`stdout`, `stderr` or `system`."""
+    text: str
+
+
+class Ended(Struct, frozen=True, rename="camel", kw_only=True):
+    """The end of an attempt."""
+
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    serial: bool
+    outcome: Outcome
+    age: Micros | None = None
+    """How long ago it started; None: it never did."""
+    took: Micros = 0
+
+
+class Report(Struct, frozen=True, rename="camel", kw_only=True):
+    """What happened, in one message. Sent again as it is when its answer was lost."""
+
+    session: str
+    poll_seq: int
+    """The poll that was under way when this was sent; `free` amends that one only."""
+    free: int
+    started: list[Started] = []
+    progress: list[Progress] = []
+    logs: list[LogChunk] = []
+    ended: list[Ended] = []
+
+
+class Receipt(Struct, frozen=True, rename="camel", kw_only=True):
+    stale: list[int] = []
+    """Tokens whose words were refused: somebody else's, or nobody's, by now. Stop these at once."""
+
+
+class SessionLost(Exception):
+    """The session's lease lapsed, or nobody knows it. Kill everything it held and say hello again."""
+
+
+class Dispatch(Protocol):
+    """The server as a worker sees it. Raises `SessionLost`, or `Unavailable` when it cannot be reached."""
+
+    async def hello(self, hello: Hello) -> Welcome: ...
+
+    async def poll(self, poll: Poll) -> Orders: ...
+
+    async def beat(self, beat: Beat) -> Orders:
+        """Renew the lease; answers at once, without assignments."""
+        ...
+
+    async def report(self, report: Report) -> Receipt: ...
+
+    async def goodbye(self, session: str) -> None:
+        """The worker leaves; whatever it still holds is given back at once."""
+        ...

@@ -1,0 +1,50 @@
+"""How one attempt is executed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from timeball.domain.instant import Micros
+from timeball.domain.job import JobSpec
+from timeball.domain.lifecycle import Outcome
+from timeball.domain.task import Task
+
+
+class Attempt(Protocol):
+    """What an executor knows of the attempt it executes, and what it may say about it while it lasts."""
+
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    fire_time: Micros
+    spec: JobSpec
+    task: Task
+
+    def log(self, stream: str, text: str) -> None:
+        """Append output. Bounded by the attempt's owner; never blocks."""
+        ...
+
+    def progress(self, fraction: float, note: str = "") -> None: ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it is to stop."""
+        ...
+
+    def on_cancel(self, callback: object) -> None:
+        """Call this (no arguments, in the event loop) when it is to stop; at once if it already is."""
+        ...
+
+
+class Executor(Protocol):
+    """Executes attempts of one task kind.
+
+    Never raises for what the job does wrong: that is a `Failed`. When told to stop (cancel, timeout, shutdown) it
+    ends everything it started, the whole process group included, first politely, after the grace by force, and only
+    then returns. The attempt's time-out is the caller's business: it arrives as a stop.
+    """
+
+    kind: str
+
+    async def execute(self, attempt: Attempt) -> Outcome: ...

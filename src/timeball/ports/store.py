@@ -1,0 +1,463 @@
+"""The store: the only truth. A few protocols, batch-first; a single call is a batch of one.
+
+Rules every implementation keeps, proven by one conformance suite:
+
+- A call is one transaction, durable when it returns. It happens completely or not at all; one bad item never
+  fails its neighbours.
+- Every write states its precondition and returns what it really changed. It never trusts what was read before.
+- Due and lease conditions use the store's own clock.
+- A call that raised `Unavailable` may have taken effect; each may be repeated as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobSpec, JobState
+from timeball.domain.ledger import Verdict
+from timeball.domain.lifecycle import Outcome, Status
+from timeball.domain.planning import Plan, Span
+from timeball.domain.run import Attempt, NewRun, Run
+from timeball.ports.dispatch import LogChunk, Progress, Started
+
+T = TypeVar("T")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    items: list[T]
+    next_cursor: str | None = None
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+class Idempotency(Struct, frozen=True):
+    key: str
+    fingerprint: str
+    """A hash of the request, to tell a repetition from another request with the same key."""
+    answer: bytes
+    """What the first request is answered with, and every repetition of it."""
+
+
+class Submission(Struct, frozen=True):
+    job: Job
+    runs: tuple[NewRun, ...]
+    """The first fire, if it is within the horizon."""
+    idempotency: Idempotency | None = None
+
+
+class Accepted(Struct, frozen=True):
+    job_id: str
+
+
+class Replayed(Struct, frozen=True):
+    """The key was used before, with the same fingerprint: the first answer, and nothing was written."""
+
+    job_id: str
+    answer: bytes
+
+
+class Mismatched(Struct, frozen=True):
+    """The key was used before, with another fingerprint. Nothing was written."""
+
+    job_id: str
+
+
+Submitted = Accepted | Replayed | Mismatched
+
+
+class Amendment(Struct, frozen=True, kw_only=True):
+    """A change of one job, decided from `job` as it was read; applies only while its version is still that one.
+
+    In the transaction, under the job's lock: bump the version; drop the job's future run (READY or BLOCKED, fire time
+    after now) and, if `keep_schedule`, give its instant back to `next_fire_at`; keep the old spec with runs that are
+    already due; write the new values; cancel live runs if asked.
+    """
+
+    job: Job
+    spec: JobSpec
+    state: JobState
+    keep_schedule: bool
+    """True: go on with the instants as they were. False: use `next_fire_at` and `anchor` as given here."""
+    next_fire_at: Micros | None = None
+    anchor: Micros | None = None
+    pause_reason: str = ""
+    closing: tuple[Span, ...] = ()
+    """Instants of the old schedule that this change closes without a run."""
+    cancel_runs: bool = False
+
+
+class Amended(Struct, frozen=True):
+    job: Job
+    cancelled: int = 0
+    """Runs that were ended or asked to end."""
+
+
+class Outdated(Struct, frozen=True):
+    """Somebody else changed the job first. Read it again."""
+
+
+class Fired(Struct, frozen=True):
+    """A fire was already handed to a worker for `at`, which has not come. It belongs to the version it was handed
+    out with: wait until then and amend again, so that nothing acknowledged is followed by an older version."""
+
+    at: Micros
+
+
+class JobFilter(Struct, frozen=True, kw_only=True):
+    tenant: str
+    status: frozenset[str] = frozenset()
+    """Of `scheduled`, `paused`, `completed`, `cancelled`; empty: all."""
+    name: str | None = None
+    tag: str | None = None
+    user_id: str | None = None
+    task_id: str | None = None
+
+
+class JobStatus(Struct, frozen=True):
+    """A job with what only the store can tell of it."""
+
+    job: Job
+    status: Literal["scheduled", "paused", "completed", "cancelled"]
+    """`completed`: active, but nothing is left to fire and no run is alive."""
+    next_run_at: Micros | None
+    """Fire time of the earliest run that has not started, else the next fire."""
+
+
+class JobStore(Protocol):
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        """Insert jobs with their first runs. Per item, in order. Idempotency keys are unique per tenant; a repetition
+        inside one batch is answered like any other. Submitting the same ids again changes nothing: `Accepted`."""
+        ...
+
+    async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]: ...
+
+    async def list_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[JobStatus]:
+        """Newest first."""
+        ...
+
+    async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]: ...
+
+    async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
+        """Insert manual runs under the job's lock and its overlap policy: QUEUED, BLOCKED behind an earlier one, or
+        SKIPPED (recorded). None: no such job, or a cancelled one. A future run of a serial job that nobody holds is
+        BLOCKED meanwhile: whether it overlaps is decided when it falls due. A pending run of a one-shot job becomes
+        serial with it."""
+        ...
+
+
+# --- planning -----------------------------------------------------------------------------------------------------
+
+
+class PlanStore(Protocol):
+    async def due_jobs(self, limit: int) -> list[Job]:
+        """Active jobs whose `plan_at` has come, longest overdue first. No lower bound: nothing is ever skipped."""
+        ...
+
+    async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
+        """Write each plan where the job is active and its version and next fire still are what the plan was made
+        from; answers the ids of those jobs. Under each serial job's lock overlap is decided by `overlap.admit`: for
+        instants that are due, now; for a future one, BLOCKED while another run is alive. Runs of the job that are
+        BLOCKED and fell due since are decided too. `run_ids` holds one fresh id per step of each plan."""
+        ...
+
+    async def next_plan_at(self) -> Micros | None:
+        """When the earliest job has to be planned."""
+        ...
+
+
+# --- execution ----------------------------------------------------------------------------------------------------
+
+
+class Want(Struct, frozen=True):
+    session: str
+    worker: str
+    slots: int
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    session: str
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    fire_time: Micros
+    eligible_at: Micros
+    serial: bool
+    spec: bytes
+    task: bytes | None
+
+
+class Claimed(Struct, frozen=True):
+    claims: list[Claim]
+    now: Micros
+    """The store's time at or before the moment this was answered: delays count from it."""
+
+
+class Settlement(Struct, frozen=True, kw_only=True):
+    """The end of an attempt, to be judged by `lifecycle.settle` inside the transaction."""
+
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    serial: bool
+    """A hint: which runs' jobs to lock before the runs themselves. The row tells the truth."""
+    outcome: Outcome
+    started_at: Micros | None
+    finished_at: Micros
+    spread: float
+    """A random number in [0, 1) for the backoff."""
+
+
+class Settled(Struct, frozen=True):
+    """The transition took effect; None status: the run lives on (retry, given back)."""
+
+    run_id: str
+    status: Status | None
+
+
+class Cancelling(Struct, frozen=True):
+    """What a cancel did to one run."""
+
+    run_id: str
+    status: Status
+    """CANCELLED: ended at once. RUNNING: asked its worker. Else the terminal status it already had."""
+    token: int | None = None
+    started: bool = False
+    """Whether its attempt is known to have started."""
+
+
+class RunStore(Protocol):
+    async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
+        """Hand out READY runs: those due by rank, then those due within `ahead`, one per slot. Each gets the next
+        attempt number and a fresh token and is RUNNING for its session. Never the same run twice, however many
+        claim at once; sessions whose lease lapsed get nothing."""
+        ...
+
+    async def next_eligible_at(self) -> Micros | None:
+        """When the earliest READY run may be claimed."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        """Judge and persist, guarded by id, attempt, token and RUNNING; None: stale, nothing was written. A terminal
+        run moves to the history with its verdict; an attempt that is followed by another is kept; given back costs no
+        attempt; the next BLOCKED run of a serial job becomes READY."""
+        ...
+
+    async def note(self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]) -> list[int]:
+        """Record starts (with the instant) and progress of held attempts; answers the tokens that are stale."""
+        ...
+
+    async def append_logs(self, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
+        """Keep output of held attempts; answers the stale tokens. A chunk that is already there is left alone."""
+        ...
+
+    async def request_cancel(self, run_ids: Sequence[str]) -> list[Cancelling | None]:
+        """End waiting runs as CANCELLED; mark RUNNING ones, whose only end is then `cancelled`. None: no such run."""
+        ...
+
+    async def holding(self, session: str) -> dict[int, bool]:
+        """Tokens of the session's attempts, each with whether it is to be cancelled."""
+        ...
+
+    async def hurry(self, run_id: str) -> bool:
+        """Make a waiting retry eligible now."""
+        ...
+
+    async def repeat(self, old_id: str, run: NewRun) -> Status | None:
+        """Insert `run` as the linked successor of a finished run, once: overlap as in `trigger`. None: the old one is
+        not finished, was repeated already, or its job is gone."""
+        ...
+
+
+# --- workers ------------------------------------------------------------------------------------------------------
+
+
+class Worker(Struct, frozen=True, kw_only=True):
+    session: str
+    name: str
+    slots: int
+    labels: list[str]
+    tasks: list[str]
+    version: str
+    started_at: Micros
+    seen_at: Micros
+    lease_until: Micros
+    running: int = 0
+
+
+class WorkerStore(Protocol):
+    async def register(self, worker: Worker, lease: Micros) -> None:
+        """A new session with a lease that starts now."""
+        ...
+
+    async def renew(self, session: str, lease: Micros) -> bool:
+        """Extend the lease from now on. False: it lapsed or never was; it stays so."""
+        ...
+
+    async def give_back(self, session: str, held: Sequence[int], claimed_before: Micros) -> int:
+        """Give back the session's RUNNING runs claimed before an instant whose token is not held; how many. Costs no
+        attempt; a run whose cancel was requested ends CANCELLED."""
+        ...
+
+    async def lapsed(self, limit: int) -> list[Settlement]:
+        """RUNNING runs whose session's lease lapsed or is gone, as `Lost` settlements (spread 0)."""
+        ...
+
+    async def end_session(self, session: str) -> None:
+        """Let the lease lapse now and give back everything it holds."""
+        ...
+
+    async def forget_sessions(self, seen_before: Micros) -> int:
+        """Drop sessions that lapsed before an instant and hold nothing."""
+        ...
+
+    async def workers(self) -> list[Worker]:
+        """Sessions with a lease, newest first."""
+        ...
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+class RunFilter(Struct, frozen=True, kw_only=True):
+    tenant: str
+    job_id: str | None = None
+    status: frozenset[Status] = frozenset()
+    fire_from: Micros | None = None
+    fire_until: Micros | None = None
+    user_id: str | None = None
+    tag: str | None = None
+    task_id: str | None = None
+    dead_letters: bool = False
+    """Only dead runs nobody has retried yet."""
+
+
+class LedgerSums(Struct, frozen=True):
+    due: int
+    counts: dict[Verdict, int]
+
+
+class LogLine(Struct, frozen=True):
+    attempt: int
+    seq: int
+    stream: str
+    at: Micros
+    text: str
+
+
+class ReadStore(Protocol):
+    async def runs(self, ids: Sequence[str]) -> dict[str, Run]: ...
+
+    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
+        """Newest id first, live and finished alike."""
+        ...
+
+    async def current_run(self, job_id: str) -> Run | None:
+        """The run that started last, else the pending one that is next, else None."""
+        ...
+
+    async def attempts(self, run_id: str) -> list[Attempt]:
+        """The attempts before the last."""
+        ...
+
+    async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
+        """Rows whose instants fall into [since, until), oldest first; only due instants. Future instants are not
+        part of it."""
+        ...
+
+    async def ledger_sums(self, job_id: str, since: Micros, until: Micros) -> LedgerSums:
+        """How many instants fell due and what became of them; a live run counts as `open`."""
+        ...
+
+    async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
+        """Output in order; of one attempt, or of all; `after` is the last (attempt * 1_000_000 + seq) seen."""
+        ...
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------
+
+Role = Literal["admin", "worker"]
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    id: str
+    tenant: str
+    name: str
+    role: Role
+    digest: str
+    """SHA-256 of the secret, hex: the secret itself is kept nowhere."""
+    created_at: Micros
+    revoked_at: Micros | None = None
+
+
+class KeyStore(Protocol):
+    async def add_key(self, key: Key) -> None:
+        """Adding the same digest again changes nothing."""
+        ...
+
+    async def key_by_digest(self, digest: str) -> Key | None:
+        """An unrevoked key."""
+        ...
+
+    async def keys(self) -> list[Key]: ...
+
+    async def revoke_key(self, key_id: str) -> bool: ...
+
+
+class RegisteredTask(Struct, frozen=True, kw_only=True):
+    id: str
+    tenant: str
+    spec: dict[str, Any]
+    version: int
+    updated_at: Micros
+
+
+class TaskStore(Protocol):
+    async def put_task(self, task: RegisteredTask) -> RegisteredTask:
+        """Create or replace; the version grows."""
+        ...
+
+    async def task(self, tenant: str, task_id: str) -> RegisteredTask | None: ...
+
+    async def list_tasks(self, tenant: str, cursor: str | None, limit: int) -> Page[RegisteredTask]: ...
+
+    async def delete_task(self, tenant: str, task_id: str) -> bool:
+        """False: no such task. Raises `Conflict` while a job that is not cancelled refers to it."""
+        ...
+
+
+class Store(
+    JobStore, PlanStore, RunStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol
+):
+    def now(self) -> Micros:
+        """The store's time, or an instant shortly before it; never after it, and never running backwards."""
+        ...
+
+    async def open(self) -> None:
+        """Connect and migrate. A second embedded store on the same folder raises `Conflict`."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def ping(self) -> None:
+        """Raises `Unavailable` unless the store answers."""
+        ...
+
+    def listen(self, hint: Hint) -> None:
+        """Call `hint(topic)` whenever another server on this store says that there may be something to do.
+        Topics are those of `hints.py`. Lost hints cost at most a tick."""
+        ...
+
+    def shout(self, topic: str) -> None:
+        """Give that hint to the other servers: soon, coalesced, never inside a transaction."""
+        ...
+
+
+class Hint(Protocol):
+    def __call__(self, topic: str) -> None: ...
