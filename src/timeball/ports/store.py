@@ -451,7 +451,7 @@ class Store(
 
     def listen(self, hint: Hint) -> None:
         """Call `hint(topic)` whenever another server on this store says that there may be something to do.
-        Topics are those of `hints.py`. Lost hints cost at most a tick."""
+        Topics are those of `ports.hints`. Lost hints cost at most a tick."""
         ...
 
     def shout(self, topic: str) -> None:

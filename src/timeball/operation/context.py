@@ -1,0 +1,17 @@
+"""What every operation needs of the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from timeball.ports.clock import Clock, Dice
+from timeball.ports.hints import Hints
+from timeball.ports.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    store: Store
+    clock: Clock
+    dice: Dice
+    hints: Hints

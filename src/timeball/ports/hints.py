@@ -1,0 +1,27 @@
+"""Wake-ups: hints to be quick. A lost one costs at most a tick, never a fire."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class Topic(StrEnum):
+    PLAN = "plan"
+    """A job was created or changed: the planner may have something to do sooner than it thought."""
+    READY = "ready"
+    """A run may be claimed sooner than the dispatcher thought."""
+    CANCEL = "cancel"
+    """A run that a worker holds is to be cancelled."""
+    ENDED = "ended"
+    """A run ended, or was found to have started."""
+
+
+class Hints(Protocol):
+    def give(self, topic: Topic) -> None:
+        """Wake whoever waits for this topic, here and on the other servers. Never blocks."""
+        ...
+
+    async def wait(self, topic: Topic, at_most: int) -> None:
+        """Until the topic's next hint, at most this many microseconds."""
+        ...
