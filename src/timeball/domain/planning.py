@@ -6,14 +6,14 @@ Overdue instants go through the catch-up rule here. Overlap is decided later, by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 from msgspec import Struct
 
 from timeball.domain import duration, schedule
 from timeball.domain.instant import Micros
-from timeball.domain.job import HORIZON, Job, plan_at
+from timeball.domain.job import HORIZON, Job, JobState, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 
 MOST_RUNS: Final = 500
@@ -105,3 +105,12 @@ def _missed_reason(job: Job) -> str:
     if job.spec.catch_up == "all":
         return f"not running at the time, and older than the catch-up window of {job.spec.catch_up_window}"
     return f"not running at the time, and catchUp is {job.spec.catch_up}"
+
+
+def forgone(job: Job, now: Micros) -> tuple[Span, ...]:
+    """Instants that fell due while the job was paused and that a change of its schedule closes for good."""
+    if job.state is not JobState.PAUSED:
+        return ()
+    due = list(takewhile(lambda instant: instant <= now, _instants(job)))
+    reason = "the job was paused, and its schedule was changed before it was resumed"
+    return (Span(due[0], due[-1], len(due), Verdict.MISSED, reason),) if due else ()

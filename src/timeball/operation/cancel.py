@@ -1,0 +1,64 @@
+"""Cancel: after the acknowledgement nothing new starts, and `cancelled` is the only possible end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain import planning
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.job import Job, JobState
+from timeball.domain.run import Run, Status
+from timeball.operation.amend import amend
+from timeball.operation.context import Context
+from timeball.operation.find import find_job, find_run
+from timeball.ports.hints import Topic
+from timeball.ports.store import Amendment, JobStatus, RunFilter
+
+CONFIRMATION: Final = SECOND
+"""How long to wait for a reachable worker to say that an attempt it was just handed will not start."""
+
+
+async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
+    """Stop the schedule and cancel its live runs; the history stays. Doing it again changes nothing."""
+
+    def decide(job: Job, now: Micros) -> Amendment | None:
+        if job.state is JobState.CANCELLED:
+            return None
+        return Amendment(
+            job=job,
+            spec=job.spec,
+            state=JobState.CANCELLED,
+            keep_schedule=False,
+            closing=planning.forgone(job, now),
+            cancel_runs=True,
+        )
+
+    await amend(context, tenant, job_id, decide)
+    running = RunFilter(tenant=tenant, job_id=job_id, status=frozenset({Status.RUNNING, Status.SCHEDULED}))
+    for run in (await context.store.list_runs(running, None, 1_000)).items:
+        await _confirmed(context, run)
+    return await find_job(context, tenant, job_id)
+
+
+async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
+    """Ends a waiting run at once. A running one stays `running` until its worker confirms or its lease lapses."""
+    await find_run(context, tenant, run_id)
+    await context.store.request_cancel([run_id])
+    context.hints.give(Topic.CANCEL)
+    context.hints.give(Topic.READY)
+    return await _confirmed(context, await find_run(context, tenant, run_id))
+
+
+async def _confirmed(context: Context, run: Run) -> Run:
+    """The run once its worker has confirmed that it started or will not, or cannot be asked any more.
+
+    An attempt that is known to run needs no confirmation: nothing new can start.
+    """
+    deadline = context.clock.monotonic() + CONFIRMATION
+    while not run.is_terminal and run.token is not None and run.attempt_started_at is None:
+        left = deadline - context.clock.monotonic()
+        if left <= 0:
+            break
+        await context.hints.wait(Topic.ENDED, min(left, 20 * MILLISECOND))
+        run = await find_run(context, run.tenant, run.id)
+    return run

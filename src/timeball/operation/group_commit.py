@@ -1,0 +1,58 @@
+"""Group commit without a waiting window: what arrives while one commit is under way goes into the next.
+
+Under load batches grow by themselves; a lone request never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class GroupCommit(Generic[Item, Result]):
+    """Gathers the items of concurrent callers into calls of `commit`, which answers one result per item, in order."""
+
+    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], most: int = 1_000) -> None:
+        self._commit = commit
+        self._most = most
+        self._queue: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
+        self._committing: asyncio.Task[None] | None = None
+
+    async def __call__(self, items: Sequence[Item]) -> Sequence[Result]:
+        """Returns after the commit that holds these items."""
+        if not items:
+            return []
+        answer: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
+        self._queue.append((items, answer))
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.create_task(self._drain())
+        return await answer
+
+    async def _drain(self) -> None:
+        while self._queue:
+            batch = self._take()
+            items = [item for part, _ in batch for item in part]
+            try:
+                results = await self._commit(items)
+            except Exception as error:
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            position = 0
+            for part, answer in batch:
+                if not answer.done():
+                    answer.set_result(results[position : position + len(part)])
+                position += len(part)
+
+    def _take(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]]:
+        count = size = 0
+        while count < len(self._queue) and (count == 0 or size + len(self._queue[count][0]) <= self._most):
+            size += len(self._queue[count][0])
+            count += 1
+        batch, self._queue = self._queue[:count], self._queue[count:]
+        return batch

@@ -1,0 +1,44 @@
+"""Run a job now, beside its schedule, under its overlap policy."""
+
+from __future__ import annotations
+
+from timeball.domain import ids
+from timeball.domain.errors import Conflict
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState
+from timeball.domain.ledger import Origin
+from timeball.domain.overlap import Overlap
+from timeball.domain.run import NewRun, Status
+from timeball.operation.context import Context
+from timeball.operation.find import find_job
+from timeball.ports.hints import Topic
+
+
+async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Status]:
+    """The new run's id, and whether it is queued, waits behind an earlier run, or was skipped for one."""
+    job = (await find_job(context, tenant, job_id)).job
+    run = manual_run(context, job, context.store.now(), Origin.MANUAL)
+    [status] = await context.store.trigger([run])
+    if status is None:
+        raise Conflict(f"job {job_id} was cancelled; it cannot run any more")
+    context.hints.give(Topic.READY)
+    context.hints.give(Topic.PLAN)
+    return run.id, status
+
+
+def manual_run(context: Context, job: Job, now: Micros, origin: Origin, retry_of: str | None = None) -> NewRun:
+    if job.state is JobState.CANCELLED:
+        raise Conflict(f"job {job.id} was cancelled; it cannot run any more")
+    return NewRun(
+        id=ids.run(now, context.dice),
+        job_id=job.id,
+        tenant=job.tenant,
+        version=job.version,
+        fire_time=now,
+        origin=origin,
+        priority=job.spec.level,
+        eligible_at=now,
+        serial=job.spec.overlap is not Overlap.ALLOW,
+        created_at=now,
+        retry_of=retry_of,
+    )

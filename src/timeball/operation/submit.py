@@ -1,0 +1,135 @@
+"""Submit jobs: accepted means durable, and a fire that is near is already a run when the answer goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from msgspec import Struct
+
+from timeball.domain import ids, planning, schedule
+from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError
+from timeball.domain.instant import Micros
+from timeball.domain.job import HORIZON, Job, JobSpec, JobState
+from timeball.domain.planning import Fire
+from timeball.domain.run import NewRun
+from timeball.operation.context import Context
+from timeball.operation.group_commit import GroupCommit
+from timeball.ports.hints import Topic
+from timeball.ports.store import Accepted, Idempotency, JobStatus, Mismatched, Replayed, Submission, Submitted
+
+
+class NewJob(Struct, frozen=True):
+    tenant: str
+    spec: JobSpec
+    key: str | None = None
+    """The idempotency key, if the client gave one."""
+    fingerprint: str = ""
+    """A hash of what the client sent, to tell a repetition from another request under the same key."""
+
+
+class Created(Struct, frozen=True):
+    job_id: str
+    answer: bytes | None
+    """What the first request with this key was answered; only for jobs with an idempotency key."""
+    job: JobStatus | None
+    """None when this was a repetition."""
+
+
+class Submit:
+    """Callable; concurrent calls share commits."""
+
+    def __init__(self, context: Context, render: Callable[[JobStatus], bytes]) -> None:
+        self._context = context
+        self._render = render
+        self._commit = GroupCommit(context.store.submit)
+
+    async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
+        now = self._context.store.now()
+        unknown = await self._unknown_tasks(jobs)
+        prepared: list[Submission | TimeballError] = [self._prepare(job, now, unknown) for job in jobs]
+        submissions = [item for item in prepared if isinstance(item, Submission)]
+        results = iter(await self._commit(submissions))
+        answers = [
+            item if isinstance(item, TimeballError) else self._answer(item, next(results)) for item in prepared
+        ]
+        self._hint(submissions, now)
+        return answers
+
+    def _prepare(self, new: NewJob, now: Micros, unknown: set[tuple[str, str]]) -> Submission | TimeballError:
+        spec = new.spec
+        if spec.task_id is not None and (new.tenant, spec.task_id) in unknown:
+            return Invalid(f"there is no registered task {spec.task_id!r}", "/taskId")
+        job = Job(
+            id=ids.job(now, self._context.dice),
+            tenant=new.tenant,
+            spec=spec,
+            version=1,
+            state=JobState.ACTIVE,
+            anchor=now,
+            next_fire_at=None,
+            plan_at=None,
+            created_at=now,
+            updated_at=now,
+        )
+        first = schedule.first(spec.schedule, now, job.spread)
+        if first is None:
+            return InvalidSchedule("this schedule never fires", "/schedule/expression")
+        job = job.with_(next_fire_at=first, plan_at=first - HORIZON)
+        runs: tuple[NewRun, ...] = ()
+        if first <= now + HORIZON:
+            plan = planning.plan(job, now)
+            job = job.with_(next_fire_at=plan.next_fire_at, plan_at=plan.plan_at)
+            runs = tuple(self._run(job, fire, now) for fire in plan.steps if isinstance(fire, Fire))
+        if new.key is None:
+            return Submission(job, runs)
+        return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs))))
+
+    def _run(self, job: Job, fire: Fire, now: Micros) -> NewRun:
+        return NewRun(
+            id=ids.run(now, self._context.dice),
+            job_id=job.id,
+            tenant=job.tenant,
+            version=job.version,
+            fire_time=fire.fire_time,
+            origin=fire.origin,
+            priority=job.spec.level,
+            eligible_at=fire.eligible_at,
+            serial=job.serial,
+            created_at=now,
+        )
+
+    def _answer(self, submission: Submission, result: Submitted) -> Created | TimeballError:
+        idempotency = submission.idempotency
+        match result:
+            case Accepted():
+                answer = idempotency.answer if idempotency else None
+                return Created(result.job_id, answer, _status(submission.job, submission.runs))
+            case Replayed():
+                return Created(result.job_id, result.answer, None)
+            case Mismatched():
+                key = idempotency.key if idempotency else ""
+                return IdempotencyMismatch(
+                    f"the idempotency key {key!r} was used for job {result.job_id} with another body;"
+                    " use a new key for a new request"
+                )
+            case _:
+                assert_never(result)
+
+    def _hint(self, submissions: Sequence[Submission], now: Micros) -> None:
+        if any(submission.runs for submission in submissions):
+            self._context.hints.give(Topic.READY)
+        if any(submission.job.plan_at is not None for submission in submissions):
+            self._context.hints.give(Topic.PLAN)
+
+    async def _unknown_tasks(self, jobs: Sequence[NewJob]) -> set[tuple[str, str]]:
+        named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
+        return {
+            (tenant, task_id)
+            for tenant, task_id in named
+            if await self._context.store.task(tenant, task_id) is None
+        }
+
+
+def _status(job: Job, runs: Sequence[NewRun]) -> JobStatus:
+    return JobStatus(job, "scheduled", runs[0].fire_time if runs else job.next_fire_at)
