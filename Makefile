@@ -20,7 +20,7 @@ up: install ## Start Timeball on http://127.0.0.1:1300
 	$(BIN)/timeball up
 
 test: install-dev ## Run every test, on SQLite and on a PostgreSQL of their own (ARGS="-k cron" narrows)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: install-dev ## Check style, types and layers
 	$(BIN)/ruff check

@@ -1,0 +1,57 @@
+"""Fixtures for every test, first of all a real PostgreSQL.
+
+One server serves the whole test run. Under xdist the controlling process starts it and hands its DSN to the
+workers; without xdist it starts with the first test that asks for it. `TIMEBALL_TEST_POSTGRES` names a server
+to use instead; its user must be allowed to create databases.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.postgres import PostgresCluster, PostgresServer
+
+DSN_VARIABLE = "TIMEBALL_TEST_POSTGRES"
+WORKER_KEY = "timeball_postgres_dsn"
+MAX_CONNECTIONS = 300
+
+_shared_server = pytest.StashKey[PostgresServer]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Called by xdist in the controlling process, once for each worker."""
+    stash = node.config.stash
+    if DSN_VARIABLE not in os.environ and _shared_server not in stash:
+        stash[_shared_server] = PostgresServer.start(max_connections=MAX_CONNECTIONS)
+        node.config.add_cleanup(stash[_shared_server].close)
+    node.workerinput[WORKER_KEY] = os.environ.get(DSN_VARIABLE) or stash[_shared_server].admin_dsn
+
+
+@pytest.fixture(scope="session")
+def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresCluster]:
+    """The server that all tests share: make databases in it, do not stop it."""
+    worker_input: dict[str, str] = getattr(request.config, "workerinput", {})
+    dsn = worker_input.get(WORKER_KEY) or os.environ.get(DSN_VARIABLE)
+    if dsn:
+        yield PostgresCluster(dsn)
+        return
+    with PostgresServer.start(max_connections=MAX_CONNECTIONS) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_dsn(postgres: PostgresCluster) -> Iterator[str]:
+    """The DSN of an empty database for this test alone."""
+    dsn = postgres.create_database()
+    yield dsn
+    postgres.drop_database(dsn)
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[PostgresServer]:
+    """A server for this test alone, to stop, restart or crash."""
+    with PostgresServer.start() as server:
+        yield server

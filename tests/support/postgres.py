@@ -1,0 +1,318 @@
+"""A real PostgreSQL server for tests and benchmarks, in a temporary folder, reachable by a Unix socket only.
+
+    with PostgresServer.start() as server:
+        dsn = server.create_database()
+        ...
+        server.restart("immediate")  # as after a crash
+
+It leaves nothing behind, whatever becomes of the process that started it: a small guard process waits for
+that one's end, then shuts the server down and removes the folder.
+"""
+
+import asyncio
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import asyncpg
+
+from tests.support.postgres_binaries import Binaries, find_binaries
+
+StopMode = Literal["smart", "fast", "immediate"]
+T = TypeVar("T")
+
+SUPERUSER = "timeball"
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+_STOP_SIGNALS: dict[StopMode, signal.Signals] = {
+    "smart": signal.SIGTERM,  # waits until the clients have gone
+    "fast": signal.SIGINT,  # ends the clients' sessions, then shuts down in order
+    "immediate": signal.SIGQUIT,  # stops at once; the next start recovers from the log, as after a crash
+}
+
+# Reads until the starting process closes its end of the pipe, on purpose or by dying.
+_GUARD = """
+cat >/dev/null
+pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
+if [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null; then
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    kill -0 "$pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -KILL "$pid" 2>/dev/null
+fi
+rm -rf "$1"
+"""
+
+
+class PostgresError(RuntimeError):
+    """The server did not do what it was told; the message ends with its log."""
+
+
+class PostgresCluster:
+    """A running server, known by the DSN of a user who may create databases."""
+
+    def __init__(self, admin_dsn: str) -> None:
+        self.admin_dsn = admin_dsn
+
+    def dsn(self, dbname: str = "postgres") -> str:
+        return urlunsplit(urlsplit(self.admin_dsn)._replace(path=f"/{quote(dbname)}"))
+
+    def create_database(self, *, template: str | None = None) -> str:
+        """Create a database of a new name, empty or a copy of `template`, and return its DSN."""
+        name = f"timeball_{uuid.uuid4().hex[:16]}"
+        self.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
+        return self.dsn(name)
+
+    def drop_database(self, dsn: str) -> None:
+        """Drop the database that `dsn` names, with the sessions still open in it."""
+        name = urlsplit(dsn).path.removeprefix("/")
+        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def execute(self, sql: str, dsn: str | None = None) -> None:
+        """Run statements as the administrator, from synchronous code or from within an event loop."""
+        _run_apart(_execute(dsn or self.admin_dsn, sql))
+
+
+class PostgresServer(PostgresCluster):
+    """A server of one's own, which may be stopped and started again."""
+
+    @classmethod
+    def start(
+        cls, *, fsync: bool = False, max_connections: int = 100, settings: Mapping[str, str] | None = None
+    ) -> Self:
+        """Create a cluster and start it.
+
+        `fsync=False` is for tests that do not pull the plug; benchmarks want `fsync=True`, the default of
+        PostgreSQL. `settings` are further parameters of postgresql.conf.
+        """
+        parameters = {
+            "listen_addresses": "",
+            "unix_socket_permissions": "0700",
+            "max_connections": str(max_connections),
+            "fsync": "on" if fsync else "off",
+            "full_page_writes": "on" if fsync else "off",
+            **(settings or {}),
+        }
+        # Not TMPDIR: a socket's path has room for about 100 bytes, and another user must get there.
+        parent = "/tmp" if os.access("/tmp", os.W_OK) else None
+        folder = Path(tempfile.mkdtemp(prefix="timeball-pg-", dir=parent))
+        guard = _start_guard(folder)
+        server = None
+        try:
+            account = _server_account()
+            if account is not None:
+                os.chown(folder, account.pw_uid, account.pw_gid)
+            binaries = _runnable_binaries(find_binaries(), folder, account)
+            server = cls(folder, binaries, account, guard, parameters)
+            server._create_cluster()
+            server._launch()
+        except BaseException:
+            if server is not None:
+                server.close()
+            else:
+                _release_guard(guard)
+            raise
+        return server
+
+    def __init__(
+        self,
+        folder: Path,
+        binaries: Binaries,
+        account: pwd.struct_passwd | None,
+        guard: subprocess.Popen[bytes],
+        parameters: Mapping[str, str],
+    ) -> None:
+        super().__init__(f"postgresql://{SUPERUSER}@/postgres?host={quote(str(folder), safe='')}")
+        self.folder = folder
+        self.version = binaries.version
+        self._binaries = binaries
+        self._account = account
+        self._guard = guard
+        self._parameters = dict(parameters)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the postmaster."""
+        if self._process is None:
+            raise PostgresError("the server is stopped")
+        return self._process.pid
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log(self) -> str:
+        """What the server wrote so far."""
+        path = self.folder / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """Stop the server and keep its data. Does nothing when it is stopped."""
+        if self._process is None:
+            return
+        self._process.send_signal(_STOP_SIGNALS[mode])
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise PostgresError(f"no {mode} stop within {STOP_SECONDS:g} s\n{self.log}") from None
+        self._process = None
+
+    def restart(self, mode: StopMode = "immediate") -> None:
+        """Stop the server in this mode and start it on the same data, under the same DSN."""
+        self.stop(mode)
+        self._launch()
+
+    def close(self) -> None:
+        """Stop the server for good and remove its folder."""
+        try:
+            self.stop("fast")
+        finally:
+            _release_guard(self._guard)  # which also kills what did not stop
+            if self._process is not None:
+                self._process.wait()
+                self._process = None
+
+    def _create_cluster(self) -> None:
+        options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
+        try:
+            answer = subprocess.run(
+                [self._binaries.bindir / "initdb", "-D", self.data, *options],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=START_SECONDS,
+                **_as_account(self._account, self.folder),
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PostgresError(f"initdb of {self._binaries.bindir} failed: {error}") from error
+        if answer.returncode != 0:
+            raise PostgresError(
+                f"initdb of {self._binaries.bindir} failed:\n{answer.stdout.decode(errors='replace')}"
+            )
+
+    def _launch(self) -> None:
+        command = [str(self._binaries.bindir / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
+        for name, value in self._parameters.items():
+            command += ["-c", f"{name}={value}"]
+        with (self.folder / "log").open("ab") as log:
+            # A session of its own, so that Ctrl-C reaches the test run and the test run stops the server.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **_as_account(self._account, self.folder),
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._ready():
+            if self._process.poll() is not None:
+                self._process = None
+                raise PostgresError(f"the server ended while starting\n{self.log}")
+            if time.monotonic() > deadline:
+                raise PostgresError(f"the server was not ready within {START_SECONDS:g} s\n{self.log}")
+            time.sleep(0.02)
+
+    def _ready(self) -> bool:
+        """Read the status line of postmaster.pid, as pg_ctl does, and make sure that it is this start's."""
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+
+
+def _server_account() -> pwd.struct_passwd | None:
+    """Whom to run the server as: oneself, or for root, whom PostgreSQL refuses, an existing other user."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise PostgresError("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+
+
+def _as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any]:
+    """Arguments for subprocess: the user, a folder that user may enter, without the caller's PG*."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
+    arguments: dict[str, Any] = {"cwd": folder, "env": environment | {"LC_ALL": "C", "HOME": str(folder)}}
+    if account is not None:
+        arguments |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    return arguments
+
+
+def _runnable_binaries(binaries: Binaries, folder: Path, account: pwd.struct_passwd | None) -> Binaries:
+    """The binaries, or a copy of them where the account cannot reach them, such as below /root."""
+    try:
+        answer = subprocess.run(
+            [binaries.bindir / "postgres", "--version"],
+            capture_output=True,
+            check=False,
+            **_as_account(account, folder),
+        )
+    except PermissionError:
+        pass
+    else:
+        if answer.returncode == 0:
+            return binaries
+    copy = binaries.copy_to(folder / "programs")
+    if account is not None:
+        for path in (folder / "programs", *(folder / "programs").rglob("*")):
+            os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
+    return copy
+
+
+def _start_guard(folder: Path) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "guard", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def _release_guard(guard: subprocess.Popen[bytes]) -> None:
+    assert guard.stdin is not None
+    guard.stdin.close()
+    guard.wait(STOP_SECONDS)
+
+
+async def _execute(dsn: str, sql: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+def _run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop in a thread of its own: the caller may be inside a running loop."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(asyncio.run, coroutine).result()
