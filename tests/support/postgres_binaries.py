@@ -53,7 +53,7 @@ def find_binaries() -> Binaries:
         found = _wheel_binaries()
     if found is None:
         raise PostgresNotFoundError(
-            f"no PostgreSQL {OLDEST_MAJOR} or newer found ({source or 'any source'}). Run `make install-dev`, "
+            f"no PostgreSQL {OLDEST_MAJOR} or newer found ({source or 'any'}). Run `make install-dev`, "
             "which brings one, install the system's PostgreSQL server package, or set "
             "TIMEBALL_TEST_POSTGRES to the DSN of a server whose user may create databases."
         )
