@@ -46,7 +46,7 @@ clean: ## Remove .venv, caches and build products
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Timeball needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # The stamps are newer than pyproject.toml as long as nothing has to be installed again.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
