@@ -22,7 +22,8 @@ Decide = Callable[[Job, Micros], Amendment | None]
 
 async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> None:
     """Read, decide, write if nobody was faster; again otherwise."""
-    for _ in range(TRIES):
+    tries = 0
+    while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
         now = context.store.now()
         if _is_overdue(job, now):
@@ -43,7 +44,7 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
             case Fired(at):
                 await context.clock.sleep(max(1, at - context.store.now()))
             case Outdated():
-                pass
+                tries += 1
             case _:
                 assert_never(answer)
     raise Conflict(f"job {job_id} keeps changing; try again")

@@ -61,7 +61,8 @@ class Poll(Struct, frozen=True, rename="camel", kw_only=True):
     free: int
     """Slots it could fill; 0 still waits for orders."""
     held: list[int]
-    """Tokens of all attempts it has. Others of its session are given back at once, at no cost."""
+    """Tokens of all attempts it has, those included whose end was not yet acknowledged by a receipt. Others of its
+    session are given back at once, at no cost."""
     wait: Micros
 
 

@@ -265,6 +265,10 @@ class RunStore(Protocol):
         """Tokens of the session's attempts, each with whether it is to be cancelled."""
         ...
 
+    async def cancel_orders(self) -> list[tuple[str, int]]:
+        """Session and token of every RUNNING attempt that is to be cancelled."""
+        ...
+
     async def hurry(self, run_id: str) -> bool:
         """Make a waiting retry eligible now."""
         ...

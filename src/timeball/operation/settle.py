@@ -1,0 +1,26 @@
+"""Settle attempts that ended: reports from workers and findings of the rescuer share commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain.lifecycle import Succeeded
+from timeball.operation.context import Context
+from timeball.operation.group_commit import GroupCommit
+from timeball.ports.hints import Topic
+from timeball.ports.store import Settled, Settlement
+
+
+class Settle:
+    """Callable; concurrent calls share commits. None for a settlement that was stale."""
+
+    def __init__(self, context: Context) -> None:
+        self._hints = context.hints
+        self._commit = GroupCommit(context.store.settle)
+
+    async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
+        settled = await self._commit(settlements)
+        self._hints.give(Topic.ENDED)
+        if any(item.serial or not isinstance(item.outcome, Succeeded) for item in settlements):
+            self._hints.give(Topic.READY)  # a retry, or the next run of its job, may be claimable now
+        return settled

@@ -1,0 +1,259 @@
+"""Where workers are served: `ports.dispatch.Dispatch` on a server.
+
+It remembers per session what it handed out and which poll waits; all of that may be lost with the server: the store
+knows every claim, and a session that a fresh server does not know is looked up there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Raw
+
+from timeball.domain import ids
+from timeball.domain.instant import SECOND, Micros
+from timeball.operation.context import Context
+from timeball.operation.settle import Settle
+from timeball.ports.dispatch import (
+    Assignment,
+    Beat,
+    Ended,
+    Hello,
+    Orders,
+    Poll,
+    Receipt,
+    Report,
+    SessionLost,
+    Welcome,
+)
+from timeball.ports.hints import Topic
+from timeball.ports.store import Claim, Settlement, Want, Worker
+
+LEASE: Final = 15 * SECOND
+BEAT_EVERY: Final = 5 * SECOND
+LONGEST_POLL: Final = 30 * SECOND
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A poll that hangs."""
+
+    seq: int
+    free: int
+    answer: asyncio.Future[Orders]
+
+
+@dataclass(slots=True)
+class _Session:
+    id: str
+    worker: str
+    handed: set[int] = field(default_factory=set)
+    """Tokens that were handed out and whose end was not yet reported."""
+    cancelling: set[int] = field(default_factory=set)
+    """Tokens whose cancel was already ordered in a poll; beats repeat the order."""
+    waiting: _Waiting | None = None
+
+
+class Desk:
+    def __init__(self, context: Context, settle: Settle) -> None:
+        self._store = context.store
+        self._dice = context.dice
+        self._hints = context.hints
+        self._settle = settle
+        self._sessions: dict[str, _Session] = {}
+        self._closed = False
+        self.on_demand: Callable[[], None] = lambda: None
+        """Called when somebody waits for work; the dispatcher listens."""
+
+    # --- what workers ask --------------------------------------------------------------------------------------
+
+    async def hello(self, hello: Hello) -> Welcome:
+        now = self._store.now()
+        worker = Worker(
+            session=ids.make("w", now, self._dice),
+            name=hello.name,
+            slots=hello.slots,
+            labels=hello.labels,
+            tasks=hello.tasks,
+            version=hello.version,
+            started_at=now,
+            seen_at=now,
+            lease_until=now + LEASE,
+        )
+        await self._store.register(worker, LEASE)
+        self._sessions[worker.session] = _Session(worker.session, worker.name)
+        return Welcome(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
+
+    async def poll(self, poll: Poll) -> Orders:
+        session = await self._session(poll.session)
+        self._answer(session, Orders())  # whoever polls again has given up on the poll before
+        if not session.handed.issubset(poll.held):
+            # An answer of ours never arrived: nobody executes what it assigned.
+            await self._store.give_back(session.id, poll.held, self._store.now())
+            session.handed.intersection_update(poll.held)
+            self._hints.give(Topic.READY)
+        if self._closed or poll.session not in self._sessions:
+            return Orders()
+        waiting = _Waiting(poll.seq, poll.free, asyncio.get_running_loop().create_future())
+        session.waiting = waiting
+        if poll.free > 0:
+            self.on_demand()
+        alarm = asyncio.get_running_loop().call_later(
+            min(poll.wait, LONGEST_POLL) / SECOND, self._answer, session, Orders(), waiting
+        )
+        try:
+            return await waiting.answer
+        finally:
+            alarm.cancel()
+            if session.waiting is waiting:
+                session.waiting = None
+
+    async def beat(self, beat: Beat) -> Orders:
+        if not await self._store.renew(beat.session, LEASE):
+            self._forget(beat.session)
+            raise SessionLost(beat.session)
+        holding = await self._store.holding(beat.session)
+        return Orders(
+            cancel=[token for token in beat.held if holding.get(token)],
+            lost=[token for token in beat.held if token not in holding],
+        )
+
+    async def report(self, report: Report) -> Receipt:
+        session = await self._session(report.session)
+        now = self._store.now()
+        waiting = session.waiting
+        if waiting is not None and waiting.seq == report.poll_seq and waiting.free != report.free:
+            waiting.free = report.free
+            if waiting.free > 0:
+                self.on_demand()
+        stale: set[int] = set()
+        if report.logs:
+            stale.update(await self._store.append_logs(report.logs, now))
+        if report.started or report.progress:
+            started = [(item, now - item.age) for item in report.started]
+            stale.update(await self._store.note(session.id, started, report.progress))
+            self._hints.give(Topic.ENDED)
+        if report.ended:
+            settled = await self._settle([self._settlement(ended, now) for ended in report.ended])
+            stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
+            tokens = [ended.token for ended in report.ended]
+            session.handed.difference_update(tokens)
+            session.cancelling.difference_update(tokens)
+        return Receipt(stale=sorted(stale))
+
+    async def goodbye(self, session: str) -> None:
+        self._forget(session)
+        await self._store.end_session(session)
+        self._hints.give(Topic.READY)
+
+    # --- what the loops do -------------------------------------------------------------------------------------
+
+    @property
+    def has_demand(self) -> bool:
+        return any(session.waiting and session.waiting.free > 0 for session in self._sessions.values())
+
+    def wants(self) -> list[Want]:
+        """Who waits, with how many free slots."""
+        return [
+            Want(session.id, session.worker, session.waiting.free)
+            for session in self._sessions.values()
+            if session.waiting is not None and session.waiting.free > 0
+        ]
+
+    async def hand_out(self, claims: Sequence[Claim]) -> None:
+        """Answer the polls that wait. What nobody waits for any more is given back at once."""
+        orphaned: set[str] = set()
+        for session_id, assigned in _by_session(claims).items():
+            session = self._sessions.get(session_id)
+            if session is None or session.waiting is None or session.waiting.answer.done():
+                orphaned.add(session_id)
+                continue
+            session.handed.update(claim.token for claim in assigned)
+            now = self._store.now()
+            self._answer(session, Orders(assignments=[_assignment(claim, now) for claim in assigned]))
+        for session_id in orphaned:
+            session = self._sessions.get(session_id)
+            held = list(session.handed) if session else []
+            await self._store.give_back(session_id, held, self._store.now())
+
+    def order_cancels(self, orders: Iterable[tuple[str, int]]) -> None:
+        """Tell the workers that poll here; those that do not learn it with their next beat."""
+        by_session: dict[str, list[int]] = {}
+        for session_id, token in orders:
+            session = self._sessions.get(session_id)
+            if session is not None and session.waiting is not None and token not in session.cancelling:
+                by_session.setdefault(session_id, []).append(token)
+        for session_id, tokens in by_session.items():
+            session = self._sessions[session_id]
+            session.cancelling.update(tokens)
+            self._answer(session, Orders(cancel=tokens))
+
+    def close(self) -> None:
+        """Answer every poll, and hold no new one: the server stops."""
+        self._closed = True
+        for session in self._sessions.values():
+            self._answer(session, Orders())
+
+    # --- within ------------------------------------------------------------------------------------------------
+
+    async def _session(self, session_id: str) -> _Session:
+        """The session, also one that another server, or this one before its restart, said hello to."""
+        known = self._sessions.get(session_id)
+        if known is not None:
+            return known
+        if not await self._store.renew(session_id, LEASE):
+            raise SessionLost(session_id)
+        handed = set(await self._store.holding(session_id))
+        name = next((item.name for item in await self._store.workers() if item.session == session_id), session_id)
+        return self._sessions.setdefault(session_id, _Session(session_id, name, handed))
+
+    def _answer(self, session: _Session, orders: Orders, only: _Waiting | None = None) -> None:
+        waiting = session.waiting
+        if waiting is None or (only is not None and waiting is not only):
+            return
+        session.waiting = None
+        if not waiting.answer.done():
+            waiting.answer.set_result(orders)
+
+    def _forget(self, session_id: str) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._answer(session, Orders())
+
+    def _settlement(self, ended: Ended, now: Micros) -> Settlement:
+        started_at = None if ended.age is None else now - ended.age
+        return Settlement(
+            run_id=ended.run_id,
+            job_id=ended.job_id,
+            attempt=ended.attempt,
+            token=ended.token,
+            serial=ended.serial,
+            outcome=ended.outcome,
+            started_at=started_at,
+            finished_at=now if started_at is None else started_at + ended.took,
+            spread=self._dice.random(),
+        )
+
+
+def _by_session(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
+    grouped: dict[str, list[Claim]] = {}
+    for claim in claims:
+        grouped.setdefault(claim.session, []).append(claim)
+    return grouped
+
+
+def _assignment(claim: Claim, now: Micros) -> Assignment:
+    return Assignment(
+        run_id=claim.run_id,
+        job_id=claim.job_id,
+        attempt=claim.attempt,
+        token=claim.token,
+        delay=max(0, claim.eligible_at - now),
+        fire_time=claim.fire_time,
+        serial=claim.serial,
+        spec=Raw(claim.spec),
+        task=None if claim.task is None else Raw(claim.task),
+    )

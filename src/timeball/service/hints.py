@@ -1,0 +1,55 @@
+"""Wake-ups within one process, passed on to the other servers through the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from timeball.domain.instant import SECOND, Micros
+from timeball.ports.hints import Topic
+
+
+class Subscription(asyncio.Event):
+    """An event that can be waited for with a limit, without a task of its own."""
+
+    async def wait(self, at_most: Micros | None = None) -> bool:  # type: ignore[override]
+        if at_most is None or self.is_set():
+            return await super().wait()
+        if at_most <= 0:
+            return True
+        alarm = asyncio.get_running_loop().call_later(at_most / SECOND, self.set)
+        try:
+            return await super().wait()
+        finally:
+            alarm.cancel()
+
+
+class LocalHints:
+    """`ports.hints.Hints`; `shout` tells the other servers."""
+
+    def __init__(self, shout: Callable[[str], None]) -> None:
+        self._shout = shout
+        self._subscriptions: dict[Topic, list[Subscription]] = {topic: [] for topic in Topic}
+
+    def give(self, topic: Topic) -> None:
+        self.hear(topic)
+        self._shout(topic)
+
+    def hear(self, topic: str) -> None:
+        """A hint from elsewhere: wakes only this process."""
+        for subscription in self._subscriptions[Topic(topic)]:
+            subscription.set()
+
+    def subscribe(self, topic: Topic, subscription: Subscription) -> None:
+        self._subscriptions[topic].append(subscription)
+
+    def unsubscribe(self, topic: Topic, subscription: Subscription) -> None:
+        self._subscriptions[topic].remove(subscription)
+
+    async def wait(self, topic: Topic, at_most: Micros) -> None:
+        subscription = Subscription()
+        self.subscribe(topic, subscription)
+        try:
+            await subscription.wait(at_most)
+        finally:
+            self.unsubscribe(topic, subscription)

@@ -1,0 +1,46 @@
+"""Turns fires that come into sight into runs, and moves each schedule on, in one transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain import ids, planning
+from timeball.domain.instant import Micros
+from timeball.domain.planning import Plan, Span
+from timeball.operation.context import Context
+from timeball.ports.hints import Topic
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK, Loop
+
+BATCH: Final = 500
+MOST_INSTANTS: Final = 5_000
+"""Instants planned before a commit: a long absence of many jobs must not hold up the event loop."""
+
+
+class Planner(Loop):
+    name = "planner"
+    topics = (Topic.PLAN,)
+
+    def __init__(self, context: Context, hints: LocalHints) -> None:
+        super().__init__(context.clock, hints)
+        self._store = context.store
+        self._dice = context.dice
+
+    async def turn(self) -> Micros:
+        jobs = await self._store.due_jobs(BATCH)
+        if not jobs:
+            upcoming = await self._store.next_plan_at()
+            return TICK if upcoming is None else max(0, upcoming - self._store.now())
+        now = self._store.now()
+        plans: list[Plan] = []
+        instants = 0
+        for job in jobs:
+            plan = planning.plan(job, now)
+            plans.append(plan)
+            instants += sum(step.count if isinstance(step, Span) else 1 for step in plan.steps)
+            if instants >= MOST_INSTANTS:
+                break
+        fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
+        await self._store.commit_plans(plans, fresh_ids)
+        self._hints.give(Topic.READY)
+        return 0
