@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
+from timeball.domain.lifecycle import Released
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import (
@@ -55,6 +56,8 @@ class _Session:
     cancelling: set[int] = field(default_factory=set)
     """Tokens whose cancel was already ordered in a poll; beats repeat the order."""
     waiting: _Waiting | None = None
+    unverified: bool = False
+    """Whether the store may know of claims that are not in `handed`: those of another server that the worker left."""
 
 
 class Desk:
@@ -90,11 +93,13 @@ class Desk:
     async def poll(self, poll: Poll) -> Orders:
         session = await self._session(poll.session)
         self._answer(session, Orders())  # whoever polls again has given up on the poll before
-        if not session.handed.issubset(poll.held):
-            # An answer of ours never arrived: nobody executes what it assigned.
-            await self._store.give_back(session.id, poll.held, self._store.now())
+        if session.unverified or not session.handed.issubset(poll.held):
+            # Some answer never arrived. Since a worker never acts on a poll that it gave up, nobody executes what was
+            # claimed for it before this poll and is not among what it holds.
+            session.unverified = False
+            if await self._store.give_back(session.id, poll.held, self._store.now()):
+                self._hints.give(Topic.READY)
             session.handed.intersection_update(poll.held)
-            self._hints.give(Topic.READY)
         if self._closed or poll.session not in self._sessions:
             return Orders()
         waiting = _Waiting(poll.seq, poll.free, asyncio.get_running_loop().create_future())
@@ -116,6 +121,8 @@ class Desk:
             self._forget(beat.session)
             raise SessionLost(beat.session)
         holding = await self._store.holding(beat.session)
+        if (session := self._sessions.get(beat.session)) is not None:
+            session.unverified = not holding.keys() <= set(beat.held)
         return Orders(
             cancel=[token for token in beat.held if holding.get(token)],
             lost=[token for token in beat.held if token not in holding],
@@ -165,19 +172,17 @@ class Desk:
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
         """Answer the polls that wait. What nobody waits for any more is given back at once."""
-        orphaned: set[str] = set()
+        orphans: list[Claim] = []
         for session_id, assigned in _by_session(claims).items():
             session = self._sessions.get(session_id)
             if session is None or session.waiting is None or session.waiting.answer.done():
-                orphaned.add(session_id)
+                orphans += assigned
                 continue
             session.handed.update(claim.token for claim in assigned)
             now = self._store.now()
             self._answer(session, Orders(assignments=[_assignment(claim, now) for claim in assigned]))
-        for session_id in orphaned:
-            session = self._sessions.get(session_id)
-            held = list(session.handed) if session else []
-            await self._store.give_back(session_id, held, self._store.now())
+        if orphans:
+            await self._settle([_released(claim, self._store.now()) for claim in orphans])
 
     def order_cancels(self, orders: Iterable[tuple[str, int]]) -> None:
         """Tell the workers that poll here; those that do not learn it with their next beat."""
@@ -206,9 +211,8 @@ class Desk:
             return known
         if not await self._store.renew(session_id, LEASE):
             raise SessionLost(session_id)
-        handed = set(await self._store.holding(session_id))
         name = next((item.name for item in await self._store.workers() if item.session == session_id), session_id)
-        return self._sessions.setdefault(session_id, _Session(session_id, name, handed))
+        return self._sessions.setdefault(session_id, _Session(session_id, name, unverified=True))
 
     def _answer(self, session: _Session, orders: Orders, only: _Waiting | None = None) -> None:
         waiting = session.waiting
@@ -243,6 +247,20 @@ def _by_session(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
     for claim in claims:
         grouped.setdefault(claim.session, []).append(claim)
     return grouped
+
+
+def _released(claim: Claim, now: Micros) -> Settlement:
+    return Settlement(
+        run_id=claim.run_id,
+        job_id=claim.job_id,
+        attempt=claim.attempt,
+        token=claim.token,
+        serial=claim.serial,
+        outcome=Released(),
+        started_at=None,
+        finished_at=now,
+        spread=0.0,
+    )
 
 
 def _assignment(claim: Claim, now: Micros) -> Assignment:
