@@ -206,9 +206,8 @@ class PostgresServer(PostgresCluster):
         except (OSError, subprocess.TimeoutExpired) as error:
             raise PostgresError(f"initdb of {self._binaries.bindir} failed: {error}") from error
         if answer.returncode != 0:
-            raise PostgresError(
-                f"initdb of {self._binaries.bindir} failed:\n{answer.stdout.decode(errors='replace')}"
-            )
+            output = answer.stdout.decode(errors="replace")
+            raise PostgresError(f"initdb of {self._binaries.bindir} failed:\n{output}")
 
     def _launch(self) -> None:
         command = [str(self._binaries.bindir / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
