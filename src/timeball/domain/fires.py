@@ -115,9 +115,7 @@ def fires(
     cron: Cron, zone: Zone, after: int, *, dst_gap: DstGap = "run", dst_overlap: DstOverlap = "first"
 ) -> Iterator[int]:
     """All fires later than `after`, in order: what `next_fire` would say again and again, but much faster."""
-    for start, stop, offset, landing in _stretches(
-        cron, zone, after // SECOND + 1, _HORIZON, dst_gap, dst_overlap
-    ):
+    for start, stop, offset, landing in _stretches(cron, zone, after // SECOND + 1, _HORIZON, dst_gap, dst_overlap):
         if landing is None:
             yield from _instants(cron, start, stop, offset)
         elif _first_wall(cron, start, stop) < stop:

@@ -23,9 +23,7 @@ DAY: Final = 24 * HOUR
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 # RFC 3339 with a mandatory offset. datetime.fromisoformat alone would let "2026-01-01" and naive times through.
-_RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII
-)
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
 MAX: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _TICK
 
 

@@ -28,9 +28,10 @@ class Retry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omi
     """`maxRetries` counts re-executions after the first attempt. A list of delays repeats its last one."""
 
     max_retries: Annotated[int, Meta(ge=0, le=MOST_RETRIES)] = 3
-    backoff: Literal["exponential", "linear", "fixed"] | Annotated[list[Duration], Meta(min_length=1, max_length=MOST_RETRIES)] = (
-        "exponential"
-    )
+    backoff: (
+        Literal["exponential", "linear", "fixed"]
+        | Annotated[list[Duration], Meta(min_length=1, max_length=MOST_RETRIES)]
+    ) = "exponential"
     base: Duration = "5s"
     cap: Duration = "1h"
     non_retryable: NonRetryable = NonRetryable()

@@ -6,7 +6,7 @@ next one after an instant. The anchor is when the schedule took effect: an inter
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Annotated, Literal, assert_never
 
@@ -22,11 +22,11 @@ class _Schedule(Struct, frozen=True, rename="camel", tag_field="type", forbid_un
     """Shared shape of all types."""
 
 
-class Immediate(_Schedule, tag="immediate"):
+class Immediate(_Schedule, frozen=True, tag="immediate"):
     """Once, as soon as it is accepted."""
 
 
-class Date(_Schedule, tag="date"):
+class Date(_Schedule, frozen=True, tag="date"):
     """Once, at a time with an offset. A past one runs at once."""
 
     expression: Annotated[str, Meta(max_length=64)]
@@ -35,7 +35,7 @@ class Date(_Schedule, tag="date"):
         _readable(lambda: instant.parse(self.expression))
 
 
-class CronSchedule(_Schedule, tag="cron"):
+class CronSchedule(_Schedule, frozen=True, tag="cron"):
     """On a cron expression, in a time zone."""
 
     expression: str
@@ -47,7 +47,7 @@ class CronSchedule(_Schedule, tag="cron"):
         _readable(lambda: (cron.parse(self.expression, spread="check"), zone.get(self.timezone)))
 
 
-class Interval(_Schedule, tag="interval"):
+class Interval(_Schedule, frozen=True, tag="interval"):
     """Every so often, on a fixed grid: the first fire is one interval after the job was created."""
 
     expression: duration.Duration
@@ -59,9 +59,9 @@ class Interval(_Schedule, tag="interval"):
 Schedule = Immediate | Date | CronSchedule | Interval
 
 
-def _readable(read: object) -> None:
+def _readable(read: Callable[[], object]) -> None:
     try:
-        read()  # type: ignore[operator]
+        read()
     except Invalid as error:
         raise ValueError(error.detail) from None
 

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from timeball.domain.duration import Duration
 from timeball.domain import duration
+from timeball.domain.duration import Duration
+from timeball.domain.errors import Invalid
 
 Text = Annotated[str, Meta(max_length=65_536)]
 Header = Annotated[str, Meta(max_length=8_192, pattern=r"^[^\r\n\x00]*$")]
@@ -25,7 +26,7 @@ class _Task(Struct, frozen=True, rename="camel", tag_field="kind", forbid_unknow
     """Shared shape of all kinds."""
 
 
-class Http(_Task, tag="http"):
+class Http(_Task, frozen=True, tag="http"):
     """An HTTP call. Succeeds with a 2xx, or with one of `acceptedStatuses` if given."""
 
     url: Annotated[str, Meta(max_length=8_192)]
@@ -46,7 +47,7 @@ class Http(_Task, tag="http"):
             raise ValueError(f"{self.url!r} is not an http or https URL")
 
 
-class Shell(_Task, tag="shell"):
+class Shell(_Task, frozen=True, tag="shell"):
     """A command: an argv list, or a string run by `sh -c`."""
 
     command: Text | Annotated[list[Text], Meta(min_length=1, max_length=4_096)]
@@ -59,22 +60,30 @@ class Shell(_Task, tag="shell"):
             raise ValueError("the command is empty; write what to run")
 
 
-class Script(_Task, tag="script"):
+class Script(_Task, frozen=True, tag="script"):
     """A file of the worker's scripts folder, found when the run starts; its suffix chooses the interpreter."""
 
     script: Annotated[str, Meta(max_length=1_024)]
     args: Annotated[list[Text], Meta(max_length=4_096)] = []
     env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
 
-    INTERPRETERS: ClassVar[dict[str, str]] = {".py": "python3", ".sh": "sh", ".js": "node", ".rb": "ruby", ".pl": "perl"}
+    INTERPRETERS: ClassVar[dict[str, str]] = {
+        ".py": "python3",
+        ".sh": "sh",
+        ".js": "node",
+        ".rb": "ruby",
+        ".pl": "perl",
+    }
 
     def __post_init__(self) -> None:
         path = PurePosixPath(self.script)
         if not self.script.strip() or path.is_absolute() or ".." in path.parts or "\\" in self.script or not path.name:
-            raise ValueError(f"{self.script!r} is not a name inside the scripts folder; use a relative path without '..'")
+            raise ValueError(
+                f"{self.script!r} is not a name inside the scripts folder; use a relative path without '..'"
+            )
 
 
-class Python(_Task, tag="python"):
+class Python(_Task, frozen=True, tag="python"):
     """A function registered on the worker with `@timeball.task`; parameters become keyword arguments."""
 
     function: str
@@ -87,7 +96,6 @@ class Python(_Task, tag="python"):
 Task = Http | Shell | Script | Python
 KINDS: Final = ("http", "shell", "script", "python")
 DEFAULT_GRACE: Final[Duration] = "5s"
-LONGEST_TIMEOUT: Final = 30 * 24 * 3600
 
 
 def check_duration(field: str, value: Duration | None, *, shortest: int = 0) -> None:
@@ -95,5 +103,5 @@ def check_duration(field: str, value: Duration | None, *, shortest: int = 0) -> 
     if value is not None:
         try:
             duration.parse(value, shortest=shortest)
-        except Exception as error:
-            raise ValueError(f"{field}: {error}") from None
+        except Invalid as error:
+            raise ValueError(f"{field}: {error.detail}") from None

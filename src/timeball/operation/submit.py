@@ -50,9 +50,7 @@ class Submit:
         prepared: list[Submission | TimeballError] = [self._prepare(job, now, unknown) for job in jobs]
         submissions = [item for item in prepared if isinstance(item, Submission)]
         results = iter(await self._commit(submissions))
-        answers = [
-            item if isinstance(item, TimeballError) else self._answer(item, next(results)) for item in prepared
-        ]
+        answers = [item if isinstance(item, TimeballError) else self._answer(item, next(results)) for item in prepared]
         self._hint(submissions, now)
         return answers
 
@@ -125,9 +123,7 @@ class Submit:
     async def _unknown_tasks(self, jobs: Sequence[NewJob]) -> set[tuple[str, str]]:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
         return {
-            (tenant, task_id)
-            for tenant, task_id in named
-            if await self._context.store.task(tenant, task_id) is None
+            (tenant, task_id) for tenant, task_id in named if await self._context.store.task(tenant, task_id) is None
         }
 
 

@@ -249,7 +249,9 @@ class RunStore(Protocol):
         attempt; the next BLOCKED run of a serial job becomes READY."""
         ...
 
-    async def note(self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]) -> list[int]:
+    async def note(
+        self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]
+    ) -> list[int]:
         """Record starts (with the instant) and progress of held attempts; answers the tokens that are stale."""
         ...
 
@@ -436,9 +438,7 @@ class TaskStore(Protocol):
         ...
 
 
-class Store(
-    JobStore, PlanStore, RunStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol
-):
+class Store(JobStore, PlanStore, RunStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol):
     def now(self) -> Micros:
         """The store's time, or an instant shortly before it; never after it, and never running backwards."""
         ...

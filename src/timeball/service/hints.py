@@ -9,17 +9,18 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.ports.hints import Topic
 
 
-class Subscription(asyncio.Event):
-    """An event that can be waited for with a limit, without a task of its own."""
+class Subscription:
+    """An event that is waited for with a limit, without a task of its own."""
 
-    async def wait(self, at_most: Micros | None = None) -> bool:  # type: ignore[override]
-        if at_most is None or self.is_set():
-            return await super().wait()
-        if at_most <= 0:
-            return True
-        alarm = asyncio.get_running_loop().call_later(at_most / SECOND, self.set)
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.set = self._event.set
+        self.clear = self._event.clear
+
+    async def wait(self, at_most: Micros) -> None:
+        alarm = asyncio.get_running_loop().call_later(at_most / SECOND, self._event.set)
         try:
-            return await super().wait()
+            await self._event.wait()
         finally:
             alarm.cancel()
 

@@ -1,0 +1,117 @@
+"""I10, I12, I13: only listed transitions; cancel wins; attempts never exceed 1 + maxRetries."""
+
+from itertools import product
+
+import pytest
+from msgspec import UNSET, Raw
+
+from timeball.domain.instant import HOUR, SECOND
+from timeball.domain.ledger import Origin, Verdict, verdict
+from timeball.domain.lifecycle import (
+    TERMINAL,
+    TRANSITIONS,
+    Cancelled,
+    Event,
+    Failed,
+    Failure,
+    Lost,
+    Outcome,
+    Released,
+    State,
+    Status,
+    Succeeded,
+    settle,
+    status,
+)
+from timeball.domain.retry import NonRetryable, Retry
+
+NOW = 1_700_000_000 * SECOND
+EXIT_1 = Failed(Failure(kind="exit", message="exit code 1", exit_code=1))
+OUTCOMES: list[Outcome] = [Succeeded(UNSET), Succeeded(Raw(b"1")), EXIT_1, Cancelled(), Released(), Lost()]
+
+
+def judge(outcome: Outcome, *, attempt: int = 1, cancel: bool = False, policy: Retry | None = None):
+    return settle(outcome, attempt=attempt, cancel_requested=cancel, policy=policy or Retry(), now=NOW, spread=0.5)
+
+
+def test_every_decision_is_a_listed_transition() -> None:
+    for outcome, attempt, cancel in product(OUTCOMES, range(1, 7), (False, True)):
+        decision = judge(outcome, attempt=attempt, cancel=cancel)
+        assert (State.RUNNING, decision.event) in TRANSITIONS
+
+
+def test_terminal_is_final_because_no_transition_leaves_it() -> None:
+    assert {state for state, _ in TRANSITIONS} == set(State)
+    assert {to for to in TRANSITIONS.values() if isinstance(to, Status)} == TERMINAL
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_a_requested_cancel_wins_over_every_outcome(outcome: Outcome) -> None:
+    assert judge(outcome, cancel=True).to is Status.CANCELLED
+
+
+@pytest.mark.parametrize("outcome", [EXIT_1, Lost()])
+def test_attempts_are_one_more_than_retries(outcome: Outcome) -> None:
+    policy = Retry(max_retries=2)
+    assert [judge(outcome, attempt=n, policy=policy).event for n in (1, 2, 3)] == [
+        Event.RETRY,
+        Event.RETRY,
+        Event.EXHAUST,
+    ]
+
+
+def test_without_retries_the_first_failure_is_dead() -> None:
+    assert judge(EXIT_1, policy=Retry(max_retries=0)).to is Status.DEAD
+
+
+def test_a_non_retryable_failure_gives_up_at_once() -> None:
+    policy = Retry(non_retryable=NonRetryable(exit_codes=[1]))
+    assert judge(EXIT_1, policy=policy).to is Status.FAILED
+
+
+def test_a_lost_worker_costs_an_attempt_but_no_backoff() -> None:
+    assert judge(Lost()).eligible_at == NOW
+
+
+def test_default_backoff_is_10_20_40_seconds() -> None:
+    waits = [judge(EXIT_1, attempt=n).eligible_at - NOW for n in (1, 2, 3)]
+    assert waits == [10 * SECOND, 20 * SECOND, 40 * SECOND]
+
+
+def test_the_target_may_ask_for_more_patience_than_the_backoff() -> None:
+    busy = Failed(Failure(kind="http", message="503", status=503, retry_after=HOUR))
+    assert judge(busy).eligible_at == NOW + HOUR
+
+
+@pytest.mark.parametrize(
+    ("state", "attempt", "fire", "eligible", "shown"),
+    [
+        (State.READY, 0, 5, 5, Status.SCHEDULED),
+        (State.READY, 0, -5, -5, Status.QUEUED),
+        (State.READY, 1, -5, 5, Status.RETRYING),
+        (State.BLOCKED, 0, 5, 5, Status.SCHEDULED),
+        (State.BLOCKED, 0, -5, -5, Status.BLOCKED),
+        (State.RUNNING, 1, -5, -5, Status.RUNNING),
+        (State.RUNNING, 1, 5, 5, Status.SCHEDULED),
+    ],
+)
+def test_what_a_user_sees_follows_from_state_and_time(state, attempt, fire, eligible, shown) -> None:
+    seen = status(state, attempt=attempt, fire_time=NOW + fire, eligible_at=NOW + eligible, now=NOW)
+    assert seen is shown
+
+
+@pytest.mark.parametrize(
+    ("ended", "origin", "late", "expected"),
+    [
+        (Status.SUCCEEDED, Origin.SCHEDULE, 2 * SECOND, Verdict.ON_TIME),
+        (Status.SUCCEEDED, Origin.SCHEDULE, 2 * SECOND + 1, Verdict.LATE),
+        (Status.DEAD, Origin.SCHEDULE, 0, Verdict.ON_TIME),
+        (Status.FAILED, Origin.SCHEDULE, HOUR, Verdict.LATE),
+        (Status.SUCCEEDED, Origin.CATCH_UP, HOUR, Verdict.CAUGHT_UP),
+        (Status.CANCELLED, Origin.SCHEDULE, 0, Verdict.CANCELLED),
+        (Status.SKIPPED, Origin.SCHEDULE, 0, Verdict.SKIPPED),
+        (Status.RUNNING, Origin.SCHEDULE, 0, Verdict.OPEN),
+    ],
+)
+def test_the_verdict_says_whether_it_started_in_time(ended, origin, late, expected) -> None:
+    assert verdict(ended, origin, NOW, NOW + late) is expected

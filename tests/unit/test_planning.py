@@ -1,0 +1,139 @@
+"""I2, I20: every instant becomes a run or part of a span, once, by the catch-up rule, in bounded steps."""
+
+import pytest
+
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
+from timeball.domain.job import HORIZON, Job, JobSpec, JobState
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap, admit
+from timeball.domain.planning import MOST_RUNS, Fire, Span, forgone, plan
+from timeball.domain.schedule import Date, Immediate, Interval, Schedule
+from timeball.domain.task import Shell
+
+START = 1_700_000_000 * SECOND
+
+
+def job(schedule: Schedule, next_fire_at: Micros | None, **spec) -> Job:
+    return Job(
+        id="j_1",
+        tenant="default",
+        spec=JobSpec(task=Shell(command="true"), schedule=schedule, **spec),
+        version=1,
+        state=JobState.ACTIVE,
+        anchor=START,
+        next_fire_at=next_fire_at,
+        plan_at=0,
+        created_at=START,
+        updated_at=START,
+    )
+
+
+def every(text: str, **spec) -> Job:
+    step = Interval(expression=text)
+    return job(step, START + {"1s": SECOND, "1m": MINUTE, "1h": HOUR}[text], **spec)
+
+
+def work_off(start: Job, now: Micros):
+    """Plan step by step until nothing overdue is left, as the planner does."""
+    steps, current, rounds = [], start, 0
+    while current.next_fire_at is not None and current.next_fire_at <= now:
+        made = plan(current, now)
+        assert sum(isinstance(step, Fire) for step in made.steps) <= MOST_RUNS
+        steps += made.steps
+        current = current.with_(next_fire_at=made.next_fire_at, plan_at=made.plan_at)
+        rounds += 1
+    return steps, current, rounds
+
+
+def fires(steps) -> list[Fire]:
+    return [step for step in steps if isinstance(step, Fire)]
+
+
+def instants_covered(steps) -> int:
+    return sum(step.count if isinstance(step, Span) else 1 for step in steps)
+
+
+def test_one_future_fire_at_most_is_planned_ahead() -> None:
+    made = plan(every("1s"), START)
+    assert [fire.fire_time for fire in fires(made.steps)] == [START + SECOND]
+    assert made.next_fire_at == START + 2 * SECOND
+    assert made.plan_at == START + SECOND, "the next one only when this one falls due"
+
+
+def test_a_fire_beyond_the_horizon_waits() -> None:
+    made = plan(every("1h"), START)
+    assert made.steps == ()
+    assert made.plan_at == START + HOUR - HORIZON
+
+
+def test_all_catches_up_within_the_window_and_accounts_for_the_rest() -> None:
+    now = START + 3 * HOUR + SECOND // 2
+    steps, after, _ = work_off(every("1m", overlap=Overlap.ALLOW), now)
+    due = [fire for fire in fires(steps) if fire.fire_time <= now]
+    assert len(due) == 60 and all(fire.origin is Origin.CATCH_UP for fire in due[:-1])
+    assert due[-1].origin is Origin.SCHEDULE, "half a second late is not missed"
+    assert instants_covered([step for step in steps if step not in fires(steps) or step in due]) == 180
+    [missed] = [step for step in steps if isinstance(step, Span)]
+    assert (missed.first, missed.count, missed.verdict) == (START + MINUTE, 120, Verdict.MISSED)
+    assert after.next_fire_at is not None
+
+
+@pytest.mark.parametrize(("rule", "caught_up"), [("all", 1), ("last", 1), ("none", 0)])
+def test_whatever_the_window_the_newest_missed_fire_runs_except_with_none(rule, caught_up) -> None:
+    now = START + 3 * HOUR + 30 * MINUTE
+    steps, _, _ = work_off(every("1h", catch_up=rule, catch_up_window="1m"), now)
+    assert [fire.fire_time for fire in fires(steps)] == [START + 3 * HOUR] * caught_up
+    assert instants_covered(steps) == 3
+
+
+def test_thirty_days_of_seconds_are_worked_off_in_bounded_steps() -> None:
+    now = START + 30 * DAY
+    steps, after, rounds = work_off(every("1s", catch_up="last", overlap=Overlap.ALLOW), now)
+    assert (
+        instants_covered([step for step in steps if not (isinstance(step, Fire) and step.fire_time > now)])
+        == 30 * 86400
+    )
+    assert rounds > 500
+    assert after.next_fire_at is not None and after.next_fire_at > now
+
+
+def test_a_one_shot_runs_however_late_and_is_no_catch_up() -> None:
+    late = job(Date(expression="2023-11-14T22:13:21Z"), START + SECOND, catch_up="none")
+    [fire] = plan(late, START + 365 * DAY).steps
+    assert isinstance(fire, Fire)
+    assert (fire.fire_time, fire.origin, fire.eligible_at) == (START + SECOND, Origin.SCHEDULE, START + 365 * DAY)
+
+
+def test_an_immediate_job_is_planned_once_and_never_again() -> None:
+    made = plan(job(Immediate(), START), START)
+    assert len(made.steps) == 1
+    assert (made.next_fire_at, made.plan_at) == (None, None)
+
+
+def test_what_was_caught_up_ranks_by_when_it_became_claimable() -> None:
+    now = START + 10 * MINUTE
+    steps = plan(every("1m", overlap=Overlap.ALLOW), now).steps
+    assert all(fire.eligible_at == max(now, fire.fire_time) for fire in fires(steps))
+
+
+def test_a_changed_schedule_closes_what_fell_due_while_paused() -> None:
+    paused = every("1m").with_(state=JobState.PAUSED)
+    [span] = forgone(paused, START + 5 * MINUTE)
+    assert (span.count, span.verdict) == (5, Verdict.MISSED)
+    assert forgone(every("1m"), START + 5 * MINUTE) == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "alive", "waiting", "expected"),
+    [
+        (Overlap.ALLOW, 5, 0, Admission.RUN),
+        (Overlap.SKIP, 0, 0, Admission.RUN),
+        (Overlap.SKIP, 1, 0, Admission.SKIP),
+        (Overlap.QUEUE, 0, 0, Admission.RUN),
+        (Overlap.QUEUE, 1, 0, Admission.WAIT),
+        (Overlap.QUEUE, QUEUE_DEPTH, QUEUE_DEPTH - 1, Admission.WAIT),
+        (Overlap.QUEUE, QUEUE_DEPTH + 1, QUEUE_DEPTH, Admission.SKIP),
+    ],
+)
+def test_overlap_policies(policy, alive, waiting, expected) -> None:
+    assert admit(policy, alive, waiting) is expected
