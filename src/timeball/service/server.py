@@ -1,0 +1,47 @@
+"""A server's loops and desk, started and stopped together."""
+
+from __future__ import annotations
+
+from timeball.domain.instant import SECOND
+from timeball.operation.context import Context
+from timeball.operation.settle import Settle
+from timeball.ports.clock import Clock, Dice
+from timeball.ports.store import Store
+from timeball.service.canceller import Canceller
+from timeball.service.desk import Desk
+from timeball.service.dispatcher import Dispatcher
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK, Loop
+from timeball.service.planner import Planner
+from timeball.service.rescuer import Rescuer
+
+
+class Server:
+    """Any number of them may work on one store; all are active, none is special."""
+
+    def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
+        hints = LocalHints(store.shout)
+        store.listen(hints.hear)
+        self.context = Context(store, clock, dice, hints)
+        settle = Settle(self.context)
+        self.desk = Desk(self.context, settle)
+        self.loops: tuple[Loop, ...] = (
+            Planner(self.context, hints),
+            Dispatcher(self.context, hints, self.desk),
+            Canceller(self.context, hints, self.desk),
+            Rescuer(self.context, hints, settle),
+        )
+
+    def start(self) -> None:
+        for loop in self.loops:
+            loop.start()
+
+    async def stop(self) -> None:
+        self.desk.close()
+        for loop in reversed(self.loops):
+            await loop.stop()
+
+    def stalled(self) -> list[str]:
+        """Names of the loops that have not turned for longer than their rest explains."""
+        oldest = self.context.clock.monotonic() - 5 * TICK - SECOND
+        return [loop.name for loop in self.loops if loop.turned_at is None or loop.turned_at < oldest]
