@@ -84,6 +84,10 @@ class PostgresCluster:
         """Run statements as the administrator, from synchronous code or from within an event loop."""
         _run_apart(_execute(dsn or self.admin_dsn, sql))
 
+    def fetch_value(self, sql: str, dsn: str) -> Any:
+        """The first value of the first row."""
+        return _run_apart(_fetch_value(dsn, sql))
+
 
 class PostgresServer(PostgresCluster):
     """A server of one's own, which may be stopped and started again."""
@@ -307,6 +311,14 @@ async def _execute(dsn: str, sql: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+async def _fetch_value(dsn: str, sql: str) -> Any:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetchval(sql)
     finally:
         await connection.close()
 

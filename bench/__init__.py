@@ -1,0 +1,1 @@
+"""Figures, each beside the configuration that it was measured with. `make bench` runs them all."""

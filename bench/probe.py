@@ -1,0 +1,31 @@
+"""What this machine can do at best: a bare timer, then one write and fsync, with nothing of Timeball in between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+
+
+def timer_and_fsync(offsets: list[float]) -> list[float]:
+    """For each moment (seconds from now), how late in milliseconds its record was durable."""
+    return asyncio.run(_measure(offsets))
+
+
+async def _measure(offsets: list[float]) -> list[float]:
+    late: list[float] = []
+    loop = asyncio.get_running_loop()
+    start = loop.time() + 0.2
+    with tempfile.TemporaryFile() as file:
+
+        def fire(due: float) -> None:
+            os.write(file.fileno(), b"%f\n" % due)
+            os.fsync(file.fileno())
+            late.append((time.monotonic() - due) * 1_000)
+
+        for offset in offsets:
+            loop.call_at(start + offset, fire, start + offset)
+        while len(late) < len(offsets):
+            await asyncio.sleep(0.05)
+    return late
