@@ -1,0 +1,59 @@
+"""Timeball: every fire on time, and accounted for.
+
+The names below are the whole public surface. They load when they are first used, so that importing timeball
+costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timeball.client.client import Client
+    from timeball.client.preview import next_fires
+    from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError, Unauthorized, Unavailable
+    from timeball.task import Context, task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Client",
+    "Conflict",
+    "Context",
+    "Invalid",
+    "NotFound",
+    "TimeballError",
+    "Unauthorized",
+    "Unavailable",
+    "__version__",
+    "next_fires",
+    "task",
+]
+
+_ERRORS = "timeball.domain.errors"
+_HOMES = {
+    "Client": "timeball.client.client",
+    "Conflict": _ERRORS,
+    "Context": "timeball.task",
+    "Invalid": _ERRORS,
+    "NotFound": _ERRORS,
+    "TimeballError": _ERRORS,
+    "Unauthorized": _ERRORS,
+    "Unavailable": _ERRORS,
+    "next_fires": "timeball.client.preview",
+    "task": "timeball.task",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'timeball' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

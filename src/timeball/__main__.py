@@ -1,0 +1,5 @@
+"""`python -m timeball` is `timeball`."""
+
+from timeball.cli import main
+
+main()

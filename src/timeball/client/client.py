@@ -1,0 +1,286 @@
+"""The synchronous client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, Unpack
+
+import msgspec
+
+from timeball.client import exchange, models, requests
+from timeball.client.job_document import JobOptions, document
+from timeball.client.requests import Request, When
+from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
+from timeball.domain.instant import SECOND
+
+T = TypeVar("T")
+Item = TypeVar("Item", covariant=True)
+
+
+class _Page(Protocol[Item]):
+    @property
+    def items(self) -> Sequence[Item]: ...
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+class Client:
+    """Talks to one or several Timeball servers. May be shared by threads.
+
+        with timeball.Client() as client:
+            job = client.create_job("report", shell="python3 report.py", cron="0 2 * * *", timezone="Europe/Berlin")
+            print(job.next_fire_at)
+
+    Without arguments it goes where `TIMEBALL_URL` and `TIMEBALL_TOKEN` (or `timeball.toml`) point, else to the Timeball
+    on this machine. A lost connection or a 503 is tried again, `retries` times, wherever that cannot do anything twice.
+    Whatever the server refuses is raised as an error of `timeball.TimeballError`'s tree.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: int = exchange.RETRIES,
+        transport: Transport | None = None,
+    ) -> None:
+        """`url` may name several servers, with commas; `timeout` is in seconds, per request."""
+        from timeball import __version__, config
+
+        settings = config.client({"url": url, "token": token})
+        self._servers = settings.servers
+        self._token = settings.token
+        self._timeout = timeout
+        self._retries = retries
+        self._transport = HttpTransport() if transport is None else transport
+        self._user_agent = f"timeball/{__version__}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def send(self, request: Request[T]) -> bytes:
+        """The body of the answer to a request, as it came. Raises what the server refuses."""
+        outgoing = exchange.outgoing(request, self._token, self._user_agent)
+        attempt = 0
+        while True:
+            last = attempt >= self._retries
+            pause = exchange.backoff(attempt)
+            try:
+                incoming = self._transport.send(self._servers[0], outgoing, self._timeout)
+            except Unreachable as error:
+                if last:
+                    raise exchange.unreachable(self._servers, error) from None
+            except Interrupted as error:
+                if last or not request.repeatable:
+                    raise exchange.interrupted(request, self._servers[0], error) from None
+            else:
+                wanted = exchange.pause_before_repeating(request, incoming, attempt)
+                if last or wanted is None:
+                    return exchange.body_of(incoming)
+                pause = wanted
+            self._servers = (*self._servers[1:], self._servers[0])
+            time.sleep(pause)
+            attempt += 1
+
+    def ask(self, request: Request[T]) -> T:
+        return exchange.read(request, self.send(request))
+
+    def _pages(self, page: Callable[[str | None], Request[Any]]) -> Iterator[Any]:
+        cursor: str | None = None
+        while True:
+            answer: _Page[Any] = self.ask(page(cursor))
+            yield from answer.items
+            cursor = answer.next_cursor
+            if cursor is None:
+                return
+
+    # --- jobs -----------------------------------------------------------------------------------------------------
+
+    def create_job(self, name: str = "", /, **options: Unpack[JobOptions]) -> models.Job:
+        """Submit a job. When this returns, it is durable.
+
+        Without an `idempotency_key` the client makes one, so that its own repetitions make one job.
+        """
+        from timeball.system import dice
+
+        if name:
+            options["name"] = name
+        body = document(options)
+        key = body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
+        return self.ask(requests.create_job(body, key))
+
+    def batch(self, jobs: Iterable[JobOptions]) -> list[models.Created]:
+        """Submit up to 10,000 jobs in one durable step; options as for `create_job`. One bad job does not fail
+        the others: its item has an `error`."""
+        return self.ask(requests.batch(jobs)).items
+
+    def job(self, job_id: str) -> models.Job:
+        return self.ask(requests.job(job_id))
+
+    def jobs(
+        self,
+        *,
+        status: str | None = None,
+        name: str | None = None,
+        tag: str | None = None,
+        user_id: str | None = None,
+        task_id: str | None = None,
+    ) -> Iterator[models.Job]:
+        """All matching jobs, newest first, fetched page by page while you iterate."""
+        return self._pages(
+            lambda cursor: requests.jobs(
+                status=status, name=name, tag=tag, user_id=user_id, task_id=task_id, cursor=cursor
+            )
+        )
+
+    def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> models.Job:
+        """Change what is named and leave the rest. With `version`, only if nobody changed the job since it had
+        that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
+        return self.ask(requests.update_job(job_id, document(changes), version))
+
+    def delete_job(self, job_id: str) -> models.Cancelled:
+        """Stop its schedule and cancel its live runs. History stays."""
+        return self.ask(requests.delete_job(job_id))
+
+    def pause(self, job_id: str, reason: str = "") -> models.Job:
+        return self.ask(requests.pause(job_id, reason))
+
+    def resume(self, job_id: str) -> models.Job:
+        return self.ask(requests.resume(job_id))
+
+    def run_now(self, job_id: str) -> models.Triggered:
+        """Start a run beside the schedule; the job's overlap policy applies."""
+        return self.ask(requests.run_now(job_id))
+
+    def status(self, job_id: str) -> models.JobStatus:
+        """The run that started last, else the one that is next."""
+        return self.ask(requests.status(job_id))
+
+    def next(self, job_id: str, count: int = 5) -> list[datetime]:
+        """The coming fires of a job."""
+        return [fire.fire_time for fire in self.ask(requests.next_of_job(job_id, count)).items]
+
+    def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> models.Ledger:
+        """What became of every due instant in [since, until): sums, and all entries."""
+        first = self.ask(requests.ledger(job_id, since=since, until=until))
+        entries, cursor = list(first.items), first.next_cursor
+        while cursor is not None:
+            page = self.ask(requests.ledger(job_id, since=since, until=until, cursor=cursor))
+            entries += page.items
+            cursor = page.next_cursor
+        return msgspec.structs.replace(first, items=entries, next_cursor=None)
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> models.Run:
+        return self.ask(requests.run(run_id))
+
+    def runs(
+        self,
+        *,
+        job_id: str | None = None,
+        status: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        tag: str | None = None,
+        user_id: str | None = None,
+        task_id: str | None = None,
+    ) -> Iterator[models.Run]:
+        """All matching runs, newest first; `since` and `until` are about the fire time."""
+        return self._pages(
+            lambda cursor: requests.runs(
+                job_id=job_id,
+                status=status,
+                since=since,
+                until=until,
+                tag=tag,
+                user_id=user_id,
+                task_id=task_id,
+                cursor=cursor,
+            )
+        )
+
+    def wait(self, run_id: str, timeout: float | None = None, *, every: float = 1.0) -> models.Run:
+        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds."""
+        from timeball.system import monotonic
+
+        deadline = None if timeout is None else monotonic() + int(timeout * SECOND)
+        pause = min(0.05, every)
+        while True:
+            run = self.run(run_id)
+            if run.done:
+                return run
+            left = pause if deadline is None else min(pause, (deadline - monotonic()) / SECOND)
+            if left <= 0:
+                raise TimeoutError(f"run {run_id} is still {run.status} after {timeout:g} s")
+            time.sleep(left)
+            pause = min(pause * 1.5, every)
+
+    def cancel(self, run_id: str) -> models.Run:
+        return self.ask(requests.cancel(run_id))
+
+    def retry(self, run_id: str) -> models.Triggered:
+        """Run a finished run again, or a waiting retry at once."""
+        return self.ask(requests.retry(run_id))
+
+    def logs(self, run_id: str, *, attempt: int | None = None) -> str:
+        return self.ask(requests.logs(run_id, attempt=attempt)).decode(errors="replace")
+
+    def follow(self, run_id: str, *, attempt: int | None = None) -> Iterator[bytes]:
+        """The output as it is written, until the run ends."""
+        request = requests.logs(run_id, attempt=attempt, follow=True)
+        outgoing = exchange.outgoing(request, self._token, self._user_agent)
+        try:
+            yield from self._stream(outgoing)
+        except Unreachable as error:
+            raise exchange.unreachable(self._servers, error) from None
+        except Interrupted as error:
+            raise exchange.interrupted(request, self._servers[0], error) from None
+
+    def _stream(self, outgoing: Outgoing) -> Iterator[bytes]:
+        for part in self._transport.stream(self._servers[0], outgoing, self._timeout):
+            if isinstance(part, Incoming):
+                exchange.body_of(part)
+            else:
+                yield part
+
+    def result(self, run_id: str) -> Any:
+        """What the run returned."""
+        body = self.ask(requests.result(run_id))
+        return msgspec.json.decode(body) if body else None
+
+    # --- the rest -------------------------------------------------------------------------------------------------
+
+    def dead_letters(self, *, job_id: str | None = None) -> Iterator[models.Run]:
+        """Runs whose retries are exhausted and that nobody has retried yet."""
+        return self._pages(lambda cursor: requests.dead_letters(job_id=job_id, cursor=cursor))
+
+    def retry_dead(
+        self, run_ids: Sequence[str] = (), *, job_id: str | None = None, everything: bool = False
+    ) -> list[models.Retried]:
+        """Run dead letters again: these runs, those of a job, or everything."""
+        return self.ask(requests.retry_dead(run_ids=run_ids, job_id=job_id, everything=everything)).items
+
+    def tasks(self) -> Iterator[models.Task]:
+        return self._pages(lambda cursor: requests.tasks(cursor=cursor))
+
+    def workers(self) -> list[models.Worker]:
+        return self.ask(requests.workers()).items
+
+    def create_key(self, role: str = "worker", name: str = "") -> models.Key:
+        """A new API key. Its `key` is told this once and kept nowhere."""
+        return self.ask(requests.create_key(role, name))

@@ -1,0 +1,174 @@
+"""Friendly keyword arguments → the canonical JSON of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypedDict
+
+from timeball.domain import duration, instant
+from timeball.domain.errors import Invalid
+
+Length = str | int | timedelta
+"""`"15m"`, seconds, or a timedelta."""
+
+
+class JobOptions(TypedDict, total=False):
+    """Everything that may be said of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`,
+    `python`. When: at most one of `schedule`, `cron`, `every`, `at`; at once without any."""
+
+    name: str
+    description: str
+    task: Mapping[str, Any] | Callable[..., Any]
+    """The canonical JSON of a task, or a function made with `@timeball.task`."""
+    task_id: str
+    shell: str | Sequence[str]
+    """A command for `sh -c`, or an argv list."""
+    http: str
+    """A URL; the request is a POST with the parameters. For more, give `task` with kind `http`."""
+    script: str
+    python: str
+    """The name of a registered function."""
+    parameters: Mapping[str, Any]
+    schedule: Mapping[str, Any]
+    cron: str
+    every: Length
+    at: datetime | str
+    timezone: str
+    """Of `cron`; UTC without it."""
+    dst_gap: Literal["run", "skip"]
+    dst_overlap: Literal["first", "both"]
+    retry: Mapping[str, Any]
+    max_retries: int
+    priority: Literal["high", "medium", "low"] | int
+    timeout: Length
+    grace: Length
+    overlap: str
+    catch_up: Literal["all", "last", "none"]
+    catch_up_window: Length
+    tags: Sequence[str]
+    user_id: str
+    idempotency_key: str
+    """Two requests with one key make one job."""
+
+
+_WHAT: Final = ("task", "task_id", "shell", "http", "script", "python")
+_WHEN: Final = ("schedule", "cron", "every", "at")
+_CRON_ONLY: Final = {"timezone": "timezone", "dst_gap": "dstGap", "dst_overlap": "dstOverlap"}
+_PLAIN: Final = {
+    "name": "name",
+    "description": "description",
+    "task_id": "taskId",
+    "parameters": "parameters",
+    "priority": "priority",
+    "overlap": "overlap",
+    "catch_up": "catchUp",
+    "tags": "tags",
+    "user_id": "userId",
+    "idempotency_key": "idempotencyKey",
+}
+_LENGTHS: Final = {"timeout": "timeout", "grace": "grace", "catch_up_window": "catchUpWindow"}
+
+
+def document(options: JobOptions) -> dict[str, Any]:
+    """The JSON of what was said, and of nothing else: a partial update says little."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    _all_known(given)
+    _at_most_one(given, _WHAT, "what to run")
+    _at_most_one(given, _WHEN, "when to run")
+    job = {field: _json(given[name]) for name, field in _PLAIN.items() if name in given}
+    job |= {field: length(given[name]) for name, field in _LENGTHS.items() if name in given}
+    task = _task(given)
+    if task is not None:
+        job["task"] = task
+    schedule = _schedule(given)
+    if schedule is not None:
+        job["schedule"] = schedule
+    retry = dict(given.get("retry", {}))
+    if "max_retries" in given:
+        retry["maxRetries"] = given["max_retries"]
+    if retry:
+        job["retry"] = retry
+    return job
+
+
+def length(value: Length) -> str | int:
+    """A length of time as the API reads it."""
+    if isinstance(value, timedelta):
+        return duration.render(value // timedelta(microseconds=1))
+    return value
+
+
+def moment(value: datetime | str) -> str:
+    """A moment as the API reads it. A datetime without a time zone could be any of 38 instants."""
+    if isinstance(value, str):
+        return value
+    if value.utcoffset() is None:
+        raise Invalid(f"{value.isoformat()} has no time zone; give an aware datetime, with tzinfo")
+    return instant.render(instant.of(value))
+
+
+def _task(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    match given:
+        case {"task": Mapping() as task}:
+            return dict(task)
+        case {"task": task}:
+            return {"kind": "python", "function": _registered_name(task)}
+        case {"shell": command}:
+            return {"kind": "shell", "command": command if isinstance(command, str) else list(command)}
+        case {"http": url}:
+            return {"kind": "http", "url": url}
+        case {"script": name}:
+            return {"kind": "script", "script": name}
+        case {"python": name}:
+            return {"kind": "python", "function": name}
+        case _:
+            return None
+
+
+def _registered_name(function: object) -> str:
+    registered = getattr(function, "task_name", None)
+    if isinstance(registered, str):
+        return registered
+    raise Invalid(f"task={function!r} is neither a task's JSON nor a function made with @timeball.task", "/task")
+
+
+def _schedule(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    zoned = {field: given[name] for name, field in _CRON_ONLY.items() if name in given}
+    if zoned and "cron" not in given:
+        named = ", ".join(name for name in _CRON_ONLY if name in given)
+        raise Invalid(f"{named} needs a cron expression to apply to", "/schedule")
+    match given:
+        case {"schedule": schedule}:
+            return dict(schedule)
+        case {"cron": expression}:
+            return {"type": "cron", "expression": expression, **zoned}
+        case {"every": value}:
+            return {"type": "interval", "expression": length(value)}
+        case {"at": value}:
+            return {"type": "date", "expression": moment(value)}
+        case _:
+            return None
+
+
+def _all_known(given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in JobOptions.__annotations__:
+            import difflib
+
+            close = difflib.get_close_matches(name, JobOptions.__annotations__, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise Invalid(f"a job has no {name}{hint}")
+
+
+def _at_most_one(given: Mapping[str, Any], names: tuple[str, ...], purpose: str) -> None:
+    said = [name for name in names if name in given]
+    if len(said) > 1:
+        raise Invalid(f"{' and '.join(said)} both say {purpose}; give one of them")
+
+
+def _json(value: Any) -> Any:
+    """Mappings and sequences of any kind as those that JSON knows."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

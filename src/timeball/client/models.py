@@ -1,0 +1,237 @@
+"""What the API answers with, as typed values. Fields a newer server adds are ignored; none is ever required but the
+ids, so that an older client can read them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
+
+
+class Answer(Struct, frozen=True, rename="camel", kw_only=True):
+    """Shared shape: camelCase on the wire, attributes here."""
+
+
+class Job(Answer, frozen=True):
+    job_id: str
+    name: str = ""
+    status: str = ""
+    """`scheduled`, `paused`, `completed` or `cancelled`."""
+    version: int = 1
+    next_fire_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    description: str = ""
+    task: dict[str, Any] | None = None
+    task_id: str | None = None
+    parameters: dict[str, Any] = {}
+    schedule: dict[str, Any] = {}
+    retry: dict[str, Any] = {}
+    priority: str | int = "medium"
+    timeout: str | int | None = None
+    grace: str | int | None = None
+    overlap: str = "queue"
+    catch_up: str = "all"
+    catch_up_window: str | int = "1h"
+    tags: list[str] = []
+    user_id: str = ""
+    pause_reason: str = ""
+
+
+class Failure(Answer, frozen=True):
+    """Why an attempt failed."""
+
+    kind: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    status: int | None = None
+
+
+class Attempt(Answer, frozen=True):
+    attempt: int
+    executor_id: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    error: Failure | None = None
+
+
+class Run(Answer, frozen=True):
+    run_id: str
+    job_id: str = ""
+    job_name: str = ""
+    status: str = ""
+    """`scheduled`, `blocked`, `queued`, `running` or `retrying`; `succeeded`, `failed`, `dead`, `cancelled` or
+    `skipped` for good."""
+    fire_time: datetime | None = None
+    origin: str = ""
+    attempt: int = 0
+    executor_id: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    progress: str | float | None = None
+    progress_note: str = ""
+    error: Failure | None = None
+    verdict: str = ""
+    reason: str | None = None
+    late_ms: float | None = None
+    cancel_requested_at: datetime | None = None
+    retry_of: str | None = None
+    retried_as: str | None = None
+    result: Any = None
+    attempts: list[Attempt] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, one way or another: this status is final."""
+        return self.status in TERMINAL
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == "succeeded"
+
+
+class JobStatus(Answer, frozen=True):
+    """A job's newest run at a glance."""
+
+    job_id: str
+    status: str = ""
+    start_time: datetime | None = None
+    progress: str | float | None = None
+    executor_id: str | None = None
+    run_id: str | None = None
+    attempt: int | None = None
+
+
+class Triggered(Answer, frozen=True):
+    """The run that a person asked for."""
+
+    run_id: str
+    job_id: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
+class Cancelled(Answer, frozen=True):
+    """What became of the thing that was to be cancelled."""
+
+    status: str = ""
+    job_id: str | None = None
+    run_id: str | None = None
+
+
+class LedgerEntry(Answer, frozen=True):
+    """What became of one due instant, or of several consecutive ones (`count`, from `fire_time` to `fire_until`)."""
+
+    fire_time: datetime
+    verdict: str
+    fire_until: datetime | None = None
+    count: int = 1
+    reason: str | None = None
+    run_id: str | None = None
+    late_ms: float | None = None
+    status: str | None = None
+
+
+class Ledger(Answer, frozen=True):
+    due: int
+    counts: dict[str, int]
+    items: list[LedgerEntry] = []
+    next_cursor: str | None = None
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every due instant is accounted for."""
+        return self.due == sum(self.counts.values())
+
+
+class Worker(Answer, frozen=True):
+    worker_id: str = ""
+    name: str = ""
+    slots: int = 0
+    running: int = 0
+    labels: list[str] = []
+    tasks: list[str] = []
+    version: str = ""
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+
+
+class Task(Answer, frozen=True):
+    """A task registered under a name."""
+
+    task_id: str
+    task: dict[str, Any] = {}
+    version: int = 1
+    updated_at: datetime | None = None
+
+
+class Key(Answer, frozen=True):
+    """An API key. `key`, the secret itself, is there only in the answer that created it."""
+
+    key_id: str
+    role: str = ""
+    name: str = ""
+    key: str | None = None
+    created_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class Created(Answer, frozen=True):
+    """One item of a batch: the job, or what was wrong with it."""
+
+    job_id: str | None = None
+    status: str = ""
+    error: dict[str, Any] | None = None
+
+
+class Retried(Answer, frozen=True):
+    """One dead run that was asked to run again: as which run, or why not."""
+
+    run_id: str
+    retried_as: str | None = None
+    status: str = ""
+    error: dict[str, Any] | None = None
+
+
+class Jobs(Answer, frozen=True):
+    items: list[Job]
+    next_cursor: str | None = None
+
+
+class Runs(Answer, frozen=True):
+    items: list[Run]
+    next_cursor: str | None = None
+
+
+class Tasks(Answer, frozen=True):
+    items: list[Task]
+    next_cursor: str | None = None
+
+
+class Workers(Answer, frozen=True):
+    items: list[Worker]
+
+
+class Keys(Answer, frozen=True):
+    items: list[Key]
+
+
+class Batch(Answer, frozen=True):
+    items: list[Created]
+
+
+class Fires(Answer, frozen=True):
+    """The coming fires of a job."""
+
+    items: list[Fire]
+
+
+class Fire(Answer, frozen=True):
+    fire_time: datetime
+
+
+class Retrial(Answer, frozen=True):
+    items: list[Retried] = []

@@ -1,0 +1,257 @@
+"""Every request there is, built without sending anything: the same for the synchronous and the asynchronous client.
+
+A request names its method, path, parameters and body, what its answer is read as, and whether it may be sent
+again when the connection broke and nobody knows what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from timeball.client import models
+from timeball.client.job_document import JobOptions, document, moment
+
+T = TypeVar("T")
+
+Params = dict[str, Any]
+When = datetime | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Generic[T]):
+    method: str
+    path: str
+    answer: type[T]
+    """`bytes` is the body as it came."""
+    params: Params = field(default_factory=dict)
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool
+    """Sending it twice does what sending it once does."""
+
+    @property
+    def target(self) -> str:
+        query = urlencode([pair for pair in self.params.items() if pair[1] is not None], doseq=True)
+        return f"{self.path}?{query}" if query else self.path
+
+
+def _get(path: str, answer: type[T], **params: Any) -> Request[T]:
+    return Request(method="GET", path=path, answer=answer, params=params, repeatable=True)
+
+
+def _post(path: str, answer: type[T], body: Any = None, *, repeatable: bool = False) -> Request[T]:
+    return Request(method="POST", path=path, answer=answer, body=body, repeatable=repeatable)
+
+
+def _of_job(job_id: str, what: str = "") -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}{what}"
+
+
+def _of_run(run_id: str, what: str = "") -> str:
+    return f"/v1/runs/{quote(run_id, safe='')}{what}"
+
+
+def _moment(value: When | None) -> str | None:
+    return None if value is None else moment(value)
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[models.Job]:
+    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    return Request(
+        method="POST",
+        path="/v1/jobs",
+        answer=models.Job,
+        body=body,
+        headers={"Idempotency-Key": idempotency_key},
+        repeatable=True,
+    )
+
+
+def batch(jobs: Iterable[JobOptions]) -> Request[models.Batch]:
+    bodies = [document(options) for options in jobs]
+    repeatable = all("idempotencyKey" in body for body in bodies)
+    return _post("/v1/jobs:batch", models.Batch, bodies, repeatable=repeatable)
+
+
+def job(job_id: str) -> Request[models.Job]:
+    return _get(_of_job(job_id), models.Job)
+
+
+def jobs(
+    *,
+    status: str | None = None,
+    name: str | None = None,
+    tag: str | None = None,
+    user_id: str | None = None,
+    task_id: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[models.Jobs]:
+    return _get(
+        "/v1/jobs",
+        models.Jobs,
+        status=status,
+        name=name,
+        tag=tag,
+        userId=user_id,
+        taskId=task_id,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> Request[models.Job]:
+    """With a version it fails if somebody else changed the job meanwhile, so it must not be sent twice."""
+    return Request(
+        method="PATCH",
+        path=_of_job(job_id),
+        answer=models.Job,
+        body=body,
+        headers={} if version is None else {"If-Match": f'"{version}"'},
+        repeatable=version is None,
+    )
+
+
+def delete_job(job_id: str) -> Request[models.Cancelled]:
+    return Request(method="DELETE", path=_of_job(job_id), answer=models.Cancelled, repeatable=True)
+
+
+def pause(job_id: str, reason: str) -> Request[models.Job]:
+    return _post(_of_job(job_id, "/pause"), models.Job, {"reason": reason} if reason else None, repeatable=True)
+
+
+def resume(job_id: str) -> Request[models.Job]:
+    return _post(_of_job(job_id, "/resume"), models.Job, repeatable=True)
+
+
+def run_now(job_id: str) -> Request[models.Triggered]:
+    return _post(_of_job(job_id, "/run"), models.Triggered)
+
+
+def status(job_id: str) -> Request[models.JobStatus]:
+    return _get(_of_job(job_id, "/status"), models.JobStatus)
+
+
+def next_of_job(job_id: str, count: int) -> Request[models.Fires]:
+    return _get(_of_job(job_id, "/next"), models.Fires, count=count)
+
+
+def ledger(
+    job_id: str,
+    *,
+    since: When | None = None,
+    until: When | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[models.Ledger]:
+    window = {"from": _moment(since), "to": _moment(until)}
+    return _get(_of_job(job_id, "/ledger"), models.Ledger, **window, limit=limit, cursor=cursor)
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def runs(
+    *,
+    job_id: str | None = None,
+    status: str | Sequence[str] | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    tag: str | None = None,
+    user_id: str | None = None,
+    task_id: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[models.Runs]:
+    return _get(
+        "/v1/runs",
+        models.Runs,
+        jobId=job_id,
+        status=status,
+        startTime=_moment(since),
+        endTime=_moment(until),
+        tag=tag,
+        userId=user_id,
+        taskId=task_id,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def run(run_id: str) -> Request[models.Run]:
+    return _get(_of_run(run_id), models.Run)
+
+
+def cancel(run_id: str) -> Request[models.Run]:
+    return _post(_of_run(run_id, "/cancel"), models.Run, repeatable=True)
+
+
+def retry(run_id: str) -> Request[models.Triggered]:
+    return _post(_of_run(run_id, "/retry"), models.Triggered)
+
+
+def logs(run_id: str, *, attempt: int | None = None, follow: bool = False) -> Request[bytes]:
+    return _get(_of_run(run_id, "/logs"), bytes, attempt=attempt, follow=1 if follow else None)
+
+
+def result(run_id: str) -> Request[bytes]:
+    return _get(_of_run(run_id, "/result"), bytes)
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------
+
+
+def dead_letters(
+    *, job_id: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[models.Runs]:
+    return _get("/v1/dead-letters", models.Runs, jobId=job_id, limit=limit, cursor=cursor)
+
+
+def retry_dead(
+    *, run_ids: Sequence[str] = (), job_id: str | None = None, everything: bool = False
+) -> Request[models.Retrial]:
+    body: dict[str, Any] = (
+        {"runIds": list(run_ids)} if run_ids else {"jobId": job_id} if job_id else {"all": everything}
+    )
+    return _post("/v1/dead-letters:retry", models.Retrial, body)
+
+
+def tasks(*, limit: int | None = None, cursor: str | None = None) -> Request[models.Tasks]:
+    return _get("/v1/tasks", models.Tasks, limit=limit, cursor=cursor)
+
+
+def task(task_id: str) -> Request[models.Task]:
+    return _get(f"/v1/tasks/{quote(task_id, safe='')}", models.Task)
+
+
+def put_task(task_id: str, body: Mapping[str, Any]) -> Request[models.Task]:
+    path = f"/v1/tasks/{quote(task_id, safe='')}"
+    return Request(method="PUT", path=path, answer=models.Task, body=body, repeatable=True)
+
+
+def delete_task(task_id: str) -> Request[bytes]:
+    return Request(method="DELETE", path=f"/v1/tasks/{quote(task_id, safe='')}", answer=bytes, repeatable=True)
+
+
+def workers() -> Request[models.Workers]:
+    return _get("/v1/workers", models.Workers)
+
+
+def create_key(role: str, name: str) -> Request[models.Key]:
+    return _post("/v1/api-keys", models.Key, {"role": role, "name": name})
+
+
+def keys() -> Request[models.Keys]:
+    return _get("/v1/api-keys", models.Keys)
+
+
+def revoke_key(key_id: str) -> Request[bytes]:
+    path = f"/v1/api-keys/{quote(key_id, safe='')}"
+    return Request(method="DELETE", path=path, answer=bytes, repeatable=True)

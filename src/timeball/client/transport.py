@@ -1,0 +1,139 @@
+"""How a request reaches a server: the contract, and one implementation on the standard library.
+
+The standard library, because a command line must start at once: importing httpx and making its client takes
+120 ms, `http.client` 30. The asynchronous client brings its own transport.
+"""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import NamedTuple, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+
+class Unreachable(Exception):
+    """No connection: nothing was sent, so nothing can have happened."""
+
+
+class Interrupted(Exception):
+    """The connection broke before the answer was complete: the request may have taken effect."""
+
+
+class Outgoing(NamedTuple):
+    method: str
+    target: str
+    """Path and query."""
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+class Incoming(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+class Transport(Protocol):
+    def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
+        """The answer, or `Unreachable` or `Interrupted`. May be called from several threads at once."""
+        ...
+
+    def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
+        """First the answer's head (with its body, if it is an error), then the body as it arrives."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class HttpTransport:
+    """Keeps connections open between requests; `close` closes those that are idle."""
+
+    _CHUNK = 65_536
+
+    def __init__(self) -> None:
+        self._idle: dict[str, deque[HTTPConnection]] = {}
+
+    def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
+        connection, response = self._exchange(server, outgoing, timeout)
+        try:
+            answer = Incoming(response.status, _headers(response), response.read())
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise Interrupted(_reason(error)) from error
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.setdefault(server, deque(maxlen=16)).append(connection)
+        return answer
+
+    def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
+        connection, response = self._exchange(server, outgoing, timeout)
+        try:
+            failed = response.status >= 400
+            yield Incoming(response.status, _headers(response), response.read() if failed else b"")
+            while not failed and (chunk := response.read1(self._CHUNK)):
+                yield chunk
+        except (OSError, HTTPException) as error:
+            raise Interrupted(_reason(error)) from error
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        for connections in self._idle.values():
+            while connections:
+                connections.pop().close()
+
+    def _exchange(self, server: str, outgoing: Outgoing, timeout: float) -> tuple[HTTPConnection, HTTPResponse]:
+        connection = self._connection(server, timeout)
+        try:
+            base = urlsplit(server).path.rstrip("/")
+            connection.request(outgoing.method, base + outgoing.target, outgoing.body, dict(outgoing.headers))
+            return connection, connection.getresponse()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise Interrupted(_reason(error)) from error
+
+    def _connection(self, server: str, timeout: float) -> HTTPConnection:
+        idle = self._idle.get(server)
+        while idle:
+            try:
+                connection = idle.pop()
+            except IndexError:  # another thread was quicker
+                break
+            if _usable(connection):
+                connection.sock.settimeout(timeout)
+                return connection
+            connection.close()
+        return _connect(urlsplit(server), timeout)
+
+
+def _connect(server: SplitResult, timeout: float) -> HTTPConnection:
+    kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
+    connection = kind(server.hostname or "", server.port, timeout=timeout)
+    try:
+        connection.connect()
+    except (OSError, HTTPException) as error:
+        raise Unreachable(_reason(error)) from error
+    return connection
+
+
+def _usable(connection: HTTPConnection) -> bool:
+    """An idle connection with something to read was closed by the server: do not send anything down that hole."""
+    poller = select.poll()
+    poller.register(connection.sock, select.POLLIN)
+    return not poller.poll(0)
+
+
+def _headers(response: HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (text or type(error).__name__)[:200]

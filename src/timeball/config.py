@@ -1,0 +1,372 @@
+"""Settings: the only module that reads the environment and configuration files.
+
+One frozen object per role, validated once, before anything starts. A setting comes from its flag, else its
+environment variable, else `timeball.toml`, else its default; an empty environment variable counts as unset.
+
+`timeball.toml` is the file that `TIMEBALL_CONFIG` names, else the one in the current folder, else the one in
+`~/.config/timeball`. Its keys are the names in `SETTINGS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from timeball.domain import duration
+from timeball.domain.errors import Invalid, TimeballError
+from timeball.domain.instant import SECOND
+
+T = TypeVar("T")
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 1300
+DEFAULT_SLOTS: Final = 32
+DEFAULT_DRAIN: Final = 30.0
+SHORTEST_ADMIN_KEY: Final = 32
+MOST_SLOTS: Final = 10_000
+
+Flags = Mapping[str, Any]
+"""What the command line said, by setting; None or an empty tuple: nothing."""
+
+
+class InvalidSetting(TimeballError):
+    """A setting that cannot be used: which, with what value, from where, and what to do."""
+
+    code = "invalid_setting"
+
+
+# --- what each role is started with -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    servers: tuple[str, ...]
+    """Base URLs, in the order of preference."""
+    token: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    store: str
+    """`sqlite:////absolute/path.db` or `postgresql://…`."""
+    data_dir: Path
+    """Absolute; need not exist yet."""
+    host: str
+    port: int
+    """0: any free one."""
+    admin_key: str | None
+    """None: the one in `admin_key_file`, which is generated when it is not there."""
+    log_level: str
+    """`debug`, `info`, `warning` or `error`."""
+    log_format: str
+    """`text` or `json`."""
+
+    @property
+    def admin_key_file(self) -> Path:
+        return _admin_key_file(self.data_dir)
+
+    @property
+    def sqlite_path(self) -> Path | None:
+        """The embedded store's file; None: the store is a database server."""
+        return Path(self.store.removeprefix(_SQLITE)) if self.store.startswith(_SQLITE) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    servers: tuple[str, ...]
+    token: str
+    name: str
+    slots: int
+    """Runs at a time."""
+    labels: tuple[str, ...]
+    tasks: tuple[str, ...]
+    """Modules to import, for the functions they register."""
+    scripts_dir: Path
+    drain_seconds: float
+    """How long a stopping worker waits for what it runs before it hands it back."""
+    log_level: str
+    log_format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpConfig:
+    """A server and a worker in one process, on the embedded store."""
+
+    data_dir: Path
+    host: str
+    port: int
+    admin_key: str | None
+    name: str
+    slots: int
+    labels: tuple[str, ...]
+    tasks: tuple[str, ...]
+    scripts_dir: Path
+    drain_seconds: float
+    log_level: str
+    log_format: str
+
+    @property
+    def admin_key_file(self) -> Path:
+        return _admin_key_file(self.data_dir)
+
+    @property
+    def sqlite_path(self) -> Path:
+        return self.data_dir / "timeball.db"
+
+
+def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConfig:
+    given = _Given(flags, environ)
+    servers = _or(given(URL), (f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",))
+    token = given(TOKEN)
+    if token is None and all(_is_loopback(server) for server in servers):
+        # The key of this machine's Timeball never leaves this machine, whatever a file in this folder says.
+        token = _key_on_this_machine(given.data_dir())
+    return ClientConfig(servers=servers, token=token)
+
+
+def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:
+    given = _Given(flags, environ)
+    default = f"{_SQLITE}{given.data_dir() / 'timeball.db'}"
+    return ServerConfig(store=_or(given(STORE), default), **given.serving(), **given.logging())
+
+
+def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConfig:
+    given = _Given(flags, environ)
+    found = client(flags, environ)
+    if found.token is None:
+        raise InvalidSetting(
+            "a worker needs a key: create one with `timeball keys create --role worker`,"
+            " then pass it as --token or TIMEBALL_TOKEN"
+        )
+    return WorkerConfig(servers=found.servers, token=found.token, **given.executing(), **given.logging())
+
+
+def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
+    given = _Given(flags, environ)
+    return UpConfig(**given.serving(), **given.executing(), **given.logging())
+
+
+# --- the settings -------------------------------------------------------------------------------------------------
+
+_SQLITE: Final = "sqlite:///"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("write some text")
+    return value.strip()
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if str(value).lower() not in choices:
+            raise ValueError(f"write {', '.join(choices[:-1])} or {choices[-1]}")
+        return str(value).lower()
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        text = str(value).strip()
+        if isinstance(value, bool) or not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+            raise ValueError(f"write a whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    """A list, or text with commas."""
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise ValueError("write a list of words, or words with commas between them")
+    return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+
+
+def _urls(value: Any) -> tuple[str, ...]:
+    urls = tuple(url.rstrip("/") for url in _words(value))
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"write an address like http://127.0.0.1:{DEFAULT_PORT}, several with commas")
+    if not urls:
+        raise ValueError("write at least one address")
+    return urls
+
+
+def _folder(value: Any) -> Path:
+    return Path(_text(value)).expanduser().absolute()
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return duration.parse(value) / SECOND
+    except Invalid as error:
+        raise ValueError(error.detail) from None
+
+
+def _store(value: Any) -> str:
+    text = _text(value)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme in ("postgresql", "postgres"):
+        return f"postgresql://{rest}"
+    if text.startswith(_SQLITE) and len(text) > len(_SQLITE):
+        return f"{_SQLITE}{_folder(text.removeprefix(_SQLITE))}"
+    raise ValueError("write sqlite:///path/to/file.db or postgresql://user@host/database")
+
+
+def _admin_key(value: Any) -> str:
+    text = _text(value)
+    if len(text) < SHORTEST_ADMIN_KEY:
+        raise ValueError(f"it has {len(text)} characters; use {SHORTEST_ADMIN_KEY} or more")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T]):
+    name: str
+    """Its key in `timeball.toml`, and with TIMEBALL_ before it, in capitals, its environment variable."""
+    read: Callable[[Any], T]
+    """The value, or ValueError with what to write instead."""
+    meaning: str
+    flag: str
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return f"TIMEBALL_{self.name.upper()}"
+
+
+URL = Setting("url", _urls, "where the servers are; several with commas", "--url")
+TOKEN = Setting("token", _text, "the key that goes with every request", "--token", secret=True)
+DATA_DIR = Setting("data_dir", _folder, "the folder for everything a server keeps", "--data-dir")
+HOST = Setting("host", _text, "the address to listen on", "--host")
+PORT = Setting("port", _whole(0, 65_535), "the port to listen on; 0: any free one", "--port")
+STORE = Setting("store", _store, "the database: sqlite:///… or postgresql://…", "--store", secret=True)
+ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "--admin-key", secret=True)
+SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
+LABELS = Setting("labels", _words, "what a worker is good for", "--label")
+TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")
+SCRIPTS_DIR = Setting("scripts_dir", _folder, "the folder that script jobs are looked up in", "--scripts-dir")
+NAME = Setting("name", _text, "a worker's name; host name and process id by default", "--name")
+DRAIN = Setting("drain", _seconds, "how long a stopping worker waits for its runs", "--drain")
+LOG_LEVEL = Setting("log_level", _one_of("debug", "info", "warning", "error"), "how much to log", "--log-level")
+LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log-format")
+
+SETTINGS: Final[dict[str, Setting[Any]]] = {
+    setting.name: setting
+    for setting in (
+        *(URL, TOKEN, DATA_DIR, HOST, PORT, STORE, ADMIN_KEY, SLOTS, LABELS),
+        *(TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
+    )
+}
+
+
+class _Given:
+    """What was set, wherever it was set."""
+
+    def __init__(self, flags: Flags, environ: Mapping[str, str] | None) -> None:
+        self._flags = flags
+        self._environ = os.environ if environ is None else environ
+        self._file, self._file_path = self._read_file()
+
+    def __call__(self, setting: Setting[T]) -> T | None:
+        """The validated value; None: not set anywhere."""
+        if (flag := self._flags.get(setting.name)) not in (None, ()):
+            return _read(setting, flag, setting.flag)
+        if variable := self._environ.get(setting.variable):
+            return _read(setting, variable, f"the environment variable {setting.variable}")
+        if setting.name in self._file:
+            return _read(setting, self._file[setting.name], str(self._file_path))
+        return None
+
+    def data_dir(self) -> Path:
+        return _or(self(DATA_DIR), self._home("XDG_DATA_HOME", ".local/share"))
+
+    def serving(self) -> dict[str, Any]:
+        return {
+            "data_dir": self.data_dir(),
+            "host": _or(self(HOST), DEFAULT_HOST),
+            "port": _or(self(PORT), DEFAULT_PORT),
+            "admin_key": self(ADMIN_KEY),
+        }
+
+    def executing(self) -> dict[str, Any]:
+        return {
+            "name": _or(self(NAME), _own_name()),
+            "slots": _or(self(SLOTS), DEFAULT_SLOTS),
+            "labels": _or(self(LABELS), ()),
+            "tasks": _or(self(TASKS), ()),
+            "scripts_dir": _or(self(SCRIPTS_DIR), self.data_dir() / "scripts"),
+            "drain_seconds": _or(self(DRAIN), DEFAULT_DRAIN),
+        }
+
+    def logging(self) -> dict[str, Any]:
+        return {"log_level": _or(self(LOG_LEVEL), "info"), "log_format": _or(self(LOG_FORMAT), "text")}
+
+    def _home(self, variable: str, usual: str) -> Path:
+        """Our folder in the place that the XDG specification gives it."""
+        base = self._environ.get(variable, "")
+        return (Path(base) if os.path.isabs(base) else Path.home() / usual) / "timeball"
+
+    def _read_file(self) -> tuple[dict[str, Any], Path | None]:
+        named = self._environ.get("TIMEBALL_CONFIG")
+        if named and not Path(named).is_file():
+            raise InvalidSetting(f"TIMEBALL_CONFIG names {named!r}, which is not a file; correct or unset it")
+        usual = (Path("timeball.toml"), self._home("XDG_CONFIG_HOME", ".config") / "timeball.toml")
+        path = Path(named) if named else next((path for path in usual if path.is_file()), None)
+        return (_load(path), path) if path else ({}, None)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    import tomllib  # 20 ms that most commands need not pay
+
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidSetting(f"cannot read {path}: {error}") from None
+    for name in found:
+        if name not in SETTINGS:
+            import difflib
+
+            close = difflib.get_close_matches(name, SETTINGS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(SETTINGS)}"
+            raise InvalidSetting(f"{path} sets {name}, which is not a setting; {hint}")
+    return found
+
+
+def _read(setting: Setting[T], value: Any, source: str) -> T:
+    try:
+        return setting.read(value)
+    except ValueError as error:
+        shown = "" if setting.secret else f" {value!r}"
+        raise InvalidSetting(f"{setting.name}{shown} from {source} cannot be used: {error}") from None
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
+def _own_name() -> str:
+    return f"{os.uname().nodename}-{os.getpid()}"
+
+
+def _admin_key_file(data_dir: Path) -> Path:
+    return data_dir / "admin.key"
+
+
+def _key_on_this_machine(data_dir: Path) -> str | None:
+    try:
+        return _admin_key_file(data_dir).read_text("utf-8").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def _is_loopback(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
