@@ -15,6 +15,7 @@ def timer_and_fsync(offsets: list[float]) -> list[float]:
 
 async def _measure(offsets: list[float]) -> list[float]:
     late: list[float] = []
+    done = asyncio.Event()
     loop = asyncio.get_running_loop()
     start = loop.time() + 0.2
     with tempfile.TemporaryFile() as file:
@@ -23,9 +24,10 @@ async def _measure(offsets: list[float]) -> list[float]:
             os.write(file.fileno(), b"%f\n" % due)
             os.fsync(file.fileno())
             late.append((time.monotonic() - due) * 1_000)
+            if len(late) == len(offsets):
+                done.set()
 
         for offset in offsets:
             loop.call_at(start + offset, fire, start + offset)
-        while len(late) < len(offsets):
-            await asyncio.sleep(0.05)
+        await done.wait()
     return late
