@@ -114,10 +114,8 @@ def _parse(expression: str, spread: str) -> Cron:
         fixed=not minute.startswith("*") and not hour.startswith("*"),
     )
     if not _can_match(cron):
-        raise InvalidSchedule(
-            f"{expression!r} never fires: in month {month!r} no day is ever"
-            f" day of month {day!r} and day of week {weekday!r}"
-        )
+        also = "" if weekday in ("*", "?") else f" that is day of week {weekday!r}"
+        raise InvalidSchedule(f"{expression!r} never fires: month {month!r} has no day {day!r}{also}, in any year")
     return cron
 
 

@@ -1,0 +1,76 @@
+"""How fast the cron engine is: fires per second in a stream, and the time of a single `next_fire`.
+
+python -m bench.cron [--repeats 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import platform
+import statistics
+import time
+
+from timeball.domain import cron, zone
+from timeball.domain.fires import DstGap
+
+AFTER = 1_750_000_000_000_000  # 15 June 2025
+MINUTE = 60_000_000
+
+STREAMS = [
+    ("*/5 * * * *", "UTC", 1_000_000),
+    ("*/5 * * * *", "America/New_York", 1_000_000),
+    ("* * * * * *", "Europe/Berlin", 1_000_000),
+    ("30 2 * * *", "America/New_York", 100_000),
+    ("0 9 LW * *", "Europe/Berlin", 20_000),
+]
+SINGLES: list[tuple[str, str, DstGap]] = [
+    ("*/5 * * * *", "UTC", "run"),
+    ("30 2 * * *", "America/New_York", "run"),
+    ("0 9 ? * MON#2", "Europe/Berlin", "run"),
+    ("0 0 29 2 *", "UTC", "run"),
+    ("0 0 29 2 */7", "America/New_York", "run"),
+    # In the gap of every year, and skipped: 400 years must be sought to know that it never fires.
+    ("30 2 8-14 3 */7", "America/New_York", "skip"),
+]
+
+
+def stream_rate(expression: str, name: str, count: int) -> float:
+    stream = itertools.islice(cron.fires(cron.parse(expression), zone.get(name), AFTER), count)
+    started = time.perf_counter()
+    found = sum(1 for _ in stream)
+    return found / (time.perf_counter() - started)
+
+
+def single_micros(expression: str, name: str, dst_gap: DstGap, calls: int = 50) -> float:
+    parsed, there = cron.parse(expression), zone.get(name)
+    started = time.perf_counter()
+    for call in range(calls):
+        cron.next_fire(parsed, there, AFTER + call * 7 * MINUTE, dst_gap=dst_gap)
+    return (time.perf_counter() - started) / calls * 1e6
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--repeats", type=int, default=5)
+    repeats = arguments.parse_args().repeats
+    print(
+        f"Python {platform.python_version()} on {platform.machine()}, tzdata {zone.version()},"
+        f" one thread, median of {repeats} (lowest - highest)"
+    )
+    print("\nfires() in a stream, fires/s")
+    for expression, name, count in STREAMS:
+        rates = [stream_rate(expression, name, count) for _ in range(repeats)]
+        print(f"  {expression:18} {name:18} {count:9,} fires  {summary(rates)}")
+    print("\none next_fire(), µs")
+    for expression, name, dst_gap in SINGLES:
+        times = [single_micros(expression, name, dst_gap) for _ in range(repeats)]
+        print(f"  {expression:18} {name:18} dst_gap={dst_gap:5}  {summary(times)}")
+
+
+def summary(values: list[float]) -> str:
+    return f"{statistics.median(values):12,.0f}  ({min(values):,.0f} - {max(values):,.0f})"
+
+
+if __name__ == "__main__":
+    main()
