@@ -1,0 +1,76 @@
+"""Who is asking, and may they? The permission is the route's; the tenant and the role are the key's."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, TypeVar
+
+from timeball.api.route import Permission
+from timeball.domain.errors import Forbidden, Unauthorized
+from timeball.domain.instant import SECOND, Micros
+from timeball.ports.clock import Clock
+from timeball.ports.store import Key, KeyStore, Role
+
+T = TypeVar("T")
+
+REMEMBER: Final = 3 * SECOND
+"""How long a looked-up key is believed: what a revocation on another server may take to arrive."""
+MOST_REMEMBERED: Final = 10_000
+LONGEST_KEY: Final = 4_096
+
+GRANTS: Final[dict[Role, frozenset[Permission]]] = {
+    "admin": frozenset(Permission),
+    "worker": frozenset({Permission.PUBLIC, Permission.WORKER}),
+}
+
+
+class Authenticator:
+    """Looks keys up by their digest, and remembers for a moment who is known and who is not."""
+
+    def __init__(self, keys: KeyStore, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._known: dict[bytes, tuple[Micros, Key]] = {}
+        self._unknown: dict[bytes, Micros] = {}
+
+    async def __call__(self, authorization: bytes | None, permission: Permission) -> Key:
+        if authorization is None:
+            raise Unauthorized("this needs a key; send it as 'Authorization: Bearer KEY'")
+        scheme, _, secret = authorization.partition(b" ")
+        secret = secret.strip()
+        if scheme.lower() != b"bearer" or not secret or len(secret) > LONGEST_KEY:
+            raise Unauthorized("the Authorization header must read 'Bearer KEY'")
+        key = await self._find(hashlib.sha256(secret).digest())
+        if key is None:
+            raise Unauthorized("nobody knows this key; it is mistyped or was revoked")
+        if permission not in GRANTS[key.role]:
+            raise Forbidden(f"a key with the role {key.role!r} has no {permission.value!r} permission")
+        return key
+
+    def forget(self, key: Key) -> None:
+        """After a revocation: believe nothing about it any more."""
+        self._known.pop(bytes.fromhex(key.digest), None)
+
+    async def _find(self, digest: bytes) -> Key | None:
+        now = self._clock.monotonic()
+        remembered = self._known.get(digest)
+        if remembered is not None and now < remembered[0]:
+            return remembered[1]
+        if now < self._unknown.get(digest, now):
+            return None
+        key = await self._keys.key_by_digest(digest.hex())
+        if key is None:
+            self._known.pop(digest, None)
+            _remember(self._unknown, digest, now + REMEMBER)
+        else:
+            self._unknown.pop(digest, None)
+            _remember(self._known, digest, (now + REMEMBER, key))
+        return key
+
+
+def _remember(memory: dict[bytes, T], digest: bytes, value: T) -> None:
+    """Bounded: whoever tries a million keys pushes out the oldest ones, not the server's memory."""
+    memory.pop(digest, None)
+    if len(memory) >= MOST_REMEMBERED:
+        del memory[next(iter(memory))]
+    memory[digest] = value

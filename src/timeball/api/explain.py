@@ -1,0 +1,152 @@
+"""From msgspec's complaint about a document to the pointer and the words a person needs."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+
+from timeball.domain.errors import Problem
+
+_PATH = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`$", re.DOTALL)
+_NAMED = re.compile(r"(\w+): (.*)$", re.DOTALL)
+_CHOICE = re.compile(r"Invalid (?:enum )?value (.*)$", re.DOTALL)
+_OWN_WORDS: Final = ("Expected", "Object", "Invalid", "Number", "Integer", "Str", "Can't")
+
+MAIN_FIELDS: Final = {
+    "http": "url",
+    "shell": "command",
+    "script": "script",
+    "python": "function",
+    "date": "expression",
+    "cron": "expression",
+    "interval": "expression",
+}
+"""The field a complaint is about when a whole task or schedule was refused."""
+
+
+def pointer(steps: Iterable[str]) -> str:
+    """The JSON pointer (RFC 6901) of a path."""
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapping[str, str] | None = None) -> Problem:
+    """Where a document of this type is wrong, and how. `also`: more names of the top level, with what to say of
+    each ("" for a field that is accepted there)."""
+    message = str(error)
+    found = _PATH.search(message)
+    steps: list[str] = []
+    if found is not None:
+        message = message[: found.start()]
+        steps = [name or index for name, index in _STEP.findall(found[1])]
+    info, value = _walk(inspect.type_info(kind), steps, document)
+    fields = {field.encode_name for struct in _structs(info, value) for field in struct.fields}
+
+    if unknown := _UNKNOWN.match(message):
+        extra = also if also is not None and not steps else {}
+        return Problem(pointer([*steps, unknown[1]]), _unknown_field(unknown[1], fields, extra))
+    if missing := _MISSING.match(message):
+        return Problem(pointer([*steps, missing[1]]), f"{missing[1]!r} is missing")
+    if choice := _CHOICE.match(message):
+        return Problem(pointer(steps), _wrong_choice(choice[1], kind, steps, document))
+    if (named := _NAMED.match(message)) and named[1] in fields:
+        return Problem(pointer([*steps, named[1]]), named[2])
+    if steps and not message.startswith(_OWN_WORDS):
+        steps += _culprit(value, message)
+    return Problem(pointer(steps), message.replace("`", ""))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A suggestion to append to a complaint, or nothing."""
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word[:100].lower().replace("_", ""), by_lower, n=1)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def _unknown_field(name: str, fields: set[str], also: Mapping[str, str]) -> str:
+    if remark := also.get(name):
+        return f"{name!r} {remark}"
+    accepted = fields | {other for other, remark in also.items() if not remark}
+    suggestion = did_you_mean(name, accepted)
+    return f"there is no field {name[:100]!r}{suggestion or '; known are ' + ', '.join(sorted(accepted))}"
+
+
+def _wrong_choice(value: str, kind: Any, steps: list[str], document: Any) -> str:
+    parent, _ = _walk(inspect.type_info(kind), steps[:-1], document)
+    info, _ = _walk(inspect.type_info(kind), steps, document)
+    choices = _choices(info) or [
+        str(struct.tag) for struct in _all_structs(parent) if steps and struct.tag_field == steps[-1]
+    ]
+    suggestion = did_you_mean(value.strip("'\""), choices)
+    return f"{value} is not one of {', '.join(choices)}{suggestion}" if choices else f"{value} is not allowed here"
+
+
+def _culprit(value: Any, message: str) -> list[str]:
+    """The field of a task or schedule that its own check refused."""
+    if "time zone" in message:
+        return ["timezone"]
+    if not isinstance(value, dict):
+        return []
+    field = MAIN_FIELDS.get(str(value.get("kind", value.get("type"))))
+    return [field] if field else []
+
+
+def _walk(info: inspect.Type, steps: list[str], value: Any) -> tuple[inspect.Type, Any]:
+    """The type and the value at a path, as far as both can be followed."""
+    for step in steps:
+        field = next((f for s in _structs(info, value) for f in s.fields if f.encode_name == step), None)
+        items = _plain(info)
+        if field is not None:
+            info = field.type
+        elif isinstance(items, inspect.ListType):
+            info = items.item_type
+        else:
+            info = inspect.AnyType()
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            value = None
+    return info, value
+
+
+def _plain(info: inspect.Type) -> inspect.Type:
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    return info
+
+
+def _members(info: inspect.Type) -> list[inspect.Type]:
+    info = _plain(info)
+    return [_plain(member) for member in info.types] if isinstance(info, inspect.UnionType) else [info]
+
+
+def _all_structs(info: inspect.Type) -> list[inspect.StructType]:
+    return [member for member in _members(info) if isinstance(member, inspect.StructType)]
+
+
+def _structs(info: inspect.Type, value: Any) -> list[inspect.StructType]:
+    """The structs a value may be: the one with its tag, if it has one."""
+    structs = _all_structs(info)
+    if isinstance(value, dict):
+        tagged = [struct for struct in structs if struct.tag_field and value.get(struct.tag_field) == struct.tag]
+        return tagged or structs
+    return structs
+
+
+def _choices(info: inspect.Type) -> list[str]:
+    choices: list[str] = []
+    for member in _members(info):
+        if isinstance(member, inspect.LiteralType):
+            choices += [str(value) for value in member.values]
+        elif isinstance(member, inspect.EnumType):
+            choices += [str(value.value) for value in member.cls]
+    return choices

@@ -1,0 +1,131 @@
+"""From the body of a request to a `JobSpec`: the canonical shape at full speed, every other one by way of `shapes`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from timeball.api import reading, views
+from timeball.api.explain import explain
+from timeball.api.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
+from timeball.domain.errors import Invalid, InvalidSchedule, Problem
+from timeball.domain.job import JobSpec, encode_spec
+from timeball.domain.task import Http
+
+LONGEST_KEY: Final = 255
+
+_typed = msgspec.json.Decoder(JobSpec).decode
+_encode = msgspec.json.Encoder().encode
+_fingerprint = msgspec.json.Encoder(order="deterministic").encode
+
+
+class JobBody(NamedTuple):
+    spec: JobSpec
+    key: str | None = None
+    """The idempotency key in the body."""
+    origins: Origins = {}  # noqa: RUF012 - never written to
+
+
+def read_job(raw: bytes) -> JobBody:
+    """A new job."""
+    reading.check(raw)
+    try:
+        return JobBody(_typed(raw))
+    except (msgspec.DecodeError, RecursionError):
+        return from_document(reading.parse(raw))
+
+
+def from_document(document: Any) -> JobBody:
+    """A new job in any shape."""
+    given = dict(_object(document))
+    key = given.pop("idempotencyKey", None)
+    canonical, origins = normalise(given)
+    spec = _convert(canonical, origins)
+    return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"), origins)
+
+
+def change_from(raw: bytes) -> Callable[[JobSpec], JobSpec]:
+    """What a partial job makes of the current one.
+
+    Fields that are as the answer showed them were not edited: so a whole answer may be sent back with one change in
+    it, be that in the canonical or in a read-only field. `schedule` and `task` are replaced, `retry` is merged, null
+    brings the default back.
+    """
+    reading.check(raw)
+    given = _object(reading.parse(raw))
+
+    def change(spec: JobSpec) -> JobSpec:
+        shown = views.spec_document(spec)
+        current: Document = msgspec.json.decode(encode_spec(spec))
+        edited = {
+            name: value
+            for name, value in given.items()
+            if not OTHER_FIELDS.get(name) and not (name in shown and shown[name] == value)
+        }
+        if not edited:
+            return spec
+        canonical, origins = normalise(edited, current)
+        return _convert(_merge(current, canonical), origins)
+
+    return change
+
+
+def check_key(key: Any, at: str) -> str:
+    """An idempotency key that can be kept."""
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+        raise Invalid(f"an idempotency key is a text of 1 to {LONGEST_KEY} printable characters", at)
+    return key
+
+
+def fingerprint(spec: JobSpec) -> str:
+    """The same for every way to write the same job."""
+    return hashlib.sha256(_fingerprint(spec)).hexdigest()
+
+
+def check_nesting(spec: JobSpec) -> None:
+    """For specs that were decoded as part of a batch: what `reading.check` tells of a single body."""
+    if spec.parameters:
+        reading.check_depth(spec.parameters)
+    if isinstance(spec.task, Http):
+        reading.check(_encode(spec.task))
+
+
+def _object(document: Any) -> Document:
+    if not isinstance(document, dict):
+        raise Invalid("a job is a JSON object")
+    return document
+
+
+def _merge(current: Document, canonical: Document) -> Document:
+    merged = dict(current)
+    if canonical.get("task") is not None:
+        merged.pop("taskId", None)
+    if canonical.get("taskId") is not None:
+        merged.pop("task", None)
+    for name, value in canonical.items():
+        if value is None:
+            merged.pop(name, None)
+        elif name == "retry" and isinstance(value, dict):
+            merged[name] = {**merged.get(name, {}), **value}
+        else:
+            merged[name] = value
+    return merged
+
+
+def _convert(canonical: Document, origins: Origins) -> JobSpec:
+    try:
+        return _typed(_encode(canonical))
+    except msgspec.ValidationError as error:
+        found = explain(error, JobSpec, canonical, OTHER_FIELDS)
+        refused = InvalidSchedule if found.pointer.startswith("/schedule") else Invalid
+        at = "/task" if not found.pointer else found.pointer
+        raise refused(found.detail, point_back(at, origins)) from None
+
+
+def pointed_back(error: Invalid, origins: Origins) -> Invalid:
+    """The same complaint about what the user wrote."""
+    problems = tuple(Problem(point_back(item.pointer, origins), item.detail) for item in error.problems)
+    return type(error)(error.detail, problems=problems)

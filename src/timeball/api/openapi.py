@@ -1,0 +1,196 @@
+"""OpenAPI 3.1, made from the route table and the types it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from timeball.api.problems import Problem
+from timeball.api.route import Permission, Route
+
+_TAGS: Final = {
+    "jobs": "What to run, when, and by which rules",
+    "runs": "What became of every fire",
+    "dead-letters": "Runs that wait for a person",
+    "tasks": "Tasks that jobs refer to by name",
+    "workers": "Who executes",
+    "api-keys": "Who may ask",
+    "legacy": "An older address for the same jobs",
+    "service": "Health and this description",
+    "worker": "How a worker talks to a server",
+}
+_ID_FORMS: Final = {"jobId": "^j_[0-9a-f]{28}$", "runId": "^r_[0-9a-f]{28}$"}
+_PROBLEMS: Final = {
+    400: "The body is not JSON.",
+    401: "No key, or one nobody knows.",
+    403: "The key may not do that.",
+    404: "There is no such thing.",
+    409: "Its state does not allow this.",
+    412: "It has another version than `If-Match` names.",
+    413: "The body is too large.",
+    415: "The body is compressed.",
+    422: "A value is wrong; `errors` points at it.",
+    500: "A bug; the server's log tells more under `incident`.",
+    503: "The store does not answer right now; see `Retry-After`.",
+}
+_REF: Final = "#/components/schemas/{name}"
+_DESCRIPTION: Final = """Every fire on time, and accounted for.
+
+Send your key as `Authorization: Bearer KEY`. Lists are `{items, nextCursor}`; times are RFC 3339 in UTC. Errors are
+`application/problem+json` with a stable `code` and JSON pointers to what is wrong."""
+
+
+def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
+    types = _Types(routes)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, types)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Timeball",
+            "version": version,
+            "summary": "A distributed job scheduler",
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": types.components,
+            "responses": {f"Problem{status}": _problem(text) for status, text in _PROBLEMS.items()},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
+        },
+    }
+
+
+class _Types:
+    """The schema of every type that the routes name."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        named = [kind for route in routes for kind in (*_several(route.body), *_several(route.answer))]
+        queries = [route.query for route in routes if route.query is not None]
+        types = list({repr(kind): kind for kind in [*named, Problem]}.values())
+        schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+        self._schemas = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+        self.components = components
+        _, self._queries = msgspec.json.schema_components(queries, ref_template=_REF)
+
+    def of(self, kinds: Any) -> dict[str, Any]:
+        schemas = [self._schemas[repr(kind)] for kind in _several(kinds)]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+    def query(self, route: Route) -> dict[str, dict[str, Any]]:
+        properties: dict[str, dict[str, Any]] = {}
+        if route.query is not None:
+            properties = self._queries[route.query.__name__]["properties"]
+        return properties
+
+
+def _several(kinds: Any) -> tuple[Any, ...]:
+    if kinds is None:
+        return ()
+    return kinds if isinstance(kinds, tuple) else (kinds,)
+
+
+def _operation(route: Route, types: _Types) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": _operation_id(route),
+        "summary": route.summary,
+        "tags": [_tag(route)],
+        "parameters": [*_path_parameters(route), *_query_parameters(route, types), *_header_parameters(route)],
+        "responses": _responses(route, types),
+        "x-permission": route.permission.value,
+    }
+    if route.description:
+        operation["description"] = route.description
+    if route.permission is Permission.PUBLIC:
+        operation["security"] = []
+    if route.body is not None:
+        operation["requestBody"] = _request_body(route, types)
+    return operation
+
+
+def _operation_id(route: Route) -> str:
+    words = re.findall(r"[A-Za-z]+", route.path.removeprefix("/v1"))
+    return "".join(
+        [route.method.lower(), *(("Legacy" if route.path == "/jobs" else ""), *(w[:1].upper() + w[1:] for w in words))]
+    )
+
+
+def _tag(route: Route) -> str:
+    first = re.split(r"[/:]", route.path.removeprefix("/v1").removeprefix("/"))[0]
+    if not route.path.startswith("/v1"):
+        return "legacy" if first == "jobs" else "service"
+    return first
+
+
+def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
+    for name in re.findall(r"\{(\w+)\}", route.path):
+        schema: dict[str, Any] = {"type": "string", "minLength": 1}
+        if name in _ID_FORMS:
+            schema["pattern"] = _ID_FORMS[name]
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameters(route: Route, types: _Types) -> Iterator[dict[str, Any]]:
+    for name, schema in types.query(route).items():
+        shown = dict(schema)
+        parameter: dict[str, Any] = {"name": name, "in": "query", "schema": shown}
+        if description := shown.pop("description", ""):
+            parameter["description"] = description
+        if shown.get("default") == "":
+            del shown["default"]
+        yield parameter
+
+
+def _header_parameters(route: Route) -> Iterator[dict[str, Any]]:
+    for name, text in route.headers.items():
+        yield {"name": name, "in": "header", "description": text, "schema": {"type": "string"}}
+
+
+def _request_body(route: Route, types: _Types) -> dict[str, Any]:
+    schema = types.of(route.body)
+    if route.many:
+        schema = {"type": "array", "items": schema, "maxItems": 10_000}
+    content: dict[str, Any] = {"schema": schema}
+    if route.example is not None:
+        content["examples"] = {"example": {"value": route.example}}
+    return {"required": not route.body_optional, "content": {"application/json": content}}
+
+
+def _responses(route: Route, types: _Types) -> dict[str, Any]:
+    good: dict[str, Any] = {"description": "Done." if route.status != 201 else "Created."}
+    if route.answer is not None:
+        good["content"] = {"application/json": {"schema": types.of(route.answer)}}
+    if route.content_type != "application/json":
+        good.setdefault("content", {})[route.content_type] = {"schema": {"type": "string"}}
+    responses = {str(route.status): good}
+    if route.method == "PUT" and route.path.startswith("/v1/tasks"):
+        responses["201"] = {**good, "description": "Created."}
+    if route.path.endswith("/result"):
+        responses["204"] = {"description": "There is no result, or not yet."}
+    for status in sorted(_problem_statuses(route)):
+        responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
+    return responses
+
+
+def _problem_statuses(route: Route) -> set[int]:
+    statuses = {*route.problems, 500, 503}
+    if route.permission is not Permission.PUBLIC:
+        statuses |= {401, 403}
+    if route.body is not None:
+        statuses |= {400, 413, 415, 422}
+    if route.query is not None or "{" in route.path:
+        statuses.add(422)
+    return statuses
+
+
+def _problem(text: str) -> dict[str, Any]:
+    schema = {"$ref": _REF.format(name="Problem")}
+    return {"description": text, "content": {"application/problem+json": {"schema": schema}}}

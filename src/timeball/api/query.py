@@ -1,0 +1,205 @@
+"""Query parameters: what filters mean, and which words for a status are understood."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Meta, Struct
+
+from timeball.api.explain import did_you_mean, explain
+from timeball.domain import instant
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.lifecycle import Status
+from timeball.ports.store import JobFilter, RunFilter
+
+Q = TypeVar("Q", bound=Struct)
+
+Text = Annotated[str, Meta(max_length=200)]
+Cursor = Annotated[str, Meta(max_length=1_000, description="`nextCursor` of the page before.")]
+Limit = Annotated[int, Meta(ge=1, le=1_000, description="At most this many items.")]
+Time = Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset, or milliseconds since 1970.")]
+
+JOB_STATUSES: Final = {
+    "scheduled": "scheduled",
+    "paused": "paused",
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "active": "scheduled",
+    "pending": "scheduled",
+    "not_started": "scheduled",
+    "in_progress": "scheduled",
+    "done": "completed",
+    "success": "completed",
+}
+"""Words for a job's status, in lower case."""
+
+_WAITING: Final = frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED})
+_BROKEN: Final = frozenset({Status.FAILED, Status.DEAD})
+_DONE: Final = frozenset({Status.SUCCEEDED})
+
+RUN_STATUSES: Final[dict[str, frozenset[Status]]] = {
+    **{status.value: frozenset({status}) for status in Status},
+    "success": _DONE,
+    "completed": _DONE,
+    "done": _DONE,
+    "in_progress": frozenset({Status.RUNNING}),
+    "errored": _BROKEN,
+    "error": _BROKEN,
+    "failure": _BROKEN,
+    "pending": _WAITING,
+    "not_started": _WAITING,
+    "canceled": frozenset({Status.CANCELLED}),
+}
+"""Words for a run's status, in lower case."""
+
+
+class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    cursor: Cursor = ""
+    limit: Limit = 100
+
+
+class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    status: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
+    name: Text = ""
+    tag: Text = ""
+    user_id: Text = ""
+    task_id: Text = ""
+
+    def filter(self, tenant: str) -> JobFilter:
+        return JobFilter(
+            tenant=tenant,
+            status=frozenset(_job_status(word) for word in _words(self.status)),
+            name=self.name or None,
+            tag=self.tag or None,
+            user_id=self.user_id or None,
+            task_id=self.task_id or None,
+        )
+
+
+class RunsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    job_id: Text = ""
+    status: Annotated[Text, Meta(description="One or several, separated by commas; synonyms are understood.")] = ""
+    user_id: Text = ""
+    start_time: Annotated[Time, Meta(description="Fire time from (RFC 3339 or milliseconds since 1970).")] = ""
+    end_time: Annotated[Time, Meta(description="Fire time until (RFC 3339 or milliseconds since 1970).")] = ""
+    tag: Text = ""
+    task_id: Text = ""
+
+    def filter(self, tenant: str, *, job_id: str | None = None, dead_letters: bool = False) -> RunFilter:
+        return RunFilter(
+            tenant=tenant,
+            job_id=job_id or self.job_id or None,
+            status=frozenset().union(*(_run_statuses(word) for word in _words(self.status))),
+            fire_from=time_of(self.start_time, "startTime"),
+            fire_until=time_of(self.end_time, "endTime"),
+            user_id=self.user_id or None,
+            tag=self.tag or None,
+            task_id=self.task_id or None,
+            dead_letters=dead_letters,
+        )
+
+
+class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    limit: Limit = 1_000
+
+
+class LedgerQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    since: Annotated[Time, Meta(description="From this instant on; else from the job's creation.")] = msgspec.field(
+        name="from", default=""
+    )
+    until: Annotated[Time, Meta(description="Before this instant; else until now.")] = msgspec.field(
+        name="to", default=""
+    )
+
+
+class NextQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    count: Annotated[int, Meta(ge=1, le=1_000, description="How many fires.")] = 10
+
+
+class LogsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    attempt: Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt only.")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    follow: Annotated[bool, Meta(description="Stay until the run ends (text only).")] = False
+    cursor: Annotated[str, Meta(max_length=20, description="`nextCursor` of the page before (JSON only).")] = ""
+    limit: Limit = 1_000
+
+
+class JobLogsQuery(LogsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    as_: Annotated[str, Meta(pattern="^(text|url)$", description="`url`: the address of the text.")] = msgspec.field(
+        name="as", default="text"
+    )
+
+
+def read_query(query_string: bytes, kind: type[Q]) -> Q:
+    """The parameters as the route's type. A misspelt filter is an error: ignoring it would answer something else."""
+    given: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=50)
+    except ValueError as error:
+        raise Invalid(f"the query cannot be read: {error}", "/query") from None
+    for name, value in pairs:
+        if "\x00" in name or "\x00" in value:
+            raise Invalid("a parameter must not contain the NUL character", _at(name.replace("\x00", "")))
+        if name in given and name != "status":
+            raise Invalid(f"{name!r} is given twice", _at(name))
+        given[name] = f"{given[name]},{value}" if name in given else value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        found = explain(error, kind, given)
+        raise Invalid(found.detail, f"/query{found.pointer}") from None
+
+
+def time_of(text: str, name: str) -> Micros | None:
+    """An instant of a parameter: RFC 3339, or milliseconds since the epoch."""
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 16:
+        at = int(text) * MILLISECOND
+        if at > instant.MAX:
+            raise Invalid(f"{text} milliseconds since 1970 are after the year 9999", _at(name))
+        return at
+    # A plus sign that was not escaped arrives as a space.
+    return instant.parse(re.sub(r"([Tt].*) (\d\d:?\d\d)$", r"\1+\2", text), _at(name))
+
+
+def log_cursor(text: str) -> int:
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Invalid(f"{text!r} is not a cursor of this list", _at("cursor"))
+    return int(text)
+
+
+def _at(name: str) -> str:
+    return f"/query/{name[:100]}"
+
+
+def _words(status: str) -> list[str]:
+    return [word for word in (part.strip() for part in status.split(",")) if word]
+
+
+def _job_status(word: str) -> str:
+    found = JOB_STATUSES.get(word.lower())
+    if found is None:
+        raise _unknown_status(word, JOB_STATUSES)
+    return found
+
+
+def _run_statuses(word: str) -> frozenset[Status]:
+    if word == "FAILED":
+        return _BROKEN  # whoever shouts speaks the legacy vocabulary, which has no dead letters
+    found = RUN_STATUSES.get(word.lower())
+    if found is None:
+        raise _unknown_status(word, RUN_STATUSES)
+    return found
+
+
+def _unknown_status(word: str, known: dict[str, Any]) -> Invalid:
+    return Invalid(f"{word!r} is not one of {', '.join(known)}{did_you_mean(word, known)}", _at("status"))

@@ -1,0 +1,92 @@
+"""Is it alive, is it ready, and what can it do? Open to everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.api.problems import CONTENT_TYPE, NotReady, headers, problem
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.domain.errors import TimeballError
+
+PATIENCE: Final = 2.0
+"""Seconds to wait for the store's sign of life."""
+
+
+class Alive(Struct, frozen=True):
+    status: str
+    version: str
+
+
+class Ready(Struct, frozen=True):
+    status: str
+    checks: dict[str, bool]
+
+
+async def livez(call: Call) -> Answer:
+    return answer_json(Alive("alive", call.services.version))
+
+
+async def readyz(call: Call) -> Answer:
+    checks = {"store": await _store_answers(call), **await call.services.ready()}
+    if all(checks.values()):
+        return answer_json(Ready("ready", checks))
+    waiting = ", ".join(name for name, fine in checks.items() if not fine)
+    error = NotReady(f"not ready: {waiting}")
+    body = msgspec.structs.replace(problem(error), checks=checks)
+    return Answer(msgspec.json.encode(body), 503, CONTENT_TYPE, headers(error))
+
+
+async def _store_answers(call: Call) -> bool:
+    try:
+        await asyncio.wait_for(call.context.store.ping(), PATIENCE)
+    except (TimeballError, TimeoutError):
+        return False
+    return True
+
+
+async def openapi(call: Call) -> Answer:
+    return call.services.documents["/openapi.json"]
+
+
+async def docs(call: Call) -> Answer:
+    return call.services.documents["/docs"]
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/livez",
+        permission=Permission.PUBLIC,
+        summary="Is the process alive?",
+        handle=livez,
+        answer=Alive,
+    ),
+    Route(
+        method="GET",
+        path="/readyz",
+        permission=Permission.PUBLIC,
+        summary="Is it ready to serve?",
+        handle=readyz,
+        answer=Ready,
+    ),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        permission=Permission.PUBLIC,
+        summary="This description",
+        handle=openapi,
+        answer=dict[str, Any],
+    ),
+    Route(
+        method="GET",
+        path="/docs",
+        permission=Permission.PUBLIC,
+        summary="This description, for people",
+        handle=docs,
+        content_type="text/html",
+    ),
+)

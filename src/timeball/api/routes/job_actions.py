@@ -1,0 +1,256 @@
+"""What can be done with a job, and what can be asked about it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from timeball.api import views
+from timeball.api.bodies import PauseBody
+from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunsQuery, time_of
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routes.jobs import answer_job
+from timeball.api.routes.logs import LogPage, answer_logs
+from timeball.api.routes.runs import RunList, answer_runs
+from timeball.api.views import JobView
+from timeball.domain import instant, schedule
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import render
+from timeball.domain.ledger import Verdict
+from timeball.domain.run import Run, Status
+from timeball.operation.find import find_job
+from timeball.operation.pause import pause, resume
+from timeball.operation.run_now import run_now
+
+
+class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    """Of the run that started last, else of the next pending one, else of the job."""
+
+    job_id: str
+    status: str
+    start_time: str | None
+    progress: str | None
+    executor_id: str | None
+    run_id: str | None
+    attempt: int | None
+
+
+class RunNowAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    job_id: str
+    run_id: str
+    status: Status
+    detail: str
+
+
+class ComingFire(Struct, frozen=True, rename="camel"):
+    fire_time: str
+
+
+class NextAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    job_id: str
+    status: str
+    items: list[ComingFire]
+    detail: str
+
+
+class LedgerItem(Struct, frozen=True, rename="camel", kw_only=True):
+    """One due instant, or (`count` > 1) consecutive ones that share their fate."""
+
+    fire_time: str
+    fire_until: str
+    since: str = field(name="from")
+    until: str = field(name="to")
+    count: int
+    verdict: Verdict
+    reason: str
+    run_id: str | None
+    status: Status
+    late_ms: float | None
+    attempts: int
+
+
+class LedgerAnswer(Struct, frozen=True, rename="camel"):
+    due: int
+    counts: dict[Verdict, int]
+    items: list[LedgerItem]
+    next_cursor: str | None
+
+
+class LogsAddress(Struct, frozen=True, rename="camel"):
+    job_id: str
+    run_id: str | None
+    url: str | None
+
+
+async def status(call: Call) -> Answer:
+    found = await find_job(call.context, call.tenant, call.job_id)
+    run = await call.context.store.current_run(call.job_id)
+    return answer_json(
+        StatusAnswer(
+            job_id=call.job_id,
+            status=found.status if run is None else run.status,
+            start_time=None if run is None else views.moment(run.started_at),
+            progress=None if run is None else views.progress(run),
+            executor_id=None if run is None else run.worker,
+            run_id=None if run is None else run.id,
+            attempt=None if run is None else run.attempt,
+        )
+    )
+
+
+_FATES: Final = {
+    Status.BLOCKED: "it waits until an earlier run of this job has ended",
+    Status.SKIPPED: "an earlier run of this job is alive, and its overlap policy says skip",
+}
+
+
+async def run(call: Call) -> Answer:
+    run_id, fate = await run_now(call.context, call.tenant, call.job_id)
+    return answer_json(
+        RunNowAnswer(
+            job_id=call.job_id,
+            run_id=run_id,
+            status=fate,
+            detail=_FATES.get(fate, "it starts as soon as a slot is free"),
+        )
+    )
+
+
+async def pause_job(call: Call) -> Answer:
+    body: PauseBody = call.body
+    return answer_job(await pause(call.context, call.tenant, call.job_id, reason=body.reason))
+
+
+async def resume_job(call: Call) -> Answer:
+    return answer_job(await resume(call.context, call.tenant, call.job_id))
+
+
+async def runs(call: Call) -> Answer:
+    await find_job(call.context, call.tenant, call.job_id)
+    query: RunsQuery = call.query
+    return await answer_runs(call, query.filter(call.tenant, job_id=call.job_id), query.cursor, query.limit)
+
+
+async def logs(call: Call) -> Answer:
+    await find_job(call.context, call.tenant, call.job_id)
+    newest = await call.context.store.current_run(call.job_id)
+    query: JobLogsQuery = call.query
+    if query.as_ == "url":
+        url = None if newest is None else f"{call.base_url}/v1/runs/{newest.id}/logs"
+        return answer_json(LogsAddress(call.job_id, None if newest is None else newest.id, url))
+    return await answer_logs(call, newest, query)
+
+
+async def next_fires(call: Call) -> Answer:
+    found = await find_job(call.context, call.tenant, call.job_id)
+    query: NextQuery = call.query
+    job = found.job
+    items: list[ComingFire] = []
+    match found.status:
+        case "scheduled":
+            detail = ""
+        case "paused":
+            detail = (
+                f"paused{f' ({job.pause_reason})' if job.pause_reason else ''}: none of these fires until it is resumed"
+            )
+        case _:
+            detail = f"the job is {found.status}: nothing will fire"
+    if found.status in ("scheduled", "paused"):
+        coming = schedule.fires(job.spec.schedule, job.anchor, call.context.store.now(), job.spread)
+        items = [ComingFire(render(at)) for at in islice(coming, query.count)]
+    return answer_json(NextAnswer(job_id=job.id, status=found.status, items=items, detail=detail))
+
+
+async def ledger(call: Call) -> Answer:
+    found = await find_job(call.context, call.tenant, call.job_id)
+    query: LedgerQuery = call.query
+    store = call.context.store
+    since = time_of(query.since, "from")
+    until = time_of(query.until, "to")
+    since = found.job.created_at if since is None else since
+    until = min(store.now() + 1, instant.MAX) if until is None else until
+    if until < since:
+        raise Invalid("'to' is before 'from'", "/query/to")
+    sums = await store.ledger_sums(call.job_id, since, until)
+    page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit)
+    return answer_json(LedgerAnswer(sums.due, sums.counts, [_ledger_item(row) for row in page.items], page.next_cursor))
+
+
+def _ledger_item(row: Run) -> LedgerItem:
+    never_ran = row.fires > 1 or row.verdict is Verdict.MISSED
+    return LedgerItem(
+        fire_time=render(row.fire_time),
+        fire_until=render(row.fire_until),
+        since=render(row.fire_time),
+        until=render(row.fire_until),
+        count=row.fires,
+        verdict=row.verdict,
+        reason=row.reason,
+        run_id=None if never_ran else row.id,
+        status=row.status,
+        late_ms=views.late_ms(row),
+        attempts=row.attempt,
+    )
+
+
+def _get(path: str, summary: str, **rest: Any) -> Route:
+    return Route(
+        method="GET",
+        path=f"/v1/jobs/{{jobId}}/{path}",
+        permission=Permission.READ,
+        summary=summary,
+        problems=(404,),
+        **rest,
+    )
+
+
+def _post(path: str, summary: str, **rest: Any) -> Route:
+    return Route(
+        method="POST",
+        path=f"/v1/jobs/{{jobId}}/{path}",
+        permission=Permission.WRITE,
+        summary=summary,
+        problems=(404, 409),
+        **rest,
+    )
+
+
+ROUTES: Final = (
+    _get("status", "What the job is doing", handle=status, answer=StatusAnswer),
+    _post(
+        "run",
+        "Run the job now, beside its schedule",
+        description="Respects the overlap policy: `status` is `queued`, `blocked` or `skipped`, and `detail` says why.",
+        handle=run,
+        answer=RunNowAnswer,
+    ),
+    _post("pause", "Pause the schedule", handle=pause_job, body=PauseBody, body_optional=True, answer=JobView),
+    _post(
+        "resume",
+        "Resume the schedule",
+        description="The catch-up rule decides about what fell due meanwhile.",
+        handle=resume_job,
+        answer=JobView,
+    ),
+    _get("runs", "List the job's runs, newest first", handle=runs, query=RunsQuery, answer=RunList),
+    _get(
+        "logs",
+        "Output of the newest run",
+        description="Text by default; `?as=url` answers its address, `Accept: application/json` the lines as JSON.",
+        handle=logs,
+        query=JobLogsQuery,
+        answer=(LogPage, LogsAddress),
+        content_type="text/plain",
+    ),
+    _get("next", "The next fires", handle=next_fires, query=NextQuery, answer=NextAnswer),
+    _get(
+        "ledger",
+        "What became of every due instant",
+        description="`counts` adds up to `due`; instants whose run is still alive count as `open`.",
+        handle=ledger,
+        query=LedgerQuery,
+        answer=LedgerAnswer,
+    ),
+)

@@ -1,0 +1,188 @@
+"""Jobs: create, list, read, update, cancel."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from timeball.api import job_body, views
+from timeball.api.bodies import JOB_SHAPES, JobChange
+from timeball.api.query import JobsQuery
+from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.views import JobView
+from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
+from timeball.operation.cancel import cancel_job
+from timeball.operation.find import find_job
+from timeball.operation.submit import Created, NewJob
+from timeball.operation.update import update
+from timeball.ports.store import JobStatus
+
+EXAMPLE: Final = {
+    "name": "nightly-etl",
+    "task": {"kind": "shell", "command": ["python3", "etl.py"]},
+    "parameters": {"days": 30},
+    "schedule": {"type": "cron", "expression": "0 0 2 * * *", "timezone": "Europe/Berlin"},
+    "retry": {"maxRetries": 3, "backoff": "exponential", "base": "5s", "cap": "1h"},
+    "priority": "high",
+    "timeout": "30m",
+    "overlap": "queue",
+    "catchUp": "last",
+    "tags": ["etl"],
+}
+
+_REPLAYED: Final = (b"idempotency-replayed", b"true")
+
+
+class JobList(Struct, frozen=True, rename="camel"):
+    items: list[JobView]
+    next_cursor: str | None
+
+
+class CancelledJob(Struct, frozen=True, rename="camel"):
+    job_id: str
+    status: Literal["cancelled"]
+
+
+async def create(call: Call) -> Answer:
+    body = job_body.read_job(call.raw)
+    new = new_job(call.tenant, body, idempotency_key(call))
+    [created] = await call.services.submit([new])
+    if isinstance(created, TimeballError):
+        raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
+    return _created(created)
+
+
+def new_job(tenant: str, body: job_body.JobBody, key: str | None) -> NewJob:
+    if key is not None and body.key is not None and key != body.key:
+        raise Invalid("the header Idempotency-Key says something else", "/idempotencyKey")
+    key = key if body.key is None else body.key
+    if key is None:
+        return NewJob(tenant, body.spec)
+    return NewJob(tenant, body.spec, key, job_body.fingerprint(body.spec))
+
+
+def idempotency_key(call: Call) -> str | None:
+    key = call.headers.get(b"idempotency-key")
+    return None if key is None else job_body.check_key(key.decode("latin-1"), "/header/Idempotency-Key")
+
+
+def _created(created: Created) -> Answer:
+    headers: Headers = [(b"location", b"/v1/jobs/" + created.job_id.encode())]
+    if created.job is None:
+        assert created.answer is not None, "a repetition carries the first answer"
+        return Answer(created.answer, 201, JSON, [*headers, _REPLAYED])
+    headers.append(_etag(created.job))
+    answer = views.render_job(created.job) if created.answer is None else created.answer
+    return Answer(answer, 201, JSON, headers)
+
+
+def _etag(found: JobStatus) -> tuple[bytes, bytes]:
+    return b"etag", b'"%d"' % found.job.version
+
+
+def answer_job(found: JobStatus) -> Answer:
+    return Answer(views.render_job(found), 200, JSON, [_etag(found)])
+
+
+async def list_jobs(call: Call) -> Answer:
+    query: JobsQuery = call.query
+    page = await call.context.store.list_jobs(query.filter(call.tenant), query.cursor or None, query.limit)
+    return answer_json(JobList([views.job_view(found) for found in page.items], page.next_cursor))
+
+
+async def read(call: Call) -> Answer:
+    return answer_job(await find_job(call.context, call.tenant, call.job_id))
+
+
+async def change(call: Call) -> Answer:
+    changed = job_body.change_from(call.raw)
+    return answer_job(await update(call.context, call.tenant, call.job_id, changed, if_match=_if_match(call)))
+
+
+def _if_match(call: Call) -> int | None:
+    header = call.headers.get(b"if-match", b"").decode("latin-1").strip()
+    if header in ("", "*"):
+        return None
+    version = header.removeprefix("W/").strip('"')
+    if not (version.isascii() and version.isdigit() and len(version) <= 18):
+        raise PreconditionFailed(f'If-Match is {header[:100]!r}, which is no ETag of a job; they look like "3"')
+    return int(version)
+
+
+async def cancel(call: Call) -> Answer:
+    await cancel_job(call.context, call.tenant, call.job_id)
+    return answer_json(CancelledJob(call.job_id, "cancelled"))
+
+
+_UPDATE: Final = (
+    "Partial: fields that are left out stay as they are; `schedule` and `task` are replaced as a whole, `retry` is"
+    " merged, null brings the default back. A whole answer may be sent back with one change in it."
+)
+
+
+def _update_route(method: str) -> Route:
+    return Route(
+        method=method,
+        path="/v1/jobs/{jobId}",
+        permission=Permission.WRITE,
+        summary="Update a job",
+        description=_UPDATE,
+        handle=change,
+        body=JobChange,
+        reads_raw=True,
+        answer=JobView,
+        headers={"If-Match": "The version (`ETag`) that the change is based on; another one is a 412."},
+        example={"schedule": {"type": "interval", "expression": "15m"}},
+        problems=(404, 409, 412),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/v1/jobs",
+        permission=Permission.WRITE,
+        summary="Create a job",
+        description="Answered when the job is durable. Other shapes are accepted, and answered in the canonical one.",
+        handle=create,
+        body=JOB_SHAPES,
+        reads_raw=True,
+        answer=JobView,
+        status=201,
+        headers={
+            "Idempotency-Key": "A repetition with this key and body gets the first answer, and makes no second job."
+        },
+        example=EXAMPLE,
+    ),
+    Route(
+        method="GET",
+        path="/v1/jobs",
+        permission=Permission.READ,
+        summary="List jobs, newest first",
+        handle=list_jobs,
+        query=JobsQuery,
+        answer=JobList,
+    ),
+    Route(
+        method="GET",
+        path="/v1/jobs/{jobId}",
+        permission=Permission.READ,
+        summary="Read a job",
+        handle=read,
+        answer=JobView,
+        problems=(404,),
+    ),
+    _update_route("PUT"),
+    _update_route("PATCH"),
+    Route(
+        method="DELETE",
+        path="/v1/jobs/{jobId}",
+        permission=Permission.WRITE,
+        summary="Cancel a job",
+        description="Stops the schedule, cancels live runs, keeps the history. Doing it again changes nothing.",
+        handle=cancel,
+        answer=CancelledJob,
+        problems=(404, 409),
+    ),
+)

@@ -1,0 +1,62 @@
+"""`/jobs`: the same jobs, and a plain array of their executions, for clients that know no other API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.api.bodies import JOB_SHAPES
+from timeball.api.query import LegacyQuery
+from timeball.api.route import Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.routes import jobs
+from timeball.api.views import JobView
+from timeball.domain.instant import MILLISECOND
+from timeball.domain.run import Status
+
+
+class Execution(Struct, frozen=True, rename="camel"):
+    job_id: str
+    execution_time: int
+    """Milliseconds since 1970."""
+    status: Status
+    attempt: int
+
+
+async def executions(call: Call) -> Answer:
+    query: LegacyQuery = call.query
+    page = await call.context.store.list_runs(query.filter(call.tenant), query.cursor or None, query.limit)
+    items = [Execution(run.job_id, run.fire_time // MILLISECOND, run.status, run.attempt) for run in page.items]
+    more: Headers = [] if page.next_cursor is None else [(b"next-cursor", page.next_cursor.encode())]
+    return answer_json(items, headers=more)
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/jobs",
+        permission=Permission.WRITE,
+        summary="Create a job (legacy address)",
+        handle=jobs.create,
+        body=JOB_SHAPES,
+        reads_raw=True,
+        answer=JobView,
+        status=201,
+        headers={"Idempotency-Key": "As in POST /v1/jobs."},
+        example={
+            "taskId": "send-mail",
+            "schedule": {"type": "CRON", "expression": "0 9 * * MON"},
+            "parameters": {"to": "a@example.org"},
+        },
+    ),
+    Route(
+        method="GET",
+        path="/jobs",
+        permission=Permission.READ,
+        summary="List executions (legacy form), newest first",
+        description="A plain array; when there is more, the header `Next-Cursor` says where to go on.",
+        handle=executions,
+        query=LegacyQuery,
+        answer=list[Execution],
+    ),
+)

@@ -1,0 +1,122 @@
+"""Registered tasks, which jobs refer to by `taskId`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.api import reading
+from timeball.api.query import PageQuery
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.domain.errors import Invalid, NotFound
+from timeball.domain.instant import render
+from timeball.domain.task import Task
+from timeball.ports.store import RegisteredTask
+
+_TASK_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
+_EXAMPLE: Final = {"kind": "http", "url": "https://example.org/send", "method": "POST"}
+_typed = msgspec.json.Decoder(Task)
+
+
+class TaskView(Struct, frozen=True, rename="camel"):
+    task_id: str
+    task: Task
+    version: int
+    updated_at: str
+
+
+class TaskList(Struct, frozen=True, rename="camel"):
+    items: list[TaskView]
+    next_cursor: str | None
+
+
+async def list_tasks(call: Call) -> Answer:
+    query: PageQuery = call.query
+    page = await call.context.store.list_tasks(call.tenant, query.cursor or None, query.limit)
+    return answer_json({"items": [_view(task) for task in page.items], "nextCursor": page.next_cursor})
+
+
+async def read(call: Call) -> Answer:
+    task_id = _known_form(call)
+    found = await call.context.store.task(call.tenant, task_id)
+    if found is None:
+        raise NotFound("task", task_id)
+    return answer_json(_view(found))
+
+
+async def put(call: Call) -> Answer:
+    task_id = call.path["taskId"]
+    if not _TASK_ID.fullmatch(task_id):
+        raise Invalid("a taskId has 1 to 200 letters, digits and . _ : @ -", "/path/taskId")
+    task = reading.read(call.raw, _typed)
+    spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(task))
+    now = call.context.store.now()
+    saved = await call.context.store.put_task(
+        RegisteredTask(id=task_id, tenant=call.tenant, spec=spec, version=1, updated_at=now)
+    )
+    return answer_json(_view(saved), 201 if saved.version == 1 else 200)
+
+
+async def delete(call: Call) -> Answer:
+    task_id = _known_form(call)
+    if not await call.context.store.delete_task(call.tenant, task_id):
+        raise NotFound("task", task_id)
+    return Answer(status=204)
+
+
+def _known_form(call: Call) -> str:
+    task_id = call.path["taskId"]
+    if not _TASK_ID.fullmatch(task_id):
+        raise NotFound("task", task_id[:100])
+    return task_id
+
+
+def _view(task: RegisteredTask) -> dict[str, Any]:
+    return {"taskId": task.id, "task": task.spec, "version": task.version, "updatedAt": render(task.updated_at)}
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/tasks",
+        permission=Permission.READ,
+        summary="List registered tasks",
+        handle=list_tasks,
+        query=PageQuery,
+        answer=TaskList,
+    ),
+    Route(
+        method="GET",
+        path="/v1/tasks/{taskId}",
+        permission=Permission.READ,
+        summary="Read a registered task",
+        handle=read,
+        answer=TaskView,
+        problems=(404,),
+    ),
+    Route(
+        method="PUT",
+        path="/v1/tasks/{taskId}",
+        permission=Permission.WRITE,
+        summary="Register a task, or replace it",
+        description="201 when it is new. Jobs that refer to it use the new version from their next run on.",
+        handle=put,
+        body=Task,
+        reads_raw=True,
+        answer=TaskView,
+        example=_EXAMPLE,
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/tasks/{taskId}",
+        permission=Permission.WRITE,
+        summary="Remove a registered task",
+        description="Refused while a job that is not cancelled refers to it.",
+        handle=delete,
+        status=204,
+        problems=(404, 409),
+    ),
+)

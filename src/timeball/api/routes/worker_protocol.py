@@ -1,0 +1,108 @@
+"""The five messages of `ports.dispatch`, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.api import reading
+from timeball.api.bodies import Goodbye
+from timeball.api.problems import Malformed
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import MINUTE
+from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
+
+MOST_SLOTS: Final = 100_000
+LONGEST_WAIT: Final = MINUTE
+
+_hello = msgspec.json.Decoder(Hello)
+_poll = msgspec.json.Decoder(Poll)
+_beat = msgspec.json.Decoder(Beat)
+_report = msgspec.json.Decoder(Report)
+_goodbye = msgspec.json.Decoder(Goodbye)
+
+
+def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
+    """Output of jobs may hold anything. NUL, which the store cannot keep, is shown as what it is: not a character."""
+    raw = call.raw
+    return reading.read(raw.replace(b"\\u0000", b"\\ufffd") if b"\\u0000" in raw else raw, decoder)
+
+
+def _check_slots(count: int, field: str) -> None:
+    if not 0 <= count <= MOST_SLOTS:
+        raise Invalid(f"{field} must be between 0 and {MOST_SLOTS:,}", f"/{field}")
+
+
+async def hello(call: Call) -> Answer:
+    message: Hello = _read(call, _hello)
+    _check_slots(message.slots, "slots")
+    return answer_json(await call.services.dispatch.hello(message))
+
+
+async def poll(call: Call) -> Answer:
+    message: Poll = _read(call, _poll)
+    _check_slots(message.free, "free")
+    wait = min(max(message.wait, 0), LONGEST_WAIT)
+    asked = msgspec.structs.replace(message, wait=wait) if wait != message.wait else message
+    return answer_json(await _while_connected(call, call.services.dispatch.poll(asked)))
+
+
+async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> Orders:
+    """A worker that died while it waited must be assigned nothing."""
+    work = asyncio.ensure_future(polling)
+    gone = asyncio.ensure_future(call.receive())
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Malformed("the worker hung up")
+        return await work
+    finally:
+        gone.cancel()
+        work.cancel()
+        await asyncio.gather(work, gone, return_exceptions=True)
+
+
+async def beat(call: Call) -> Answer:
+    return answer_json(await call.services.dispatch.beat(_read(call, _beat)))
+
+
+async def report(call: Call) -> Answer:
+    message: Report = _read(call, _report)
+    _check_slots(message.free, "free")
+    return answer_json(await call.services.dispatch.report(message))
+
+
+async def goodbye(call: Call) -> Answer:
+    message: Goodbye = _read(call, _goodbye)
+    await call.services.dispatch.goodbye(message.session)
+    return Answer(status=204)
+
+
+def _route(name: str, summary: str, handle: Any, body: type[Struct], answer: Any) -> Route:
+    return Route(
+        method="POST",
+        path=f"/v1/worker/{name}",
+        permission=Permission.WORKER,
+        summary=summary,
+        handle=handle,
+        body=body,
+        reads_raw=True,
+        limit=reading.MAX_BATCH,
+        answer=answer,
+        status=200 if answer is not None else 204,
+        problems=(409,) if body is not Hello else (),
+    )
+
+
+ROUTES: Final = (
+    _route("poll", "Say what the worker has, and wait for something to do", poll, Poll, Orders),
+    _route("report", "Say what happened", report, Report, Receipt),
+    _route("beat", "Renew the session's lease", beat, Beat, Orders),
+    _route("hello", "Open a session", hello, Hello, Welcome),
+    _route("goodbye", "Leave, and give back what is held", goodbye, Goodbye, None),
+)

@@ -1,0 +1,60 @@
+"""Workers that are connected."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.domain.instant import render
+from timeball.ports.store import Worker
+
+
+class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
+    worker_id: str
+    name: str
+    slots: int
+    running: int
+    labels: list[str]
+    tasks: list[str]
+    version: str
+    started_at: str
+    seen_at: str
+    lease_until: str
+
+
+class WorkerList(Struct, frozen=True, rename="camel"):
+    items: list[WorkerView]
+    next_cursor: str | None = None
+
+
+async def list_workers(call: Call) -> Answer:
+    return answer_json(WorkerList([_view(worker) for worker in await call.context.store.workers()]))
+
+
+def _view(worker: Worker) -> WorkerView:
+    return WorkerView(
+        worker_id=worker.session,
+        name=worker.name,
+        slots=worker.slots,
+        running=worker.running,
+        labels=worker.labels,
+        tasks=worker.tasks,
+        version=worker.version,
+        started_at=render(worker.started_at),
+        seen_at=render(worker.seen_at),
+        lease_until=render(worker.lease_until),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/workers",
+        permission=Permission.READ,
+        summary="List workers, newest first",
+        handle=list_workers,
+        answer=WorkerList,
+    ),
+)

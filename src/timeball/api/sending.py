@@ -1,0 +1,53 @@
+"""Put an answer on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.types import Receive, Send
+
+from timeball.api.route import JSON, Answer
+
+_ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+_JSON: Final = [(b"content-type", JSON), *_ALWAYS]
+
+
+async def send_answer(answer: Answer, receive: Receive, send: Send, *, with_body: bool) -> None:
+    body = answer.body
+    headers = [*_JSON] if answer.content_type is JSON else [(b"content-type", answer.content_type), *_ALWAYS]
+    if answer.status == 204:
+        del headers[0]
+    elif isinstance(body, bytes):
+        headers.append((b"content-length", b"%d" % len(body)))
+    headers += answer.headers
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    if isinstance(body, bytes):
+        await send({"type": "http.response.body", "body": body if with_body else b""})
+        return
+    if with_body:
+        await _stream(body, receive, send)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+    """Until the body ends or the client hangs up: a server drops what is sent to nobody without a word."""
+
+    async def forward() -> None:
+        async for chunk in body:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def hang_up() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = (asyncio.ensure_future(forward()), asyncio.ensure_future(hang_up()))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    if isinstance(outcomes[0], Exception):
+        raise outcomes[0]

@@ -1,0 +1,188 @@
+"""The other shapes in which a job may be written, turned into the canonical one. Only here.
+
+    flat       {name, scheduleType: immediate|future|cron, scheduleTime, cronExpression,
+                payload: {script, params}, maxRetries}
+    by task    {taskId, schedule: {type: "CRON"|"DATE", expression}, parameters}
+    recurring  {isRecurring, jobInterval}, an interval in seconds
+
+Each step takes what it knows out of the document and puts the canonical form in. `origins` remembers where that
+came from, so that a complaint points at what the user wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from timeball.api.explain import did_you_mean
+from timeball.domain import instant
+from timeball.domain.errors import Invalid, InvalidSchedule
+from timeball.domain.instant import MILLISECOND
+
+Document = dict[str, Any]
+Origins = dict[str, str]
+
+TYPES: Final = {
+    "immediate": "immediate",
+    "now": "immediate",
+    "date": "date",
+    "future": "date",
+    "once": "date",
+    "cron": "cron",
+    "interval": "interval",
+}
+"""What people call the types of schedule, in lower case."""
+
+_FIELD_OF: Final = {"date": "scheduleTime", "cron": "cronExpression", "interval": "jobInterval"}
+_SCHEDULE_FIELDS: Final[tuple[str, ...]] = (
+    "scheduleType",
+    "scheduleTime",
+    "cronExpression",
+    "isRecurring",
+    "jobInterval",
+    "timezone",
+)
+_KIND_OF: Final = {"script": "script", "command": "shell", "url": "http", "function": "python"}
+
+_MADE_HERE: Final = ("jobId", "status", "version", "nextFireAt", "createdAt", "updatedAt", "pauseReason")
+
+OTHER_FIELDS: Final = {
+    **dict.fromkeys((*_SCHEDULE_FIELDS, "payload", "maxRetries", "idempotencyKey"), ""),
+    **dict.fromkeys(_MADE_HERE, "is made by the server; leave it out"),
+}
+"""What else may be met at the top level of a job, and what to say of it where it has no place."""
+
+
+def normalise(document: Document, current: Document | None = None) -> tuple[Document, Origins]:
+    """The canonical fields of a document, and where they came from. `current`: the canonical job that is updated,
+    whose values stand in for what a partial document leaves out."""
+    canonical = dict(document)
+    origins: Origins = {}
+    _take_schedule(canonical, origins, current or {})
+    _take_payload(canonical, origins)
+    _take_retries(canonical, origins)
+    priority = canonical.get("priority")
+    if isinstance(priority, str):
+        canonical["priority"] = priority.lower()
+    return canonical, origins
+
+
+def _take_schedule(canonical: Document, origins: Origins, current: Document) -> None:
+    given = {name: canonical.pop(name) for name in _SCHEDULE_FIELDS if name in canonical}
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(canonical.get("schedule"), dict):
+        canonical["schedule"] = _named_schedule(canonical["schedule"])
+    elif given and "schedule" not in canonical:
+        canonical["schedule"] = _flat_schedule(given, _as_flat(current.get("schedule") or {}), origins)
+
+
+def _named_schedule(schedule: Document) -> Document:
+    kind = schedule.get("type")
+    if not isinstance(kind, str):
+        return schedule
+    schedule = {**schedule, "type": TYPES.get(kind.lower(), kind)}
+    if schedule["type"] == "date" and "expression" in schedule:
+        schedule["expression"] = _time(schedule["expression"], "/schedule/expression")
+    return schedule
+
+
+def _flat_schedule(given: Document, current: Document, origins: Origins) -> Document:
+    kind = _flat_type(given) or current.get("scheduleType")
+    if kind is None or kind == "immediate":
+        return {"type": "immediate"}
+    field = _FIELD_OF[kind]
+    expression = given.get(field, current.get(field))
+    if expression is None:
+        raise InvalidSchedule(f"a schedule of this type needs {field!r}", f"/{field}")
+    origins["/schedule/expression"] = f"/{field}"
+    origins["/schedule/timezone"] = "/timezone"
+    if kind == "date":
+        expression = _time(expression, "/scheduleTime")
+    schedule = {"type": kind, "expression": expression}
+    zone = given.get("timezone", current.get("timezone"))
+    if kind == "cron" and zone is not None:
+        schedule["timezone"] = zone
+    return schedule
+
+
+def _flat_type(given: Document) -> str | None:
+    """The type that was chosen; a field that only one type has chooses it, too."""
+    named = given.get("scheduleType")
+    if named is not None:
+        kind = TYPES.get(named.lower()) if isinstance(named, str) else None
+        if kind is None:
+            raise InvalidSchedule(
+                f"{named!r} is not one of immediate, future, cron, interval{did_you_mean(str(named), TYPES)}",
+                "/scheduleType",
+            )
+        return kind
+    recurring = given.get("isRecurring")
+    if recurring is not None and not isinstance(recurring, bool):
+        raise Invalid("isRecurring is true or false", "/isRecurring")
+    if recurring or ("jobInterval" in given and recurring is None):
+        return "cron" if "cronExpression" in given and "jobInterval" not in given else "interval"
+    if "cronExpression" in given and recurring is None:
+        return "cron"
+    if "scheduleTime" in given:
+        return "date"
+    return "immediate" if recurring is False else None
+
+
+def _as_flat(schedule: Document) -> Document:
+    kind = schedule.get("type")
+    if kind not in _FIELD_OF:
+        return {}
+    flat = {"scheduleType": kind, _FIELD_OF[kind]: schedule["expression"]}
+    return flat | {name: schedule[name] for name in ("timezone",) if name in schedule}
+
+
+def _time(value: Any, at: str) -> Any:
+    """Milliseconds since the epoch as a time that can be read; anything else as it is."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:20])
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value * MILLISECOND <= instant.MAX:
+            raise InvalidSchedule(f"{value} milliseconds since 1970 are outside the years 1970 to 9999", at)
+        return instant.render(value * MILLISECOND)
+    return value
+
+
+def _take_payload(canonical: Document, origins: Origins) -> None:
+    payload = canonical.pop("payload", None)
+    if payload is None:
+        return
+    if not isinstance(payload, dict):
+        raise Invalid('payload is an object such as {"script": "etl.py", "params": {}}', "/payload")
+    task = dict(payload)
+    for name in ("params", "parameters"):
+        if name not in task:
+            continue
+        value = task.pop(name)
+        if isinstance(value, list) and "script" in task:
+            task["args"] = value
+            origins["/task/args"] = f"/payload/{name}"
+        elif value is not None and "parameters" not in canonical:
+            canonical["parameters"] = value
+            origins["/parameters"] = f"/payload/{name}"
+    if not task:
+        return
+    if canonical.get("task") is not None or canonical.get("taskId") is not None:
+        raise Invalid("the task is named twice; leave out the payload's or the other one", "/payload")
+    kind = next((kind for field, kind in _KIND_OF.items() if field in task), "script")
+    canonical["task"] = {"kind": kind, **task}
+    origins["/task"] = "/payload"
+
+
+def _take_retries(canonical: Document, origins: Origins) -> None:
+    most = canonical.pop("maxRetries", None)
+    retry = canonical.get("retry", {})
+    if most is not None and isinstance(retry, dict) and "maxRetries" not in retry:
+        canonical["retry"] = {**retry, "maxRetries": most}
+        origins["/retry/maxRetries"] = "/maxRetries"
+
+
+def point_back(pointer: str, origins: Origins) -> str:
+    """The pointer into what the user wrote, for one into the canonical form."""
+    for canonical in sorted(origins, key=len, reverse=True):
+        if pointer == canonical or pointer.startswith(canonical + "/"):
+            return origins[canonical] + pointer[len(canonical) :]
+    return pointer

@@ -1,0 +1,304 @@
+"""Answers: how jobs, runs and the rest are shown. Times are RFC 3339 in UTC."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from timeball.domain import lifecycle
+from timeball.domain.duration import Duration
+from timeball.domain.instant import MILLISECOND, Micros, render
+from timeball.domain.job import JobSpec
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.retry import NonRetryable, Retry
+from timeball.domain.run import Attempt, Run, Status
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.task import Task
+from timeball.ports.store import JobStatus
+
+JobStatusName = Literal["scheduled", "paused", "completed", "cancelled"]
+
+encode = msgspec.json.Encoder().encode
+
+
+class ScheduleView(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """When a job is due."""
+
+    type: Literal["immediate", "date", "cron", "interval"]
+    expression: str | int | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    dst_gap: str = "run"
+    dst_overlap: str = "first"
+
+
+class RetryView(Struct, frozen=True, rename="camel"):
+    """What happens after a failure."""
+
+    max_retries: int
+    backoff: str | list[Duration]
+    base: Duration
+    cap: Duration
+    non_retryable: NonRetryable | UnsetType = UNSET
+
+
+class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
+    """What a user wrote, with the defaults filled in."""
+
+    name: str
+    description: str
+    task: Task | UnsetType
+    task_id: str | UnsetType
+    parameters: dict[str, Any]
+    schedule: ScheduleView
+    retry: RetryView
+    priority: str | int
+    timeout: Duration | None
+    grace: Duration
+    overlap: str
+    catch_up: str
+    catch_up_window: Duration
+    tags: list[str]
+    user_id: str
+    schedule_type: str
+    """Read-only, as in the flat shape: `immediate`, `future`, `cron` or `interval`."""
+    schedule_time: str | None
+    cron_expression: str | None
+    max_retries: int
+
+
+class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
+    """A job."""
+
+    job_id: str
+    status: JobStatusName
+    version: int
+    next_fire_at: str | None
+    created_at: str
+    updated_at: str
+    pause_reason: str | UnsetType = UNSET
+
+
+_FLAT_TYPES: Final[dict[type[Schedule], str]] = {
+    Immediate: "immediate",
+    Date: "future",
+    CronSchedule: "cron",
+    Interval: "interval",
+}
+_USUAL_RETRY: Final = Retry()
+_USUAL_NON_RETRYABLE: Final = NonRetryable()
+
+
+def _schedule(schedule: Schedule) -> ScheduleView:
+    match schedule:
+        case Immediate():
+            return ScheduleView("immediate")
+        case Date():
+            return ScheduleView("date", schedule.expression)
+        case CronSchedule():
+            return ScheduleView("cron", schedule.expression, schedule.timezone, schedule.dst_gap, schedule.dst_overlap)
+        case Interval():
+            return ScheduleView("interval", schedule.expression)
+
+
+def _retry(retry: Retry) -> RetryView:
+    never = retry.non_retryable
+    return RetryView(
+        retry.max_retries,
+        retry.backoff,
+        retry.base,
+        retry.cap,
+        UNSET if never == _USUAL_NON_RETRYABLE else never,
+    )
+
+
+_USUAL_RETRY_VIEW: Final = _retry(_USUAL_RETRY)
+
+
+def _spec_fields(spec: JobSpec) -> dict[str, Any]:
+    schedule = spec.schedule
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "task": UNSET if spec.task is None else spec.task,
+        "task_id": UNSET if spec.task_id is None else spec.task_id,
+        "parameters": spec.parameters,
+        "schedule": _schedule(schedule),
+        "retry": _USUAL_RETRY_VIEW if spec.retry == _USUAL_RETRY else _retry(spec.retry),
+        "priority": spec.priority,
+        "timeout": spec.timeout,
+        "grace": spec.grace,
+        "overlap": spec.overlap,
+        "catch_up": spec.catch_up,
+        "catch_up_window": spec.catch_up_window,
+        "tags": spec.tags,
+        "user_id": spec.user_id,
+        "schedule_type": _FLAT_TYPES[type(schedule)],
+        "schedule_time": schedule.expression if isinstance(schedule, Date) else None,
+        "cron_expression": schedule.expression if isinstance(schedule, CronSchedule) else None,
+        "max_retries": spec.retry.max_retries,
+    }
+
+
+def spec_document(spec: JobSpec) -> dict[str, Any]:
+    """The part of a job's answer that its owner wrote, as JSON values."""
+    document: dict[str, Any] = msgspec.json.decode(encode(SpecView(**_spec_fields(spec))))
+    return document
+
+
+def job_view(found: JobStatus) -> JobView:
+    job = found.job
+    # A paused schedule fires nothing; a run that was already planned when it was paused still may.
+    idle = found.status == "paused" and found.next_run_at == job.next_fire_at
+    return JobView(
+        job_id=job.id,
+        status=found.status,
+        version=job.version,
+        next_fire_at=None if idle else moment(found.next_run_at),
+        created_at=render(job.created_at),
+        updated_at=render(job.updated_at),
+        pause_reason=job.pause_reason if found.status == "paused" else UNSET,
+        **_spec_fields(job.spec),
+    )
+
+
+def render_job(found: JobStatus) -> bytes:
+    return encode(job_view(found))
+
+
+def moment(at: Micros | None) -> str | None:
+    return None if at is None else render(at)
+
+
+class ErrorView(Struct, frozen=True, rename="camel", kw_only=True):
+    """Why an attempt failed."""
+
+    kind: str
+    message: str
+    exit_code: int | UnsetType = UNSET
+    status: int | UnsetType = UNSET
+    """The HTTP status, for `http` tasks."""
+    exceptions: tuple[str, ...] | UnsetType = UNSET
+
+
+class AttemptView(Struct, frozen=True, rename="camel", kw_only=True):
+    """One try of a run."""
+
+    attempt: int
+    fencing_token: int | None
+    executor_id: str | None
+    start_time: str | None
+    end_time: str | None
+    error: ErrorView | None
+
+
+class RunView(Struct, frozen=True, rename="camel", kw_only=True):
+    """What became of a fire, or of a manual trigger."""
+
+    run_id: str
+    job_id: str
+    job_name: str
+    job_version: int
+    status: Status
+    fire_time: str
+    fire_until: str | UnsetType
+    """The last instant, where one row stands for several."""
+    fires: int | UnsetType
+    origin: Origin
+    attempt: int
+    executor_id: str | None
+    start_time: str | None
+    end_time: str | None
+    progress: str | None
+    progress_note: str
+    error: ErrorView | None
+    verdict: Verdict
+    reason: str
+    late_ms: float | None
+    cancel_requested_at: str | None
+    retry_of: str | None
+    retried_as: str | None
+    fencing_token: int | None
+    created_at: str
+    attempts: list[AttemptView] | UnsetType = UNSET
+
+
+def error_view(failure: lifecycle.Failure | None) -> ErrorView | None:
+    if failure is None:
+        return None
+    return ErrorView(
+        kind=failure.kind,
+        message=failure.message,
+        exit_code=UNSET if failure.exit_code is None else failure.exit_code,
+        status=UNSET if failure.status is None else failure.status,
+        exceptions=failure.exceptions or UNSET,
+    )
+
+
+def late_ms(run: Run) -> float | None:
+    return None if run.started_at is None else (run.started_at - run.fire_time) / MILLISECOND
+
+
+def progress(run: Run) -> str | None:
+    """In per cent. A run that succeeded is complete, whether it spoke of its progress or not."""
+    if run.status is Status.SUCCEEDED:
+        return "100%"
+    return None if run.progress is None else f"{round(run.progress * 100)}%"
+
+
+def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
+    return RunView(
+        run_id=run.id,
+        job_id=run.job_id,
+        job_name=run.job_name,
+        job_version=run.version,
+        status=run.status,
+        fire_time=render(run.fire_time),
+        fire_until=render(run.fire_until) if run.fires > 1 else UNSET,
+        fires=run.fires if run.fires > 1 else UNSET,
+        origin=run.origin,
+        attempt=run.attempt,
+        executor_id=run.worker,
+        start_time=moment(run.started_at),
+        end_time=moment(run.finished_at),
+        progress=progress(run),
+        progress_note=run.progress_note,
+        error=error_view(run.failure),
+        verdict=run.verdict,
+        reason=run.reason,
+        late_ms=late_ms(run),
+        cancel_requested_at=moment(run.cancel_requested_at),
+        retry_of=run.retry_of,
+        retried_as=run.retried_as,
+        fencing_token=run.token,
+        created_at=render(run.created_at),
+        attempts=UNSET if earlier is None else [*map(_earlier_attempt, earlier), *_last_attempt(run, earlier)],
+    )
+
+
+def _earlier_attempt(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        attempt=attempt.attempt,
+        fencing_token=attempt.token,
+        executor_id=attempt.worker,
+        start_time=moment(attempt.started_at),
+        end_time=render(attempt.finished_at),
+        error=error_view(attempt.failure),
+    )
+
+
+def _last_attempt(run: Run, earlier: list[Attempt]) -> list[AttemptView]:
+    """The attempt that the run's own row tells of, if there is one that is not among the earlier ones."""
+    if not run.attempt or any(attempt.attempt == run.attempt for attempt in earlier):
+        return []
+    return [
+        AttemptView(
+            attempt=run.attempt,
+            fencing_token=run.token,
+            executor_id=run.worker,
+            start_time=moment(run.attempt_started_at),
+            end_time=moment(run.finished_at),
+            error=error_view(run.failure) if run.is_terminal and run.status is not Status.SUCCEEDED else None,
+        )
+    ]
