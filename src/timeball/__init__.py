@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from timeball.client.client import Client
     from timeball.client.preview import next_fires
     from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError, Unauthorized, Unavailable
-    from timeball.task import Context, task
+    from timeball.registry import Context, task
 
 __version__ = "0.1.0"
 
@@ -34,14 +34,14 @@ _ERRORS = "timeball.domain.errors"
 _HOMES = {
     "Client": "timeball.client.client",
     "Conflict": _ERRORS,
-    "Context": "timeball.task",
+    "Context": "timeball.registry",
     "Invalid": _ERRORS,
     "NotFound": _ERRORS,
     "TimeballError": _ERRORS,
     "Unauthorized": _ERRORS,
     "Unavailable": _ERRORS,
     "next_fires": "timeball.client.preview",
-    "task": "timeball.task",
+    "task": "timeball.registry",
 }
 
 

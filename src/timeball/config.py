@@ -248,7 +248,8 @@ DATA_DIR = Setting("data_dir", _folder, "the folder for everything a server keep
 HOST = Setting("host", _text, "the address to listen on", "--host")
 PORT = Setting("port", _whole(0, 65_535), "the port to listen on; 0: any free one", "--port")
 STORE = Setting("store", _store, "the database: sqlite:///… or postgresql://…", "--store", secret=True)
-ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "--admin-key", secret=True)
+# No flag: the arguments of a process can be read by everybody on its machine.
+ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=True)
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
 LABELS = Setting("labels", _words, "what a worker is good for", "--label")
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")

@@ -14,6 +14,7 @@ from timeball.client import exchange, models, requests
 from timeball.client.job_document import JobOptions, document
 from timeball.client.requests import Request, When
 from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
+from timeball.domain.errors import NotFound
 from timeball.domain.instant import SECOND
 
 T = TypeVar("T")
@@ -123,10 +124,14 @@ class Client:
         key = body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
         return self.ask(requests.create_job(body, key))
 
-    def batch(self, jobs: Iterable[JobOptions]) -> list[models.Created]:
+    def batch(self, jobs: Iterable[JobOptions], idempotency_key: str | None = None) -> list[models.Created]:
         """Submit up to 10,000 jobs in one durable step; options as for `create_job`. One bad job does not fail
-        the others: its item has an `error`."""
-        return self.ask(requests.batch(jobs)).items
+        the others: its item has an `error`.
+
+        Keys cost a row for each job, so none is made up here: without one, a batch whose answer was lost is not sent
+        again but raises `Unavailable`.
+        """
+        return self.ask(requests.batch(jobs, idempotency_key)).items
 
     def job(self, job_id: str) -> models.Job:
         return self.ask(requests.job(job_id))
@@ -172,7 +177,7 @@ class Client:
 
     def next(self, job_id: str, count: int = 5) -> list[datetime]:
         """The coming fires of a job."""
-        return [fire.fire_time for fire in self.ask(requests.next_of_job(job_id, count)).items]
+        return self.ask(requests.next_of_job(job_id, count)).items
 
     def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> models.Ledger:
         """What became of every due instant in [since, until): sums, and all entries."""
@@ -233,8 +238,8 @@ class Client:
     def cancel(self, run_id: str) -> models.Run:
         return self.ask(requests.cancel(run_id))
 
-    def retry(self, run_id: str) -> models.Triggered:
-        """Run a finished run again, or a waiting retry at once."""
+    def retry(self, run_id: str) -> models.Run:
+        """Run a finished run again, as a new run that is linked to it; or a waiting retry at once."""
         return self.ask(requests.retry(run_id))
 
     def logs(self, run_id: str, *, attempt: int | None = None) -> str:
@@ -259,9 +264,13 @@ class Client:
                 yield part
 
     def result(self, run_id: str) -> Any:
-        """What the run returned."""
-        body = self.ask(requests.result(run_id))
-        return msgspec.json.decode(body) if body else None
+        """What the run returned; None if it returned nothing, or has not yet."""
+        try:
+            return msgspec.json.decode(self.ask(requests.result(run_id)))
+        except NotFound as error:
+            if error.what == "result of run":
+                return None
+            raise
 
     # --- the rest -------------------------------------------------------------------------------------------------
 
@@ -271,9 +280,9 @@ class Client:
 
     def retry_dead(
         self, run_ids: Sequence[str] = (), *, job_id: str | None = None, everything: bool = False
-    ) -> list[models.Retried]:
-        """Run dead letters again: these runs, those of a job, or everything."""
-        return self.ask(requests.retry_dead(run_ids=run_ids, job_id=job_id, everything=everything)).items
+    ) -> models.Retrial:
+        """Run dead letters again: these runs, those of a job, or everything. If there is `more`, call it again."""
+        return self.ask(requests.retry_dead(run_ids=run_ids, job_id=job_id, everything=everything))
 
     def tasks(self) -> Iterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))

@@ -127,9 +127,12 @@ def _task(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _registered_name(function: object) -> str:
-    registered = getattr(function, "task_name", None)
-    if isinstance(registered, str):
-        return registered
+    from timeball.registry import REGISTRY
+
+    for name in REGISTRY.names:
+        known = REGISTRY.get(name)
+        if known is not None and known.call is function:
+            return name
     raise Invalid(f"task={function!r} is neither a task's JSON nor a function made with @timeball.task", "/task")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
 
@@ -111,7 +111,8 @@ class Triggered(Answer, frozen=True):
     run_id: str
     job_id: str = ""
     status: str = ""
-    reason: str | None = None
+    """`queued`; `blocked` or `skipped`, if an earlier run is alive and the overlap policy says so."""
+    detail: str = ""
 
 
 class Cancelled(Answer, frozen=True):
@@ -123,16 +124,17 @@ class Cancelled(Answer, frozen=True):
 
 
 class LedgerEntry(Answer, frozen=True):
-    """What became of one due instant, or of several consecutive ones (`count`, from `fire_time` to `fire_until`)."""
+    """What became of one due instant, or of `count` consecutive ones from `fire_time` to `fire_until`."""
 
     fire_time: datetime
     verdict: str
-    fire_until: datetime | None = None
+    fire_until: datetime | None = field(name="to", default=None)
     count: int = 1
     reason: str | None = None
     run_id: str | None = None
     late_ms: float | None = None
     status: str | None = None
+    attempts: int = 0
 
 
 class Ledger(Answer, frozen=True):
@@ -179,21 +181,26 @@ class Key(Answer, frozen=True):
     revoked_at: datetime | None = None
 
 
+class Refusal(Answer, frozen=True):
+    """Why one item of several was refused."""
+
+    code: str = ""
+    detail: str = ""
+
+
 class Created(Answer, frozen=True):
     """One item of a batch: the job, or what was wrong with it."""
 
     job_id: str | None = None
-    status: str = ""
-    error: dict[str, Any] | None = None
+    error: Refusal | None = None
 
 
 class Retried(Answer, frozen=True):
     """One dead run that was asked to run again: as which run, or why not."""
 
     run_id: str
-    retried_as: str | None = None
-    status: str = ""
-    error: dict[str, Any] | None = None
+    new_run_id: str | None = None
+    error: Refusal | None = None
 
 
 class Jobs(Answer, frozen=True):
@@ -226,12 +233,13 @@ class Batch(Answer, frozen=True):
 class Fires(Answer, frozen=True):
     """The coming fires of a job."""
 
-    items: list[Fire]
-
-
-class Fire(Answer, frozen=True):
-    fire_time: datetime
+    items: list[datetime]
+    detail: str = ""
 
 
 class Retrial(Answer, frozen=True):
+    retried: int = 0
+    refused: int = 0
+    more: bool = False
+    """There are dead letters that match but were not looked at: ask again."""
     items: list[Retried] = []

@@ -74,10 +74,17 @@ def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[models.
     )
 
 
-def batch(jobs: Iterable[JobOptions]) -> Request[models.Batch]:
+def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> Request[models.Batch]:
+    """A key of the whole batch counts as one key for each place in it."""
     bodies = [document(options) for options in jobs]
-    repeatable = all("idempotencyKey" in body for body in bodies)
-    return _post("/v1/jobs:batch", models.Batch, bodies, repeatable=repeatable)
+    return Request(
+        method="POST",
+        path="/v1/jobs:batch",
+        answer=models.Batch,
+        body=bodies,
+        headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
+        repeatable=idempotency_key is not None or all("idempotencyKey" in body for body in bodies),
+    )
 
 
 def job(job_id: str) -> Request[models.Job]:
@@ -193,12 +200,25 @@ def cancel(run_id: str) -> Request[models.Run]:
     return _post(_of_run(run_id, "/cancel"), models.Run, repeatable=True)
 
 
-def retry(run_id: str) -> Request[models.Triggered]:
-    return _post(_of_run(run_id, "/retry"), models.Triggered)
+def retry(run_id: str) -> Request[models.Run]:
+    return _post(_of_run(run_id, "/retry"), models.Run)
 
 
 def logs(run_id: str, *, attempt: int | None = None, follow: bool = False) -> Request[bytes]:
-    return _get(_of_run(run_id, "/logs"), bytes, attempt=attempt, follow=1 if follow else None)
+    """The text as the run wrote it."""
+    return Request(
+        method="GET",
+        path=_of_run(run_id, "/logs"),
+        answer=bytes,
+        params={"attempt": attempt, "follow": 1 if follow else None},
+        headers={"Accept": "text/plain"},
+        repeatable=True,
+    )
+
+
+def log_lines(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> Request[bytes]:
+    """The same in pages of JSON, with the time and the stream of everything."""
+    return _get(_of_run(run_id, "/logs"), bytes, attempt=attempt, cursor=cursor)
 
 
 def result(run_id: str) -> Request[bytes]:

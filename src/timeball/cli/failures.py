@@ -1,0 +1,75 @@
+"""What went wrong, in one sentence, and the exit code that says so to a script."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from timeball.domain import errors
+from timeball.domain.errors import Invalid, TimeballError
+
+RUN_FAILED: Final = 1
+LIMIT: Final = 7
+OTHER: Final = 8
+TIMED_OUT: Final = 124
+
+_CODES: Final[dict[str, int]] = {
+    Invalid.code: 2,
+    errors.InvalidSchedule.code: 2,
+    "invalid_setting": 2,
+    errors.Unavailable.code: 3,
+    errors.NotFound.code: 4,
+    errors.Unauthorized.code: 5,
+    errors.Forbidden.code: 5,
+    errors.Conflict.code: 6,
+    errors.PreconditionFailed.code: 6,
+    errors.IdempotencyMismatch.code: 6,
+    errors.TooLarge.code: LIMIT,
+    errors.TooManyRequests.code: LIMIT,
+}
+
+EXIT_CODES: Final = """\
+\b
+Exit codes:
+    0  done
+    1  the run did not succeed, or the ledger does not add up
+    2  wrong usage, or a value that Timeball does not accept
+    3  the server cannot be reached, or not now
+    4  no such job, run, task or key
+    5  no key, an unknown one, or one without the permission
+    6  the state of things does not allow it
+    7  a limit was reached
+    8  anything else that went wrong
+  124  waited long enough
+"""
+
+
+def exit_code(error: TimeballError) -> int:
+    return _CODES.get(error.code, OTHER)
+
+
+def tell(error: TimeballError) -> None:
+    """One sentence on stderr; every further wrong value on a line of its own."""
+    problems = error.problems if isinstance(error, Invalid) else ()
+    told = len(problems) == 1 and problems[0].detail == error.detail
+    pointer = problems[0].pointer if told else ""
+    say(f"{error.detail} (at {pointer})" if pointer else error.detail)
+    if not told:
+        for problem in problems:
+            click.echo(f"  {problem.pointer or '/'}: {printable(problem.detail)}", err=True)
+    if isinstance(error, errors.Unauthorized):
+        click.echo(
+            "  Pass a key with --token or TIMEBALL_TOKEN. The first one is in the server's data folder, in admin.key.",
+            err=True,
+        )
+
+
+def say(sentence: str) -> None:
+    click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+    click.secho(printable(sentence), fg="red", err=True)
+
+
+def printable(text: str) -> str:
+    """Text from elsewhere must not steer the terminal."""
+    return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)

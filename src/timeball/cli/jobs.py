@@ -1,0 +1,285 @@
+"""`timeball jobs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from timeball.cli import listing, times, waiting
+from timeball.cli.job_options import job_body, job_options
+from timeball.cli.lazy import LazyGroup
+from timeball.cli.output import Column
+from timeball.cli.session import Session, connected
+
+if TYPE_CHECKING:
+    from timeball.client.models import Job
+
+_job = click.argument("job", metavar="JOB")
+
+
+@click.group(cls=LazyGroup)
+def jobs() -> None:
+    """Create, look at and change jobs.
+
+    JOB is a job's name or its id. If several jobs have the name, the one that is still to run is meant.
+    """
+
+
+@jobs.command("create")
+@click.argument("name", default="")
+@job_options
+@click.option("--idempotency-key", metavar="KEY", help="Two calls with one key make one job.")
+@click.option("--wait", is_flag=True, help="Wait for the first run; exit with 1 unless it succeeds.")
+@connected
+def create(session: Session, name: str, *, idempotency_key: str | None, wait: bool, **flags: Any) -> None:
+    """Create a job. It is safe on disk when this returns.
+
+    Say what to run with --shell, --http, --script, --python or --task-id, and when with --cron, --every or --at;
+    without any of these it runs at once. In a pipe the job's id is all that is printed.
+
+    \b
+    Examples:
+      timeball jobs create hello --shell "echo hello" --wait
+      timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin --timeout 30m
+      timeball jobs create ping --http https://example.com/ping --every 15m --retries 5
+      timeball jobs create report --python reports.nightly --param days=30 --at 2026-03-01T02:00:00Z
+      timeball jobs create --file job.json
+    """
+    from timeball.client import exchange, requests
+    from timeball.system import dice
+
+    body = job_body({"name": name or None, **flags})
+    key = idempotency_key or body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
+    request = requests.create_job(body, key)
+    answer = session.client.send(request)
+    if session.output.form == "json" and not wait:
+        session.output.json(answer)
+        return
+    job = exchange.read(request, answer)
+    if wait:
+        waiting.wait_and_exit(session, waiting.first_run(session, job.job_id, None), None)
+        return
+    session.output.done(job.job_id, f"Created {_called(job)}; {_next(job)}.")
+
+
+@jobs.command("update")
+@_job
+@click.option("--name", metavar="NAME", help="Call it something else.")
+@job_options
+@click.option("--version", type=int, metavar="N", help="Only if the job still has this version.")
+@connected
+def update(session: Session, job: str, *, version: int | None, **flags: Any) -> None:
+    """Change a job. What is not named stays as it is; --param adds to the parameters, --tag replaces the tags.
+
+    The change counts from the moment it is acknowledged: nothing fires by the old rules after that.
+
+    \b
+    Examples:
+      timeball jobs update etl --cron "0 3 * * *" --tz Europe/Berlin
+      timeball jobs update etl --timeout 1h --retries 0
+    """
+    from timeball.client import requests
+
+    job_id = session.job_id(job)
+    if flags["cron"] or flags["tz"] or flags["params"]:
+        # Parts of what an update replaces as a whole: add the other parts, if nobody changes them meanwhile.
+        current = session.client.job(job_id)
+        flags = completed(flags, current)
+        version = current.version if version is None else version
+    changes = job_body(flags)
+    if not changes:
+        raise click.UsageError("say what to change, for example --cron or --timeout")
+    _answer(session, requests.update_job(job_id, changes, version), "Updated")
+
+
+@jobs.command("list")
+@click.option("--status", metavar="STATUS", help="scheduled, paused, completed or cancelled.")
+@click.option("--name", metavar="NAME", help="Only jobs of this name.")
+@click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
+@click.option("--task-id", metavar="ID", help="Only jobs that run this registered task.")
+@listing.limits
+@connected
+def list_jobs(session: Session, *, limit: int, everything: bool, **filters: Any) -> None:
+    """List jobs, newest first."""
+    from timeball.client import requests
+
+    listing.show(
+        session,
+        lambda cursor: requests.jobs(**filters, limit=limit, cursor=cursor),
+        _COLUMNS,
+        everything=everything,
+        nothing="No jobs. Create one: timeball jobs create hello --shell 'echo hello'",
+    )
+
+
+@jobs.command("show")
+@_job
+@connected
+def show(session: Session, job: str) -> None:
+    """Show a job: what it runs, when, by which rules, and how it is."""
+    from timeball.client import requests
+
+    job_id = session.job_id(job)
+    found = session.ask(requests.job(job_id))
+    if found is None:
+        return
+    status = session.client.status(job_id)
+    last = f"{status.run_id} {status.status}" if status.run_id else None
+    coming = session.client.next(job_id, 3) if found.status == "scheduled" else []
+    session.output.fields(
+        [
+            ("name", found.name),
+            ("id", found.job_id),
+            ("status", found.status),
+            ("paused because", found.pause_reason),
+            ("description", found.description),
+            ("runs", _what(found)),
+            ("parameters", _compact(found.parameters)),
+            ("schedule", schedule_in_words(found.schedule)),
+            ("next", found.next_fire_at),
+            *(("then", moment) for moment in coming[1:]),
+            ("last run", last),
+            ("priority", found.priority),
+            ("timeout", found.timeout),
+            ("retries", found.retry.get("maxRetries")),
+            ("overlap", found.overlap),
+            ("catch-up", f"{found.catch_up} within {found.catch_up_window}"),
+            ("tags", found.tags),
+            ("version", found.version),
+            ("created", found.created_at),
+            ("updated", found.updated_at),
+        ]
+    )
+
+
+@jobs.command("pause")
+@_job
+@click.option("--reason", default="", metavar="TEXT", help="Why, for those who wonder later.")
+@connected
+def pause(session: Session, job: str, *, reason: str) -> None:
+    """Stop a job from firing until it is resumed. Runs that are under way go on."""
+    from timeball.client import requests
+
+    _answer(session, requests.pause(session.job_id(job), reason), "Paused")
+
+
+@jobs.command("resume")
+@_job
+@connected
+def resume(session: Session, job: str) -> None:
+    """Let a paused job fire again. What it missed is decided by its catch-up rule."""
+    from timeball.client import requests
+
+    _answer(session, requests.resume(session.job_id(job)), "Resumed")
+
+
+@jobs.command("run")
+@_job
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@connected
+def run(session: Session, job: str, *, wait: bool) -> None:
+    """Run a job now, beside its schedule. Its overlap policy applies."""
+    from timeball.client import exchange, requests
+
+    request = requests.run_now(session.job_id(job))
+    answer = session.client.send(request)
+    if session.output.form == "json" and not wait:
+        session.output.json(answer)
+        return
+    run = exchange.read(request, answer)
+    if wait:
+        waiting.wait_and_exit(session, run.run_id, None)
+        return
+    because = f": {run.detail}" if run.detail else ""
+    session.output.done(run.run_id, f"Run {run.run_id} is {run.status}{because}.")
+
+
+@jobs.command("delete")
+@_job
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@connected
+def delete(session: Session, job: str, *, yes: bool) -> None:
+    """Cancel a job for good: stop its schedule and its live runs. Its history stays."""
+    from timeball.client import requests
+
+    job_id = session.job_id(job)
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Cancel job {job} and its live runs for good?", abort=True)
+    gone = session.ask(requests.delete_job(job_id))
+    if gone is not None:
+        session.output.done(job_id, f"Cancelled {job}.")
+
+
+def _answer(session: Session, request: Any, verb: str) -> None:
+    job: Job | None = session.ask(request)
+    if job is not None:
+        session.output.done(job.job_id, f"{verb} {_called(job)}; {_next(job)}.")
+
+
+def _called(job: Job) -> str:
+    return f"{job.name} ({job.job_id})" if job.name else job.job_id
+
+
+def _next(job: Job) -> str:
+    from timeball.system import wall
+
+    if job.next_fire_at is None:
+        return f"it is {job.status}"
+    return f"next fire {times.relative(job.next_fire_at, wall())}, at {times.exact(job.next_fire_at)}"
+
+
+def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
+    """The options of an update with what they leave as it is: the zone of a new expression, other parameters."""
+    whole = dict(flags)
+    said = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
+    if any(said.values()) and current.schedule.get("type") == "cron":
+        whole["schedule"] = {**current.schedule, **{name: value for name, value in said.items() if value}}
+        said = dict.fromkeys(said)
+    whole |= {"cron": said["expression"], "tz": said["timezone"]}
+    if flags["params"]:
+        whole["parameters"] = current.parameters
+    return whole
+
+
+def schedule_in_words(schedule: Mapping[str, Any]) -> str:
+    expression = schedule.get("expression", "")
+    match schedule.get("type"):
+        case "cron":
+            zone = schedule.get("timezone", "UTC")
+            return str(expression) if zone == "UTC" else f"{expression} ({zone})"
+        case "interval":
+            return f"every {expression} s" if isinstance(expression, int) else f"every {expression}"
+        case "date":
+            return f"at {expression}"
+        case _:
+            return "once"
+
+
+def _what(job: Job) -> str:
+    if job.task is None:
+        return f"task {job.task_id}"
+    task = dict(job.task)
+    kind = task.pop("kind", "?")
+    main = {"http": "url", "shell": "command", "script": "script", "python": "function"}.get(kind, "")
+    value = task.pop(main, "")
+    shown = value if isinstance(value, str) else " ".join(map(str, value))
+    return f"{kind}: {shown}" + (f" {_compact(task)}" if task else "")
+
+
+def _compact(value: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value).decode() if value else ""
+
+
+_COLUMNS: list[Column[Job]] = [
+    Column("name", lambda job: job.name),
+    Column("id", lambda job: job.job_id),
+    Column("status", lambda job: job.status),
+    Column("schedule", lambda job: schedule_in_words(job.schedule)),
+    Column("next fire", lambda job: job.next_fire_at),
+    Column("tags", lambda job: job.tags),
+]

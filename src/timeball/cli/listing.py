@@ -1,0 +1,65 @@
+"""Lists that come in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from timeball.cli.output import Column
+from timeball.cli.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def limits(command: F) -> F:
+    command = click.option("--all", "everything", is_flag=True, help="Everything, however much it is.")(command)
+    return click.option(
+        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, metavar="N", help="How many."
+    )(command)
+
+
+def show(
+    session: Session,
+    page: Callable[[str | None], Any],
+    columns: Sequence[Column[Any]],
+    *,
+    everything: bool,
+    nothing: str,
+) -> None:
+    """One page, or all of them; says on stderr when there is more."""
+    if session.output.form == "json":
+        show_json(session, page, everything=everything)
+        return
+    more: list[str] = []
+
+    def items() -> Iterator[Any]:
+        cursor: str | None = None
+        while True:
+            answer = session.client.ask(page(cursor))
+            yield from answer.items
+            cursor = answer.next_cursor
+            if cursor is None:
+                return
+            if not everything:
+                more.append(cursor)
+                return
+
+    session.output.table(columns, items(), nothing=nothing)
+    if more and session.output.pretty:
+        click.echo("There is more: raise --limit, or add --all.", err=True)
+
+
+def show_json(session: Session, page: Callable[[str | None], Any], *, everything: bool) -> None:
+    """One page as it came, or all of them as one."""
+    import msgspec
+
+    body = session.client.send(page(None))
+    if everything:
+        whole = msgspec.json.decode(body)
+        while whole.get("nextCursor") is not None:
+            following = msgspec.json.decode(session.client.send(page(whole["nextCursor"])))
+            whole = {**following, "items": whole["items"] + following["items"]}
+        body = msgspec.json.encode(whole)
+    session.output.json(body)

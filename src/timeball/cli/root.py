@@ -1,0 +1,64 @@
+"""`timeball` itself: what it can do, and how it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from timeball import __version__
+from timeball.cli import failures
+from timeball.cli.lazy import LazyGroup
+from timeball.domain.errors import TimeballError
+
+_COMMANDS = {
+    "up": "timeball.cli.serve:up",
+    "server": "timeball.cli.serve:server",
+    "worker": "timeball.cli.serve:worker",
+    "jobs": "timeball.cli.jobs:jobs",
+    "runs": "timeball.cli.runs:runs",
+    "next": "timeball.cli.next:next_command",
+    "audit": "timeball.cli.audit:audit",
+    "dead": "timeball.cli.dead:dead",
+    "tasks": "timeball.cli.tasks:tasks",
+    "workers": "timeball.cli.workers:workers",
+    "keys": "timeball.cli.keys:keys",
+    "version": "timeball.cli.version:version",
+}
+
+
+class Root(LazyGroup):
+    """Turns whatever Timeball refuses into a sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TimeballError as error:
+            failures.tell(error)
+            ctx.exit(failures.exit_code(error))
+        except TimeoutError as error:
+            failures.say(str(error))
+            ctx.exit(failures.TIMED_OUT)
+
+
+@click.group(
+    cls=Root,
+    lazy=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=failures.EXIT_CODES,
+)
+@click.version_option(__version__, prog_name="timeball", message="%(prog)s %(version)s")
+def timeball() -> None:
+    """Timeball runs jobs on time, and accounts for every fire.
+
+    \b
+    Start it here:           timeball up
+    Run something now:       timeball jobs create hello --shell "echo hello" --wait
+    Every night at two:      timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin
+    What happened:           timeball runs list --job etl
+    Was every fire kept:     timeball audit etl --from 24h
+
+    Commands print a table on a terminal and tab-separated text in a pipe; add -o json for what the API answered.
+    They find the Timeball on this machine by themselves; TIMEBALL_URL and TIMEBALL_TOKEN, or a timeball.toml,
+    point them elsewhere.
+    """

@@ -1,0 +1,202 @@
+"""`timeball runs`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from timeball.cli import listing, times, waiting
+from timeball.cli.lazy import LazyGroup
+from timeball.cli.output import Column
+from timeball.cli.session import Session, connected
+
+if TYPE_CHECKING:
+    from timeball.client.models import Attempt, Run
+
+_run = click.argument("run", metavar="RUN")
+
+
+@click.group(cls=LazyGroup)
+def runs() -> None:
+    """Look at runs, wait for them, cancel and retry them.
+
+    RUN is a run's id (r_…), or a job's name or id: then the run of it that started last is meant.
+    """
+
+
+@runs.command("list")
+@click.option("--job", metavar="JOB", help="Only runs of this job: its name or id.")
+@click.option("--status", metavar="STATUS", help="queued, running, retrying, succeeded, failed, dead, …")
+@click.option("--from", "since", metavar="WHEN", help="Fired at or after: a time, or 24h ago.")
+@click.option("--to", "until", metavar="WHEN", help="Fired before: a time, or 1h ago.")
+@click.option("--tag", metavar="TAG", help="Only runs of jobs with this tag.")
+@listing.limits
+@connected
+def list_runs(
+    session: Session,
+    *,
+    job: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    everything: bool,
+    **filters: Any,
+) -> None:
+    """List runs, newest first.
+
+    \b
+    Examples:
+      timeball runs list --job etl --from 24h
+      timeball runs list --status failed -o json
+    """
+    from timeball.client import requests
+    from timeball.system import wall
+
+    window = {
+        "since": times.when(since, wall(), past=True) if since else None,
+        "until": times.when(until, wall(), past=True) if until else None,
+    }
+    job_id = session.job_id(job) if job else None
+    listing.show(
+        session,
+        lambda cursor: requests.runs(job_id=job_id, **window, **filters, limit=limit, cursor=cursor),
+        COLUMNS,
+        everything=everything,
+        nothing="No runs.",
+    )
+
+
+@runs.command("show")
+@_run
+@connected
+def show(session: Session, run: str) -> None:
+    """Show a run: what became of it, and of every attempt."""
+    from timeball.client import requests
+
+    found = session.ask(requests.run(session.run_id(run)))
+    if found is None:
+        return
+    session.output.fields(
+        [
+            ("run", found.run_id),
+            ("job", f"{found.job_name} ({found.job_id})" if found.job_name else found.job_id),
+            ("status", found.status),
+            ("error", f"{found.error.kind}: {found.error.message}" if found.error else None),
+            ("verdict", found.verdict),
+            ("reason", found.reason),
+            ("origin", found.origin),
+            ("fire time", found.fire_time),
+            ("started", found.start_time),
+            ("late", None if found.late_ms is None else f"{found.late_ms:g} ms"),
+            ("ended", found.end_time),
+            ("progress", found.progress),
+            ("note", found.progress_note),
+            ("worker", found.executor_id),
+            ("cancel requested", found.cancel_requested_at),
+            ("retry of", found.retry_of),
+            ("retried as", found.retried_as),
+            *((f"attempt {attempt.attempt}", _attempt(attempt)) for attempt in found.attempts),
+        ]
+    )
+
+
+@runs.command("logs")
+@_run
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@click.option("--attempt", type=int, metavar="N", help="Only of this attempt.")
+@connected
+def logs(session: Session, run: str, *, follow: bool, attempt: int | None) -> None:
+    """Print what a run wrote, exactly as it wrote it."""
+    from timeball.client import requests
+
+    run_id = session.run_id(run)
+    if session.output.form == "json":
+        if follow:
+            raise click.UsageError("-o json prints one document; leave out --follow")
+        listing.show_json(
+            session, lambda cursor: requests.log_lines(run_id, attempt=attempt, cursor=cursor), everything=True
+        )
+        return
+    if not follow:
+        _write(session.client.send(requests.logs(run_id, attempt=attempt)))
+        return
+    for chunk in session.client.follow(run_id, attempt=attempt):
+        _write(chunk)
+
+
+@runs.command("cancel")
+@_run
+@connected
+def cancel(session: Session, run: str) -> None:
+    """Cancel a run. One that is running is stopped with everything it started; it ends as cancelled."""
+    from timeball.client import requests
+
+    run_id = session.run_id(run)
+    found = session.ask(requests.cancel(run_id))
+    if found is not None:
+        session.output.done(run_id, f"Run {run_id} is {found.status}{_being_cancelled(found)}.")
+
+
+@runs.command("retry")
+@_run
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@connected
+def retry(session: Session, run: str, *, wait: bool) -> None:
+    """Run a failed, dead or cancelled run again; one that waits for its next attempt, at once."""
+    from timeball.client import exchange, requests
+
+    request = requests.retry(session.run_id(run))
+    answer = session.client.send(request)
+    if session.output.form == "json" and not wait:
+        session.output.json(answer)
+        return
+    again = exchange.read(request, answer)
+    if wait:
+        waiting.wait_and_exit(session, again.run_id, None)
+        return
+    session.output.done(again.run_id, f"Run {again.run_id} is {again.status}.")
+
+
+@runs.command("wait")
+@_run
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after this long, with exit code 124.")
+@connected
+def wait(session: Session, run: str, *, timeout: float | None) -> None:
+    """Wait until a run ends. Exits with 0 if it succeeded, else with 1."""
+    waiting.wait_and_exit(session, session.run_id(run), timeout)
+
+
+def _write(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def _being_cancelled(run: Run) -> str:
+    return " and asked to stop" if run.cancel_requested_at is not None and not run.done else ""
+
+
+def _attempt(attempt: Attempt) -> str:
+    fate = "ended" if attempt.end_time else "is running"
+    if attempt.error:
+        fate = f"{attempt.error.kind}: {attempt.error.message}"
+    return f"{fate} (on {attempt.executor_id or 'no worker'})"
+
+
+def took(run: Run) -> str:
+    if run.start_time is None or run.end_time is None:
+        return ""
+    return times.span(int((run.end_time - run.start_time).total_seconds() * 1_000_000))
+
+
+COLUMNS: list[Column[Run]] = [
+    Column("id", lambda run: run.run_id),
+    Column("job", lambda run: run.job_name or run.job_id),
+    Column("status", lambda run: run.status),
+    Column("fire time", lambda run: run.fire_time),
+    Column("took", took),
+    Column("attempt", lambda run: run.attempt),
+    Column("worker", lambda run: run.executor_id),
+    Column("error", lambda run: run.error.message if run.error else run.reason),
+]

@@ -1,0 +1,118 @@
+"""`up`, `server`, `worker`: the commands that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from timeball import config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _flag(setting: config.Setting[Any], *, multiple: bool = False, default: str, metavar: str) -> Callable[[F], F]:
+    return click.option(
+        setting.flag,
+        setting.name,
+        multiple=multiple,
+        metavar=metavar,
+        help=f"{setting.meaning[0].upper()}{setting.meaning[1:]} ({setting.variable}; {default}).",
+    )
+
+
+_data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", metavar="DIR")
+_host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
+_port = _flag(config.PORT, default="default 1300", metavar="PORT")
+_slots = _flag(config.SLOTS, default="default 32", metavar="N")
+_labels = _flag(config.LABELS, default="may be repeated", metavar="LABEL", multiple=True)
+_tasks = _flag(config.TASKS, default="may be repeated", metavar="MODULE", multiple=True)
+_scripts = _flag(config.SCRIPTS_DIR, default="default DATA_DIR/scripts", metavar="DIR")
+_name = _flag(config.NAME, default="default host-pid", metavar="NAME")
+_drain = _flag(config.DRAIN, default="default 30s", metavar="TIME")
+_log_level = _flag(config.LOG_LEVEL, default="debug, info, warning or error", metavar="LEVEL")
+_log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
+
+
+@click.command()
+@_port
+@_host
+@_data_dir
+@_slots
+@_tasks
+@_labels
+@_scripts
+@_name
+@_drain
+@_log_level
+@_log_format
+def up(**flags: Any) -> None:
+    """Start a server and a worker in one process, here.
+
+    Everything it keeps is in one folder, on an embedded database: nothing else has to be installed. The first start
+    generates an admin key into that folder; the commands on this machine find it by themselves. Stop it with Ctrl-C.
+
+    \b
+    Examples:
+      timeball up
+      timeball up --port 8080 --data-dir ./data --slots 8
+      timeball up --tasks myapp.jobs
+    """
+    from timeball import bootstrap
+
+    raise SystemExit(bootstrap.run_up(config.up(flags)))
+
+
+@click.command()
+@click.option(
+    config.STORE.flag,
+    config.STORE.name,
+    metavar="DSN",
+    help="The database: sqlite:///path or postgresql://… (TIMEBALL_STORE; default: embedded, in the data folder).",
+)
+@_port
+@_host
+@_data_dir
+@_log_level
+@_log_format
+def server(**flags: Any) -> None:
+    """Start a server: the API and the loops that schedule.
+
+    Start as many as you like on one PostgreSQL; all of them are active. Workers are started apart and need to know
+    only the servers' addresses.
+
+    \b
+    Examples:
+      timeball server --store postgresql://timeball@db/timeball --host 0.0.0.0
+      timeball server --data-dir /var/lib/timeball
+    """
+    from timeball import bootstrap
+
+    raise SystemExit(bootstrap.run_server(config.server(flags)))
+
+
+@click.command()
+@click.option("--server", "--url", "url", metavar="URL[,URL…]", help="Where the servers are (TIMEBALL_URL).")
+@click.option("--token", metavar="KEY", help="A worker key (TIMEBALL_TOKEN).")
+@_slots
+@_labels
+@_tasks
+@_scripts
+@_name
+@_drain
+@_log_level
+@_log_format
+def worker(**flags: Any) -> None:
+    """Start a worker: it pulls runs from the servers, executes them and reports. It opens no port.
+
+    SIGTERM drains it: it takes nothing new, finishes what it has within --drain and hands back the rest.
+
+    \b
+    Examples:
+      timeball worker --server http://10.0.0.5:1300 --token "$(cat worker.key)"
+      timeball worker --server http://a:1300,http://b:1300 --slots 8 --label gpu --tasks myapp.jobs
+    """
+    from timeball import bootstrap
+
+    raise SystemExit(bootstrap.run_worker(config.worker(flags)))

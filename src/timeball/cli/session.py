@@ -1,0 +1,119 @@
+"""What every command that talks to a server shares: where it goes, how it prints, and whom a name means."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from timeball.cli.output import Form, Output
+from timeball.domain.errors import Conflict, NotFound
+from timeball.domain.ids import is_id
+
+if TYPE_CHECKING:
+    from timeball.client.client import Client
+    from timeball.client.models import Job
+    from timeball.client.requests import Request
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_LIVE = ("scheduled", "paused")
+
+
+class Session:
+    """One call of the command line against a server."""
+
+    def __init__(self, url: str | None, token: str | None, form: Form | None) -> None:
+        self.output = Output(form)
+        self._url = url
+        self._token = token
+
+    @functools.cached_property
+    def client(self) -> Client:
+        from timeball.client.client import Client
+
+        return Client(self._url, self._token, retries=2, transport=make_transport())
+
+    def ask(self, request: Request[T]) -> T | None:
+        """The answer, to be shown; or None, when it was printed as JSON, as it came."""
+        from timeball.client import exchange
+
+        body = self.client.send(request)
+        if self.output.form == "json":
+            self.output.json(body)
+            return None
+        return exchange.read(request, body)
+
+    def job_id(self, name_or_id: str) -> str:
+        """The id of the job that is meant. Of several with the same name, the one that is still to run."""
+        if is_id("j", name_or_id):
+            return name_or_id
+        found = [job for job in self.client.jobs(name=name_or_id) if job.name == name_or_id]
+        live = [job for job in found if job.status in _LIVE]
+        candidates = live or found
+        if len(candidates) == 1:
+            return candidates[0].job_id
+        if not candidates:
+            raise self._unknown(name_or_id)
+        raise Conflict(_ambiguous(name_or_id, candidates))
+
+    def run_id(self, run_or_job: str) -> str:
+        """A run's id as it is; for a job, the run that started last."""
+        if is_id("r", run_or_job):
+            return run_or_job
+        job_id = self.job_id(run_or_job)
+        run_id = self.client.status(job_id).run_id
+        if run_id is None:
+            raise NotFound("run of job", run_or_job)
+        return run_id
+
+    def _unknown(self, name: str) -> NotFound:
+        import difflib
+        from itertools import islice
+
+        known = {job.name for job in islice(self.client.jobs(), 500)}
+        error = NotFound("job", name)
+        if close := difflib.get_close_matches(name, known, n=1):
+            error.detail += f"; did you mean {close[0]!r}?"
+        return error
+
+
+def _ambiguous(name: str, jobs: list[Job]) -> str:
+    shown = ", ".join(f"{job.job_id} ({job.status})" for job in jobs[:5])
+    more = f" and {len(jobs) - 5} more" if len(jobs) > 5 else ""
+    return f"{len(jobs)} jobs are called {name!r}: {shown}{more}; say which by its id"
+
+
+def make_transport() -> Any:
+    """None: the client's own. Tests put another one here."""
+    return None
+
+
+def connected(command: Callable[..., R]) -> Callable[..., R]:
+    """The options of every command that talks to a server; it gets a `Session` first."""
+
+    @click.option("--url", metavar="URL", help="Where Timeball runs (TIMEBALL_URL).")
+    @click.option("--token", metavar="KEY", help="The key to use (TIMEBALL_TOKEN).")
+    @output_option
+    @functools.wraps(command)
+    def wrapped(*args: Any, url: str | None, token: str | None, form: Form | None, **kwargs: Any) -> R:
+        session = Session(url, token, form)
+        try:
+            return command(session, *args, **kwargs)
+        finally:
+            if "client" in session.__dict__:
+                session.client.close()
+
+    return wrapped
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "plain", "json"]),
+    help="How to print; a table on a terminal, plain text in a pipe by default.",
+)

@@ -1,0 +1,57 @@
+"""Moments as people say them and as they like to read them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from timeball.domain import duration, instant
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
+
+_UNITS: Final = ((365 * DAY, "y"), (DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
+
+
+def when(text: str, now: Micros, *, past: bool = False) -> str:
+    """`2026-03-01T02:00:00Z`, `2026-03-01` (midnight UTC), `now`, or a distance such as `15m`: RFC 3339.
+
+    A distance goes ahead from now, or back with `past` or a minus sign.
+    """
+    text = text.strip()
+    if text == "now":
+        return instant.render(now)
+    if len(text) == 10 and text[4:8:3] == "--":
+        return instant.render(instant.parse(f"{text}T00:00:00Z"))
+    try:
+        distance = duration.parse(text.lstrip("+-"))
+    except Invalid:
+        return instant.render(instant.parse(text))
+    back = text.startswith("-") or (past and not text.startswith("+"))
+    return instant.render(now - distance if back else now + distance)
+
+
+def relative(moment: datetime, now: Micros) -> str:
+    """`in 12 s`, `3 min ago`, `now`."""
+    ahead = instant.of(moment) - now
+    size = abs(ahead)
+    if size < SECOND:
+        return "now"
+    length = span(size)
+    return f"in {length}" if ahead > 0 else f"{length} ago"
+
+
+def span(length: Micros) -> str:
+    """About how long: `12 s`, `3 min`, `5 h`, `2 d`. Below ten, with the next smaller unit."""
+    for index, (unit, name) in enumerate(_UNITS):
+        count, rest = divmod(length, unit)
+        if not count:
+            continue
+        if count < 10 and index + 1 < len(_UNITS) and rest >= _UNITS[index + 1][0]:
+            smaller, smaller_name = _UNITS[index + 1]
+            return f"{count} {name} {rest // smaller} {smaller_name}"
+        return f"{count} {name}"
+    return f"{length // 1000} ms"
+
+
+def exact(moment: datetime) -> str:
+    return instant.render(instant.of(moment))

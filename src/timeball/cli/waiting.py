@@ -1,0 +1,78 @@
+"""Wait for a run, and show how it is getting on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from timeball.cli.failures import RUN_FAILED, printable
+from timeball.cli.session import Session
+
+if TYPE_CHECKING:
+    from timeball.client.models import Run
+
+
+def wait_and_exit(session: Session, run_id: str, timeout: float | None) -> None:
+    """Exit with 0 if the run succeeds and with 1 if it ends in any other way."""
+    run = _watched(session, run_id, timeout) if session.output.pretty else session.client.wait(run_id, timeout)
+    _tell(session, run)
+    if not run.succeeded:
+        click.get_current_context().exit(RUN_FAILED)
+
+
+def first_run(session: Session, job_id: str, timeout: float | None) -> str:
+    """The run that a job's first fire becomes."""
+    from timeball.system import monotonic
+
+    started = monotonic()
+    while True:
+        run_id = session.client.status(job_id).run_id
+        if run_id is not None:
+            return run_id
+        if timeout is not None and monotonic() - started > timeout * 1_000_000:
+            raise TimeoutError(f"job {job_id} has had no run for {timeout:g} s")
+        time.sleep(0.2)
+
+
+def _watched(session: Session, run_id: str, timeout: float | None) -> Run:
+    from timeball.cli.output import console
+    from timeball.system import monotonic
+
+    started = monotonic()
+    with console().status("waiting") as line:
+        while True:
+            left = None if timeout is None else timeout - (monotonic() - started) / 1_000_000
+            try:
+                return session.client.wait(run_id, 1.0 if left is None else min(1.0, left))
+            except TimeoutError:
+                if left is not None and left <= 1.0:
+                    raise TimeoutError(f"run {run_id} has not ended after {timeout:g} s") from None
+            line.update(_how_it_goes(session.client.run(run_id)))
+
+
+def _how_it_goes(run: Run) -> str:
+    from rich.markup import escape
+
+    parts = [run.status, str(run.progress or ""), run.progress_note]
+    if run.attempt > 1:
+        parts.append(f"attempt {run.attempt}")
+    return escape(printable(" · ".join(part for part in parts if part)))
+
+
+def _tell(session: Session, run: Run) -> None:
+    if session.output.form == "json":
+        from timeball.client import requests
+
+        session.ask(requests.run(run.run_id))
+        return
+    sentence = f"{run.run_id} {run.status}"
+    if run.error is not None and not run.succeeded:
+        sentence += f": {run.error.message}"
+    elif run.reason:
+        sentence += f": {run.reason}"
+    if session.output.pretty:
+        click.secho(printable(sentence), fg="green" if run.succeeded else "red")
+    else:
+        click.echo(f"{run.run_id}\t{run.status}")
