@@ -45,7 +45,7 @@ def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapp
     steps: list[str] = []
     if found is not None:
         message = message[: found.start()]
-        steps = [name or index for name, index in _STEP.findall(found[1])]
+        steps = [name or index for name, index in _STEP.findall(found[1].partition("[...]")[0])]
     info, value = _walk(inspect.type_info(kind), steps, document)
     fields = {field.encode_name for struct in _structs(info, value) for field in struct.fields}
 

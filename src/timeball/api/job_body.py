@@ -19,7 +19,7 @@ LONGEST_KEY: Final = 255
 
 _typed = msgspec.json.Decoder(JobSpec).decode
 _encode = msgspec.json.Encoder().encode
-_fingerprint = msgspec.json.Encoder(order="deterministic").encode
+_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
 class JobBody(NamedTuple):
@@ -82,7 +82,7 @@ def check_key(key: Any, at: str) -> str:
 
 def fingerprint(spec: JobSpec) -> str:
     """The same for every way to write the same job."""
-    return hashlib.sha256(_fingerprint(spec)).hexdigest()
+    return hashlib.sha256(_sorted(views.spec_view(spec))).hexdigest()
 
 
 def check_nesting(spec: JobSpec) -> None:

@@ -141,9 +141,14 @@ def _spec_fields(spec: JobSpec) -> dict[str, Any]:
     }
 
 
+def spec_view(spec: JobSpec) -> SpecView:
+    """The part of a job's answer that its owner wrote."""
+    return SpecView(**_spec_fields(spec))
+
+
 def spec_document(spec: JobSpec) -> dict[str, Any]:
-    """The part of a job's answer that its owner wrote, as JSON values."""
-    document: dict[str, Any] = msgspec.json.decode(encode(SpecView(**_spec_fields(spec))))
+    """The same as JSON values."""
+    document: dict[str, Any] = msgspec.json.decode(encode(spec_view(spec)))
     return document
 
 

@@ -112,7 +112,7 @@ ROUTES: Final = (
         summary="Create up to 10,000 jobs in one durable commit",
         description=(
             "A JSON array, or one job per line (`application/x-ndjson`), up to 32 MiB. Answers in order; one bad item"
-            " never fails its neighbours. Jobs may carry an `idempotencyKey`; one in the header stands for one per place."
+            " never fails its neighbours. Jobs may carry an `idempotencyKey`; one in the header covers every place."
         ),
         handle=create_batch,
         body=JOB_SHAPES,

@@ -1,0 +1,114 @@
+"""One table of routes yields the permissions, the OpenAPI document and the page for people."""
+
+import re
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from timeball.api import openapi, problems
+from timeball.api.app import ROUTES
+from timeball.api.docs_page import docs_page
+from timeball.api.route import Permission
+from timeball.domain import errors
+from timeball.domain.errors import TimeballError
+
+OPEN = {"/livez", "/readyz", "/openapi.json", "/docs"}
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi.document(ROUTES, "1.2.3")))
+    return made
+
+
+def test_every_route_states_a_permission_and_only_these_are_open() -> None:
+    for route in ROUTES:
+        assert isinstance(route.permission, Permission), f"{route.method} {route.path} has no permission"
+    assert {route.path for route in ROUTES if route.permission is Permission.PUBLIC} == OPEN
+
+
+def test_public_routes_change_nothing() -> None:
+    assert {route.method for route in ROUTES if route.permission is Permission.PUBLIC} == {"GET"}
+
+
+def test_reading_is_get_and_writing_is_not() -> None:
+    for route in ROUTES:
+        if route.permission is Permission.READ:
+            assert route.method == "GET", route.path
+        if route.permission is Permission.WRITE:
+            assert route.method != "GET", route.path
+
+
+def test_no_route_is_stated_twice() -> None:
+    stated = [(route.method, route.path) for route in ROUTES]
+    assert len(stated) == len(set(stated))
+
+
+def test_every_operation_is_documented(document: dict[str, Any]) -> None:
+    operations = [found for methods in document["paths"].values() for found in methods.values()]
+    assert len(operations) == len(ROUTES)
+    ids = [operation["operationId"] for operation in operations]
+    assert len(ids) == len(set(ids))
+    for operation in operations:
+        assert operation["summary"]
+        assert "503" in operation["responses"]
+        assert ("401" in operation["responses"]) == (operation.get("security") != [])
+
+
+def test_every_path_parameter_is_declared(document: dict[str, Any]) -> None:
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            declared = {found["name"] for found in operation["parameters"] if found["in"] == "path"}
+            assert declared == set(re.findall(r"\{(\w+)\}", path))
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    text = msgspec.json.encode(document).decode()
+    for reference in set(re.findall(r'"\$ref":"([^"]+)"', text)):
+        at: Any = document
+        for step in reference.removeprefix("#/").split("/"):
+            at = at[step]
+        assert at
+
+
+def test_schemas_are_valid_and_examples_match_them(document: dict[str, Any]) -> None:
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            if not content:
+                continue
+            schema = {**content["schema"], "components": document["components"]}
+            checker = jsonschema_rs.Draft202012Validator(schema)
+            for example in content.get("examples", {}).values():
+                if example["value"] == {} or "CRON" in str(example["value"]):
+                    continue  # another spelling of the canonical shape
+                checker.validate(example["value"])
+
+
+def test_every_error_has_a_status_and_a_documented_code(document: dict[str, Any]) -> None:
+    page = docs_page(document)[0].decode()
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TimeballError)]
+    for kind in kinds:
+        if kind is TimeballError:
+            continue
+        assert kind in problems.STATUSES, f"{kind.__name__} has no status"
+        assert f'id="problem-{kind.code}"' in page
+
+
+def test_the_page_needs_nothing_from_elsewhere(document: dict[str, Any]) -> None:
+    page, policy = docs_page(document)
+    text = page.decode()
+    assert "<script" not in text
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", text)
+    assert b"default-src 'none'" in policy
+    for route in ROUTES:
+        assert f"<code>{route.path}</code>" in text
+
+
+def test_every_link_of_the_page_leads_somewhere(document: dict[str, Any]) -> None:
+    text = docs_page(document)[0].decode()
+    anchors = set(re.findall(r'id="([^"]+)"', text))
+    for target in re.findall(r'href="#([^"]+)"', text):
+        assert target in anchors
