@@ -1,0 +1,204 @@
+"""Watches every effect on the store and keeps its own small books: who holds which run, under which token and lease.
+
+It breaks off at the first answer that these books do not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.records import Micros, Violation
+from tests.simulation.storage import at_once
+from timeball.domain.run import Status
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+@dataclass(slots=True)
+class Held:
+    """A claim that has not ended."""
+
+    run_id: str
+    token: int
+    attempt: int
+    session: str
+
+
+@dataclass(slots=True)
+class Grant:
+    """A claim as it was made."""
+
+    at: Micros
+    session: str
+    run_id: str
+    attempt: int
+
+
+class Auditor:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.held: dict[str, Held] = {}
+        """Live claims by run."""
+        self.grants: dict[int, Grant] = {}
+        """All claims there ever were, by token."""
+        self.ended: dict[str, tuple[Micros, Status]] = {}
+        """Terminal runs, as far as a worker's report or a cancel ended them."""
+        self.accepted: dict[str, int] = {}
+        """The token whose report ended the run."""
+        self.returned: set[int] = set()
+        """Tokens that were given back at no cost."""
+        self.released: dict[int, Micros] = {}
+        """When each claim ended, however it did."""
+        self._leases: dict[str, Micros] = {}
+        self._newest_token = 0
+        self._observers: dict[str, Callable[[tuple[Any, ...], Any], None]] = {
+            "claim": self._claim,
+            "settle": self._settle,
+            "append_logs": self._append_logs,
+            "note": self._note,
+            "register": self._register,
+            "renew": self._renew,
+            "lapsed": self._lapsed,
+            "request_cancel": self._request_cancel,
+        }
+
+    def watch(self, name: str, args: tuple[Any, ...]) -> Any:
+        """Do it, and look at what happened."""
+        if name in ("give_back", "end_session"):
+            return self._watch_return(name, args)
+        result = at_once(getattr(self._world.store, name)(*args))
+        observe = self._observers.get(name)
+        if observe is not None:
+            self._judge(observe, args, result)
+        return result
+
+    def _judge(self, observe: Callable[[tuple[Any, ...], Any], None], args: tuple[Any, ...], result: Any) -> None:
+        try:
+            observe(args, result)
+        except Violation as violation:
+            self._world.fail(violation)
+
+    # --- what is observed --------------------------------------------------------------------------------------
+
+    def _claim(self, args: tuple[Any, ...], result: Any) -> None:
+        world = self._world
+        slots = {want.session: want.slots for want in args[0]}
+        for claim in result.claims:
+            world.trace("claim", claim.run_id, claim.attempt, claim.token, claim.session)
+            if claim.token <= self._newest_token:
+                raise Violation("I8", f"token {claim.token} is not newer than {self._newest_token}")
+            self._newest_token = claim.token
+            if claim.run_id in self.ended:
+                raise Violation("I13", f"run {claim.run_id} ended {self.ended[claim.run_id]} and was claimed again")
+            if claim.run_id in self.held:
+                raise Violation("I7", f"run {claim.run_id} was claimed while {self.held[claim.run_id]} holds it")
+            if self._leases.get(claim.session, 0) < world.now:
+                raise Violation("I7", f"session {claim.session} got a run after its lease lapsed")
+            slots[claim.session] -= 1
+            if slots[claim.session] < 0:
+                raise Violation("I18", f"session {claim.session} got more runs than it has slots")
+            self.held[claim.run_id] = Held(claim.run_id, claim.token, claim.attempt, claim.session)
+            self.grants[claim.token] = Grant(world.now, claim.session, claim.run_id, claim.attempt)
+        if result.now > world.now:
+            raise Violation("I3", f"the store said {result.now} at {world.now}")
+
+    def _settle(self, args: tuple[Any, ...], result: Any) -> None:
+        world = self._world
+        for item, settled in zip(args[0], result, strict=True):
+            held = self.held.get(item.run_id)
+            ours = held is not None and held.token == item.token and held.attempt == item.attempt
+            world.trace("settle", item.run_id, item.attempt, item.token, type(item.outcome).__name__, settled)
+            if settled is None:
+                if ours:
+                    raise Violation("I6", f"the report of the rightful holder {held} was refused")
+                continue
+            if item.run_id in self.ended:
+                raise Violation("I6", f"run {item.run_id} ended {self.ended[item.run_id]}, and again: {settled}")
+            if not ours:
+                raise Violation("I8", f"token {item.token} of run {item.run_id} ended it, but {held} holds it")
+            del self.held[item.run_id]
+            self.released[item.token] = world.now
+            if settled.status is not None:
+                self.ended[item.run_id] = (world.now, settled.status)
+                self.accepted[item.run_id] = item.token
+            elif type(item.outcome).__name__ == "Released":
+                self.returned.add(item.token)
+
+    def _append_logs(self, args: tuple[Any, ...], stale: Any) -> None:
+        refused = set(stale)
+        for chunk in args[0]:
+            self._must_hold(chunk.run_id, chunk.token, chunk.token in refused, "output")
+
+    def _note(self, args: tuple[Any, ...], stale: Any) -> None:
+        refused = set(stale)
+        for started, _ in args[1]:
+            self._must_hold(started.run_id, started.token, started.token in refused, "start")
+        for progress in args[2]:
+            self._must_hold(progress.run_id, progress.token, progress.token in refused, "progress")
+
+    def _must_hold(self, run_id: str, token: int, refused: bool, what: str) -> None:
+        held = self.held.get(run_id)
+        ours = held is not None and held.token == token
+        if ours == refused:
+            raise Violation("I8", f"{what} of token {token} was {'refused' if refused else 'taken'}; holder: {held}")
+
+    def _register(self, args: tuple[Any, ...], result: Any) -> None:
+        worker, lease = args
+        self._leases[worker.session] = self._world.now + lease
+        self._world.trace("session", worker.session, worker.name)
+
+    def _renew(self, args: tuple[Any, ...], renewed: Any) -> None:
+        session, lease = args
+        valid = self._leases.get(session, 0) > self._world.now
+        if renewed and not valid:
+            raise Violation("I7", f"the lease of {session} lapsed and was renewed")
+        if renewed:
+            self._leases[session] = self._world.now + lease
+        self._world.trace("renew", session, renewed)
+
+    def _lapsed(self, args: tuple[Any, ...], settlements: Any) -> None:
+        for item in settlements:
+            held = self.held.get(item.run_id)
+            if held is not None and self._leases.get(held.session, 0) > self._world.now:
+                raise Violation("I7", f"{held} was called lost before its lease lapsed")
+
+    def _request_cancel(self, args: tuple[Any, ...], result: Any) -> None:
+        for run_id, cancelling in zip(args[0], result, strict=True):
+            self._world.trace("request_cancel", run_id, cancelling)
+            if cancelling is None or cancelling.status is Status.RUNNING:
+                continue
+            known = self.ended.get(run_id)
+            if known is not None and known[1] is not cancelling.status:
+                raise Violation("I13", f"run {run_id} was {known[1]} and is {cancelling.status}")
+            if known is None:
+                self.ended[run_id] = (self._world.now, cancelling.status)
+            if run_id in self.held:
+                raise Violation("I10", f"run {run_id} ended by a cancel while {self.held[run_id]} holds it")
+
+    def _watch_return(self, name: str, args: tuple[Any, ...]) -> Any:
+        session = args[0]
+        before = [held for held in self.held.values() if held.session == session]
+        result = at_once(getattr(self._world.store, name)(*args))
+        if name == "end_session":
+            self._leases[session] = min(self._leases.get(session, 0), self._world.now)
+        if before:
+            kept = set(args[1]) if name == "give_back" else set()
+            self._judge(lambda _, still: self._returned(before, still, kept), args, at_once(self._holding(session)))
+        return result
+
+    async def _holding(self, session: str) -> set[int]:
+        return set(await self._world.store.holding(session))
+
+    def _returned(self, before: list[Held], still: set[int], kept: set[int]) -> None:
+        for held in before:
+            if held.token in still:
+                continue
+            if held.token in kept:
+                raise Violation("I7", f"{held} was given back although its worker has it")
+            self._world.trace("returned", held.run_id, held.attempt, held.token)
+            del self.held[held.run_id]
+            self.released[held.token] = self._world.now
+            self.returned.add(held.token)

@@ -1,0 +1,83 @@
+"""What goes wrong, and when: each seed has its own mixture of faults and its own rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.weather import S
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+KINDS = (
+    "kill server",
+    "kill worker",
+    "pause server",
+    "pause worker",
+    "cut worker off",
+    "cut store off",
+    "clock jump",
+    "drain worker",
+    "stop server",
+    "outage",
+)
+
+
+class Chaos:
+    def __init__(self, world: World, severity: float) -> None:
+        self._world = world
+        dice = world.dice
+        self._kinds = [kind for kind in KINDS if dice.random() < 0.5] or list(KINDS[:2])
+        self._pause = int((2 + 10 * dice.random()) * S / max(severity, 0.1))
+        self._outages = 0
+
+    async def rage(self) -> None:
+        """Until calm is due."""
+        world, dice = self._world, self._world.dice
+        while True:
+            await world.sleep(int(dice.expovariate(1 / self._pause)))
+            if world.now >= world.calm_at:
+                return
+            self._strike(dice.choice(self._kinds))
+
+    def _length(self) -> int:
+        """How long a fault lasts: mostly short, sometimes far beyond a lease."""
+        dice = self._world.dice
+        return int(dice.choice((0.2, 2, 8, 17, 40)) * (0.2 + dice.random()) * S)
+
+    def _strike(self, kind: str) -> None:
+        world, dice = self._world, self._world.dice
+        server, worker = dice.choice(world.servers), dice.choice(world.workers)
+        length = self._length()
+        world.trace("fault", kind, server.name, worker.name, length)
+        match kind:
+            case "kill server":
+                server.kill(length)
+            case "kill worker":
+                worker.kill(length)
+            case "pause server" if server.node is not None:
+                world.pause(server.node, length, kind)
+            case "pause worker" if worker.node is not None:
+                world.pause(worker.node, length, kind)
+            case "cut worker off":
+                target = dice.choice((*world.servers, *world.servers, None))
+                there, back = dice.choice(((True, True), (True, False), (False, True)))
+                for house in world.servers if target is None else [target]:
+                    world.network.cut(worker.name, house.name, world.loop.now + length, there, back)
+                world.damage.spell(kind, world.now, world.now + length)
+            case "cut store off" if server.connection is not None:
+                server.connection.cut_until = world.loop.now + length
+                world.damage.spell(kind, world.now, world.now + length)
+            case "clock jump":
+                server.skew = dice.randrange(-3600 * S, 3600 * S)
+                worker.skew = dice.randrange(-3600 * S, 3600 * S)
+                world.damage.count(kind)
+            case "drain worker":
+                worker.drain(length)
+            case "stop server":
+                server.stop(length)
+            case "outage" if self._outages < 2:
+                self._outages += 1
+                world.outage(int(dice.choice((20, 90, 600, 7200)) * (0.2 + dice.random()) * S))
+            case _:
+                pass

@@ -1,0 +1,478 @@
+"""The promises, checked after the fact from what jobs, clients and the auditor wrote down, and what the store says."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import json
+
+from tests.simulation import oracle
+from tests.simulation.client import TENANT
+from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
+from tests.simulation.weather import MS, S
+from timeball.domain.errors import IdempotencyMismatch
+from timeball.domain.job import Job
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.overlap import Overlap
+from timeball.domain.run import Run, Status
+from timeball.ports.store import RunFilter
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LAG: Micros = 35 * MS
+"""A server's idea of the store's time may be this much behind."""
+TOLERANCE: Micros = 2 * S
+WINDOWS = {"10s": 10 * S, "1m": 60 * S, "5m": 300 * S, "1h": 3600 * S}
+
+
+class Case:
+    """Everything that is known about one job."""
+
+    def __init__(self, record: JobRecord, job: Job, rows: list[Run], runs: list[Run], witnesses: list[Witness]) -> None:
+        self.record = record
+        self.job = job
+        self.rows = rows
+        """Its ledger, oldest first."""
+        self.runs = {run.id: run for run in runs}
+        self.witnesses = witnesses
+        self.by_run: dict[str, list[Witness]] = defaultdict(list)
+        for witness in witnesses:
+            self.by_run[witness.run_id].append(witness)
+
+    @property
+    def serial(self) -> bool:
+        return self.record.spec.overlap is not Overlap.ALLOW
+
+    def __str__(self) -> str:
+        return f"job {self.record.uid} ({self.job.id})"
+
+
+class Checker:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.auditor = world.auditor
+        self.records = world.clients.jobs
+        self.jobs: dict[int, list[Job]] = defaultdict(list)
+        for status in world.jobs():
+            self.jobs[status.job.spec.parameters["uid"]].append(status.job)
+        self.cases = list(self._cases())
+
+    def _cases(self) -> Iterator[Case]:
+        witnesses: dict[str, list[Witness]] = defaultdict(list)
+        for witness in self.world.witnesses:
+            witnesses[witness.job_id].append(witness)
+        for record in self.records:
+            for job in self.jobs.get(record.uid, [])[:1]:
+                yield Case(record, job, self._ledger(job), self._runs(job), witnesses[job.id])
+
+    def _ledger(self, job: Job) -> list[Run]:
+        rows: list[Run] = []
+        cursor = None
+        while True:
+            page = self.world.read("ledger", job.id, 0, self.world.now + 1, cursor, 1000)
+            rows += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return rows
+
+    def _runs(self, job: Job) -> list[Run]:
+        runs: list[Run] = []
+        cursor = None
+        while True:
+            page = self.world.read("list_runs", RunFilter(tenant=TENANT, job_id=job.id), cursor, 1000)
+            runs += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return runs
+
+    def undisturbed(self, since: Micros, until: Micros) -> bool:
+        """Whether nothing at all went wrong between two instants, nor shortly before."""
+        world = self.world
+        if world.healthy_from is not None and since >= world.healthy_from:
+            return not any(begin < until and end + 20 * S > since for begin, end in world.damage.spells)
+        return world.storm.fair and world.chaos is None and not any(
+            begin < until and end + 20 * S > since for begin, end in world.damage.spells
+        )
+
+    def check(self) -> None:
+        for promise in PROMISES:
+            promise(self)
+
+
+def _durable(checker: Checker) -> None:
+    """I1: what was acknowledged exists."""
+    for record in checker.records:
+        acknowledged = [request for request in record.submissions if request.outcome == "ok"]
+        known = {job.id for job in checker.jobs.get(record.uid, [])}
+        for request in acknowledged:
+            if request.answer.job_id not in known:
+                raise Violation("I1", f"job {record.uid} was acknowledged as {request.answer.job_id} and is gone")
+        if not any(request.possible for request in record.submissions) and known:
+            raise Violation("I14", f"job {record.uid} exists, but no request for it ever arrived: {known}")
+
+
+def _covered_once(checker: Checker) -> None:
+    """I2, I5, I23: each due instant has exactly one ledger row, nothing else has one, and the sums add up."""
+    world = checker.world
+    for case in checker.cases:
+        due = oracle.due(case.record, case.job.created_at, case.job.next_fire_at, world.now)
+        covered: Counter[Micros] = Counter()
+        for row in case.rows:
+            if row.fires == 1:
+                covered[row.fire_time] += 1
+                continue
+            inside = [instant for instant in due.allowed if row.fire_time <= instant <= row.fire_until]
+            if len(inside) != row.fires and row.fire_until < due.fuzzy_from:
+                raise Violation("I2", f"{case}: a row counts {row.fires} instants where {len(inside)} are due: {row}")
+            covered.update(inside if row.fire_until < due.fuzzy_from else [row.fire_time, row.fire_until])
+        for instant, times in covered.items():
+            if times > 1:
+                raise Violation("I5", f"{case}: instant {instant} is covered {times} times")
+            if instant not in due.allowed and instant < due.fuzzy_from:
+                raise Violation("I2", f"{case}: instant {instant} is covered, but was never due")
+        missing = sorted(i for i in due.required - covered.keys() if i < due.fuzzy_from and _must_be_there(checker, case, i))
+        if missing:
+            raise Violation("I2", f"{case}: {len(missing)} due instants are covered by nothing, first {missing[:3]}")
+        sums = world.read("ledger_sums", case.job.id, 0, world.now + 1)
+        rows = sum(row.fires for row in case.rows)
+        if sums.due != rows or sum(sums.counts.values()) != rows:
+            raise Violation("I23", f"{case}: the sums say {sums}, the rows {rows}")
+        if world.bounded and sums.counts.get(Verdict.OPEN, 0):
+            raise Violation("I26", f"{case}: {sums.counts} after all faults stopped")
+
+
+def _must_be_there(checker: Checker, case: Case, instant: Micros) -> bool:
+    """In bad weather the planner may be behind; what it has not reached yet is late, not lost."""
+    behind = case.job.next_fire_at
+    if checker.world.bounded:
+        return instant <= checker.world.now - TOLERANCE or behind is None or instant < behind
+    return behind is None or instant < behind
+
+
+def _never_early(checker: Checker) -> None:
+    """I3."""
+    for witness in checker.world.witnesses:
+        if witness.start < witness.fire_time:
+            raise Violation("I3", f"{witness} started {witness.fire_time - witness.start} µs early")
+
+
+def _punctual(checker: Checker) -> None:
+    """I4: within 2 s while a slot was free and nothing was wrong."""
+    world = checker.world
+    slots = sum(house.slots for house in world.workers)
+    busy = sorted(
+        [(w.start, 1) for w in world.witnesses] + [(w.end, -1) for w in world.witnesses if w.end is not None]
+    )
+    for case in checker.cases:
+        for run in case.runs.values():
+            started = min((w.start for w in case.by_run.get(run.id, [])), default=None)
+            if run.origin is not Origin.SCHEDULE or run.fires != 1 or run.status is Status.CANCELLED:
+                continue
+            due = max(run.fire_time, run.created_at)
+            if due + TOLERANCE > world.now or (started is not None and started <= due + TOLERANCE):
+                continue
+            if not checker.undisturbed(due - 20 * S, due + TOLERANCE) or run.status is Status.SKIPPED:
+                continue
+            if case.serial and _blocked(checker, case, run, due):
+                continue
+            if _most_busy(busy, due - S // 2, due + TOLERANCE) >= slots:
+                continue
+            raise Violation("I4", f"{case}: run {run.id} was due at {due} and started {started}; slots were free")
+
+
+def _most_busy(busy: list[tuple[Micros, int]], since: Micros, until: Micros) -> int:
+    most = level = 0
+    for at, change in busy:
+        if at > until:
+            break
+        if at > since:
+            most = max(most, level)
+        level += change
+    return max(most, level)
+
+
+def _blocked(checker: Checker, case: Case, run: Run, due: Micros) -> bool:
+    for other in case.runs.values():
+        if other.id != run.id and other.created_at <= due + TOLERANCE:
+            ended = checker.auditor.ended.get(other.id)
+            if other.fires == 1 and other.status is not Status.SKIPPED and (ended is None or ended[0] >= due):
+                return True
+    return False
+
+
+def _one_completion(checker: Checker) -> None:
+    """I6: how a run ended is what its one effective attempt did, and what the auditor saw."""
+    for case in checker.cases:
+        for run in case.runs.values():
+            seen = checker.auditor.ended.get(run.id)
+            if seen is not None and seen[1] is not run.status:
+                raise Violation("I13", f"{case}: run {run.id} ended {seen[1]} and is {run.status} now")
+            if run.status is not Status.SUCCEEDED:
+                continue
+            token = checker.auditor.accepted.get(run.id)
+            if not any(w.token == token and w.how == "succeeded" for w in case.by_run.get(run.id, [])):
+                raise Violation("I6", f"{case}: run {run.id} succeeded, but no attempt with token {token} did")
+            if run.result is None or json.decode(run.result)["token"] != token:
+                raise Violation("I6", f"{case}: run {run.id} keeps the result of another attempt: {run.result}")
+
+
+def _one_at_a_time(checker: Checker) -> None:
+    """I7: an attempt executes only while it is held, and no two of a run at the same time."""
+    world = checker.world
+    for case in checker.cases:
+        for run_id, attempts in case.by_run.items():
+            attempts.sort(key=lambda witness: witness.start)
+            for witness in attempts:
+                released = checker.auditor.released.get(witness.token)
+                if witness.token not in checker.auditor.grants:
+                    raise Violation("I7", f"{witness} executes without ever having been claimed")
+                if released is not None and (witness.end or world.now) > released:
+                    raise Violation("I7", f"{witness} executes after its claim ended at {released}")
+            for first, second in zip(attempts, attempts[1:], strict=False):
+                if first.end is None or first.end > second.start:
+                    raise Violation("I7", f"two attempts of run {run_id} at once: {first} and {second}")
+
+
+def _attributed(checker: Checker) -> None:
+    """I8: what is kept of an attempt was said by that attempt."""
+    for case in checker.cases:
+        for run_id, attempts in case.by_run.items():
+            words = checker.world.read("logs", run_id, None, -1, 10_000)
+            spoke = {(witness.attempt, str(witness.token)) for witness in attempts}
+            for line in words:
+                for text in line.text.split("\n"):
+                    if text and (line.attempt, text.split()[1]) not in spoke:
+                        raise Violation("I8", f"{case}: attempt {line.attempt} of {run_id} is said to say {text!r}")
+            accepted = checker.auditor.accepted.get(run_id)
+            run = case.runs.get(run_id)
+            if run is not None and run.status is Status.SUCCEEDED:
+                heard = "".join(line.text for line in words)
+                if f"began {accepted}\n" not in heard or f"ended {accepted} " not in heard:
+                    raise Violation("I8", f"{case}: the output of the effective attempt of {run_id} is incomplete")
+
+
+def _cancel_wins(checker: Checker) -> None:
+    """I10."""
+    for case in checker.cases:
+        for request in case.record.others:
+            if request.kind == "cancel_run" and request.outcome == "ok":
+                assert request.run_id is not None
+                run = case.runs.get(request.run_id)
+                if run is not None:
+                    _check_cancelled(checker, case, request, run, request.answer.status)
+        for request in case.record.changes:
+            if request.kind == "cancel" and request.outcome == "ok":
+                for run in case.runs.values():
+                    if run.fires == 1 and run.created_at <= request.lo:
+                        _check_cancelled(checker, case, request, run, None)
+                    elif run.created_at > request.hi:
+                        raise Violation("I10", f"{case}: run {run.id} was made after the job was cancelled")
+
+
+def _check_cancelled(checker: Checker, case: Case, request: Request, run: Run, answered: Status | None) -> None:
+    world = checker.world
+    terminal = run.is_terminal
+    ended = checker.auditor.ended.get(run.id)
+    alive_then = ended is None or ended[0] > request.hi
+    if answered is not None and answered in TERMINAL and run.status is not answered:
+        raise Violation("I13", f"{case}: run {run.id} was {answered} and is {run.status}")
+    if terminal and ended is not None and alive_then and run.status is not Status.CANCELLED:
+        raise Violation("I10", f"{case}: run {run.id} is {run.status} after its cancel was acknowledged")
+    assert request.answered is not None
+    grace = int(str(case.record.spec.grace)[:-1]) * S
+    for witness in case.by_run.get(run.id, []):
+        if witness.start > request.answered:
+            grant = checker.auditor.grants.get(witness.token)
+            handed_out_before = grant is not None and grant.at <= request.answered
+            if not handed_out_before or checker.undisturbed(request.lo - 2 * S, witness.start):
+                raise Violation("I10", f"{case}: {witness} started after its cancel was acknowledged at {request}")
+        limit = request.answered + grace + TOLERANCE
+        over = witness.end or world.now
+        if witness.start <= request.answered < over and over > limit and checker.undisturbed(request.lo - 2 * S, limit):
+            raise Violation("I10", f"{case}: {witness} went on after its cancel")
+
+
+def _edits_win(checker: Checker) -> None:
+    """I11: after an acknowledged change no later fire follows what was before it, and no earlier one what came."""
+    for case in checker.cases:
+        revisions = {change.rev: change for change in case.record.changes if change.rev is not None and change.possible}
+        for witness in case.witnesses:
+            run = case.runs.get(witness.run_id)
+            if run is None:
+                continue
+            made = revisions.get(witness.rev)
+            if witness.rev != 0 and made is None:
+                raise Violation("I11", f"{case}: {witness} follows a revision that was never made")
+            _check_revision(case, witness, run, made, list(revisions.values()))
+            if run.is_due_instant:
+                _check_paused(case, witness)
+
+
+def _check_revision(case: Case, witness: Witness, run: Run, made: Request | None, revisions: list[Request]) -> None:
+    instant = run.fire_time
+    for later in revisions:
+        surely_later = made is None or (later is not made and later.lo > made.hi)
+        if surely_later and later.happened and later.hi + LAG < instant:
+            raise Violation("I11", f"{case}: {witness} follows an old version at {instant}, after {later}")
+    if run.is_due_instant and made is not None and made.lo > instant and not oracle.possibly_paused(case.record, instant):
+        raise Violation("I11", f"{case}: {witness} follows a version made after its instant by {made}")
+
+
+def _check_paused(case: Case, witness: Witness) -> None:
+    changes = [change for change in case.record.changes if change.possible]
+    for pause in changes:
+        if pause.kind != "pause" or not pause.happened or witness.fire_time <= pause.hi:
+            continue
+        resumed = min((c.lo for c in changes if c.kind == "resume" and c.hi >= pause.lo), default=None)
+        if resumed is None or pause.hi < witness.start < resumed:
+            raise Violation("I11", f"{case}: {witness} started although it was paused by {pause}")
+
+
+def _bounded_attempts(checker: Checker) -> None:
+    """I12."""
+    for case in checker.cases:
+        most = 1 + case.record.spec.retry.max_retries
+        for run in case.runs.values():
+            paid = [w for w in case.by_run.get(run.id, []) if w.token not in checker.auditor.returned]
+            if len(paid) > most or run.attempt > most:
+                raise Violation("I12", f"{case}: run {run.id} had {len(paid)} attempts, allowed are {most}")
+            if run.status is Status.DEAD and run.attempt != most:
+                raise Violation("I12", f"{case}: run {run.id} is dead after {run.attempt} of {most} attempts")
+
+
+def _idempotent(checker: Checker) -> None:
+    """I14."""
+    for record in checker.records:
+        jobs = checker.jobs.get(record.uid, [])
+        if len(jobs) > 1:
+            raise Violation("I14", f"job {record.uid} exists {len(jobs)} times: {[job.id for job in jobs]}")
+        same = [r for r in record.submissions if r.outcome == "ok" and r.spec is record.spec]
+        other = [r for r in record.submissions if r.spec is not record.spec]
+        if len({r.answer.job_id for r in same}) > 1 or (record.key and len({r.answer.answer for r in same}) > 1):
+            raise Violation("I14", f"job {record.uid}: different answers: {[r.answer for r in same]}")
+        for request in other:
+            repeated = any(r.answered is not None and r.answered < request.invoked for r in same)
+            if repeated and request.outcome == "ok":
+                raise Violation("I14", f"job {record.uid}: another body was accepted under its key: {request}")
+            if request.outcome == "refused" and request.answer is not None:
+                if not isinstance(request.answer, IdempotencyMismatch):
+                    raise Violation("I14", f"job {record.uid}: {request.answer!r}")
+
+
+def _overlap(checker: Checker) -> None:
+    """I16: runs of a serial job never overlap, also across retries; a skip names a run that was alive."""
+    world = checker.world
+    for case in checker.cases:
+        if not case.serial:
+            continue
+        lives = sorted(
+            (attempts[0].start, _life_ends(checker, run_id, attempts, world.now), run_id)
+            for run_id, attempts in case.by_run.items()
+        )
+        for first, second in zip(lives, lives[1:], strict=False):
+            if first[1] > second[0]:
+                raise Violation("I16", f"{case}: run {second[2]} started at {second[0]} beside {first}")
+        for row in case.rows:
+            if row.status is Status.SKIPPED and row.verdict is Verdict.SKIPPED:
+                _check_skip(checker, case, row)
+
+
+def _life_ends(checker: Checker, run_id: str, attempts: list[Witness], now: Micros) -> Micros:
+    ended = checker.auditor.ended.get(run_id)
+    if ended is not None:
+        return ended[0]
+    return max(witness.end or now for witness in attempts)
+
+
+def _check_skip(checker: Checker, case: Case, row: Run) -> None:
+    if case.record.spec.overlap is not Overlap.SKIP:
+        raise Violation("I16", f"{case}: skipped, but its policy is {case.record.spec.overlap}: {row}")
+    blockers = [word for word in row.reason.split() if word.startswith("r_")]
+    alive = [blocker for blocker in blockers if blocker in case.runs]
+    if not alive:
+        raise Violation("I16", f"{case}: skipped without naming the run in its way: {row}")
+    ended = checker.auditor.ended.get(alive[0])
+    if ended is not None and ended[0] < row.fire_time:
+        raise Violation("I16", f"{case}: instant {row.fire_time} was skipped for a run that had ended at {ended}")
+
+
+def _caught_up(checker: Checker) -> None:
+    """I20: what was late was caught up or missed exactly as the job's rule says."""
+    for case in checker.cases:
+        if not case.record.recurring or any(c.kind == "reschedule" and c.possible for c in case.record.changes):
+            continue
+        rule, window = case.record.spec.catch_up, WINDOWS[str(case.record.spec.catch_up_window)]
+        rows = case.rows
+        for index, row in enumerate(rows):
+            following = rows[index + 1] if index + 1 < len(rows) else None
+            if row.verdict is Verdict.MISSED:
+                _check_missed(case, row, following, rule, window)
+            elif row.origin is Origin.CATCH_UP:
+                _check_caught_up(case, row, following, rule, window)
+            elif row.origin is Origin.SCHEDULE and row.fires == 1 and row.fire_time < row.created_at - TOLERANCE - LAG:
+                raise Violation("I20", f"{case}: planned {row.created_at - row.fire_time} µs late, but not as a catch-up")
+
+
+def _check_missed(case: Case, row: Run, following: Run | None, rule: str, window: Micros) -> None:
+    if "paused" in row.reason or rule == "none":
+        return
+    if following is None:
+        raise Violation("I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}")
+    if following.verdict is not Verdict.MISSED and following.origin is not Origin.CATCH_UP:
+        raise Violation("I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}, {following}")
+    if rule == "all" and row.fire_until >= following.created_at - window:
+        raise Violation("I20", f"{case}: missed within its catch-up window: {row}, {following}")
+
+
+def _check_caught_up(case: Case, row: Run, following: Run | None, rule: str, window: Micros) -> None:
+    if row.status is Status.SKIPPED:
+        return
+    if row.fire_time >= row.created_at - TOLERANCE + LAG:
+        raise Violation("I20", f"{case}: called a catch-up although it was not late: {row}")
+    newest = following is None or following.fire_time >= row.created_at - TOLERANCE - LAG
+    if rule == "none":
+        raise Violation("I20", f"{case}: caught up although catchUp is none: {row}")
+    if rule == "last" and not newest:
+        raise Violation("I20", f"{case}: caught up, but a newer instant was missed too: {row}, {following}")
+    if rule == "all" and not newest and row.fire_time < row.created_at - window - LAG:
+        raise Violation("I20", f"{case}: caught up although older than its window: {row}")
+
+
+def _judged_truly(checker: Checker) -> None:
+    """The ledger calls on time only what started on time."""
+    for case in checker.cases:
+        for row in case.rows:
+            if row.verdict is Verdict.ON_TIME:
+                started = min((w.start for w in case.by_run.get(row.id, [])), default=None)
+                if started is None or started > row.fire_time + TOLERANCE + LAG:
+                    raise Violation("I2", f"{case}: on time, says the ledger, but it started {started}: {row}")
+
+
+def _all_ended(checker: Checker) -> None:
+    """I26, and nobody is left in the books."""
+    if checker.world.bounded and checker.auditor.held:
+        raise Violation("I26", f"still held: {list(checker.auditor.held.values())[:3]}")
+
+
+TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
+
+PROMISES: tuple[Callable[[Checker], None], ...] = (
+    _never_early,
+    _durable,
+    _idempotent,
+    _one_at_a_time,
+    _one_completion,
+    _attributed,
+    _cancel_wins,
+    _edits_win,
+    _bounded_attempts,
+    _overlap,
+    _covered_once,
+    _caught_up,
+    _judged_truly,
+    _punctual,
+    _all_ended,
+)

@@ -1,0 +1,285 @@
+"""Users: they submit jobs, change their minds, repeat themselves, and write down what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from tests.simulation.network import Handler
+from tests.simulation.records import JobRecord, Micros, Request
+from tests.simulation.weather import S
+from timeball.domain import instant
+from timeball.domain.errors import TimeballError, Unavailable
+from timeball.domain.job import JobSpec
+from timeball.domain.overlap import Overlap
+from timeball.domain.retry import Retry
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.task import Python, Shell
+from timeball.operation.cancel import cancel_job, cancel_run
+from timeball.operation.pause import pause, resume
+from timeball.operation.retry_run import retry_run
+from timeball.operation.run_now import run_now
+from timeball.operation.submit import Created, NewJob
+from timeball.operation.update import update
+from timeball.ports.store import RunFilter
+from timeball.service.server import Server
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TENANT = "t"
+CRONS = (
+    "* * * * * *",
+    "*/5 * * * * *",
+    "3/10 * * * * *",
+    "10,20,45 * * * * *",
+    "* * * * *",
+    "*/2 * * * *",
+    "30 */3 * * * *",
+    "0 0 * * * *",
+)
+
+
+# --- what they submit ---------------------------------------------------------------------------------------------
+
+
+def schedule(dice: Random, now: Micros) -> Schedule:
+    kind = dice.random()
+    if kind < 0.3:
+        return Immediate()
+    if kind < 0.5:
+        away = dice.choice((-3600 * S, -5 * S, 200_000, 2 * S, 10 * S, 14 * S, 25 * S, 45 * S, 3600 * S))
+        return Date(expression=instant.render(now + away + dice.randrange(S)))
+    return recurring(dice)
+
+
+def recurring(dice: Random) -> Schedule:
+    if dice.random() < 0.5:
+        return Interval(expression=f"{dice.choice((1, 1, 2, 3, 5, 8, 13, 20, 45))}s")
+    return CronSchedule(expression=dice.choice(CRONS))
+
+
+def behaviour(dice: Random, often: bool) -> dict[str, Any]:
+    """How its process behaves. Jobs that fire often are short, or the backlog would outlast the simulation."""
+    length = dice.choice((1_000, 20_000, 200_000, 800_000)) if often else dice.choice((20_000, S, 4 * S, 20 * S, 35 * S))
+    return {
+        "length": length,
+        "fails": dice.choice((0, 0, 0, 0.3, 1)) if not often else dice.choice((0, 0, 0, 0.2)),
+        "poison": dice.choice((0,) * 12 + (0.3, 1)) if not often else 0,
+        "stubborn": dice.random() < 0.15,
+        "talks": dice.random() < 0.3,
+    }
+
+
+def specification(dice: Random, uid: int, now: Micros) -> JobSpec:
+    when = schedule(dice, now)
+    often = isinstance(when, Interval | CronSchedule)
+    behave = behaviour(dice, often)
+    long_running = behave["length"] > S
+    return JobSpec(
+        name=f"job-{uid}",
+        task=Shell(command="simulated") if dice.random() < 0.8 else Python(function="simulated"),
+        parameters={"uid": uid, "rev": 0, "behave": behave},
+        schedule=when,
+        retry=Retry(
+            max_retries=dice.choice((0, 1, 2, 3)), backoff=dice.choice(("fixed", "exponential")), base=dice.choice((0, 1)), cap="5s"
+        ),
+        timeout="6s" if long_running and dice.random() < 0.3 else None,
+        grace=dice.choice(("1s", "3s")),
+        overlap=dice.choice(tuple(Overlap)),
+        catch_up=dice.choice(("all", "last", "none")),
+        catch_up_window=dice.choice(("10s", "1m", "5m")) if often else "1h",
+        priority=dice.choice(("high", "medium", "low", 5)),
+    )
+
+
+# --- how they ask -------------------------------------------------------------------------------------------------
+
+
+class Clients:
+    """All users of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.jobs: list[JobRecord] = []
+        self.requests = 0
+
+    async def ask(self, kind: str, uid: int, handler: Handler, **noted: Any) -> Request:
+        """One call to some server, on the record. Never raises."""
+        world = self._world
+        request = Request(kind, uid, world.now, **noted)
+        self.requests += 1
+        job = self.jobs[uid]
+        book = {"submit": job.submissions, "run_now": job.others, "cancel_run": job.others, "retry_run": job.others}
+        book.get(kind, job.changes).append(request)
+        house = world.dice.choice(world.servers)
+        try:
+            request.answer = await world.network.call("client", house, handler, 12 * S, request)
+            request.outcome = "ok"
+        except Unavailable:
+            request.outcome = "unknown" if request.delivered else "refused"
+        except TimeballError as error:
+            request.outcome = "refused"
+            request.answer = error
+        request.answered = world.now
+        world.trace(kind, uid, request.rev, request.outcome, request.invoked)
+        return request
+
+    def new_record(self, now: Micros, key: str | None = None) -> JobRecord:
+        uid = len(self.jobs)
+        record = JobRecord(uid, specification(self._world.dice, uid, now), key)
+        self.jobs.append(record)
+        return record
+
+    async def submit(self, record: JobRecord, spec: JobSpec | None = None) -> Request:
+        spec = spec or record.spec
+        new = NewJob(TENANT, spec, record.key, repr(spec) if record.key else "")
+
+        async def handler(server: Server) -> Created:
+            [created] = await self._world.submit_of(server)([new])
+            if isinstance(created, TimeballError):
+                raise created
+            return created
+
+        request = await self.ask("submit", record.uid, handler, spec=spec)
+        if request.outcome == "ok" and spec is record.spec:
+            record.job_id = request.answer.job_id
+        return request
+
+    async def submit_batch(self, records: list[JobRecord]) -> None:
+        world = self._world
+        news = [NewJob(TENANT, record.spec) for record in records]
+
+        async def handler(server: Server) -> list[Created | TimeballError]:
+            return await world.submit_of(server)(news)
+
+        first = await self.ask("submit", records[0].uid, handler, spec=records[0].spec)
+        answers = first.answer
+        for index, record in enumerate(records):
+            request = first if index == 0 else structs_copy(first, record)
+            if index:
+                record.submissions.append(request)
+            if first.outcome == "ok":
+                request.answer = answers[index]
+                record.job_id = answers[index].job_id
+
+    # --- what they do with a job -------------------------------------------------------------------------------
+
+    async def change(self, record: JobRecord, kind: str) -> Request:
+        """Update, pause, resume or cancel the job."""
+        job_id = self._world.find(record)
+        dice = self._world.dice
+        if kind in ("update", "reschedule"):
+            rev = 1 + sum(change.rev is not None for change in record.changes)
+            when = recurring(dice) if kind == "reschedule" else None
+
+            def revised(spec: JobSpec) -> JobSpec:
+                changed = structs.replace(spec, parameters={**spec.parameters, "rev": rev})
+                return changed if when is None else structs.replace(changed, schedule=when)
+
+            return await self.ask(
+                kind,
+                record.uid,
+                lambda server: update(server.context, TENANT, job_id, revised),
+                rev=rev,
+                spec=revised(record.spec),
+            )
+        action: Callable[[Server], Awaitable[Any]] = {
+            "pause": lambda server: pause(server.context, TENANT, job_id, reason="because"),
+            "resume": lambda server: resume(server.context, TENANT, job_id),
+            "cancel": lambda server: cancel_job(server.context, TENANT, job_id),
+        }[kind]
+        return await self.ask(kind, record.uid, action)  # type: ignore[arg-type]
+
+    async def trigger(self, record: JobRecord) -> None:
+        job_id = self._world.find(record)
+        request = await self.ask("run_now", record.uid, lambda server: run_now(server.context, TENANT, job_id))
+        if request.outcome == "ok":
+            request.run_id = request.answer[0]
+
+    async def cancel_some_run(self, record: JobRecord) -> None:
+        for run in self._runs(record)[:1]:
+            await self.ask(
+                "cancel_run", record.uid, lambda server: cancel_run(server.context, TENANT, run.id), run_id=run.id
+            )
+
+    async def retry_some_run(self, record: JobRecord) -> None:
+        for run in [run for run in self._runs(record) if run.status in ("dead", "failed", "retrying", "cancelled")][:1]:
+            await self.ask(
+                "retry_run", record.uid, lambda server: retry_run(server.context, TENANT, run.id), run_id=run.id
+            )
+
+    def _runs(self, record: JobRecord) -> list[Any]:
+        """What the user sees in the list of runs, in a random order."""
+        page = self._world.read("list_runs", RunFilter(tenant=TENANT, job_id=self._world.find(record)), None, 30)
+        runs = list(page.items)
+        self._world.dice.shuffle(runs)
+        return runs
+
+    # --- whole stories -----------------------------------------------------------------------------------------
+
+    async def story(self, until: Micros) -> None:
+        """One user with one job (or a few) from its submission to the end of trouble."""
+        world = self._world
+        dice = world.dice
+        await world.sleep(int(dice.random() ** 2 * max(0, until - world.now)))
+        if dice.random() < 0.15:
+            records = [self.new_record(world.now) for _ in range(dice.randrange(2, 6))]
+            await self.submit_batch(records)
+        elif dice.random() < 0.25:
+            records = [await self._submit_with_key()]
+        else:
+            records = [self.new_record(world.now)]
+            await self.submit(records[0])
+        record = dice.choice(records)
+        if world.find(record) is None:
+            return
+        while world.now < until and dice.random() < 0.85:
+            await world.sleep(int(dice.random() ** 2 * 15 * S))
+            if world.now >= until:
+                return
+            await self._do_something(record)
+
+    async def _do_something(self, record: JobRecord) -> None:
+        dice = self._world.dice
+        kinds = ["update", "pause", "resume", "run_now", "cancel_run", "retry_run"]
+        if record.recurring:
+            kinds += ["update", "reschedule", "pause", "resume"]
+        if dice.random() < 0.07:
+            kinds = ["cancel"]
+        match dice.choice(kinds):
+            case "run_now":
+                await self.trigger(record)
+            case "cancel_run":
+                await self.cancel_some_run(record)
+            case "retry_run":
+                await self.retry_some_run(record)
+            case "update" if dice.random() < 0.2:
+                await asyncio.gather(self.change(record, "update"), self.change(record, "update"))
+            case kind:
+                await self.change(record, kind)
+
+    async def _submit_with_key(self) -> JobRecord:
+        """The same request several times, at once and again, until it is answered; perhaps another with its key."""
+        world = self._world
+        dice = world.dice
+        record = self.new_record(world.now, key=f"key-{len(self.jobs)}")
+        await asyncio.gather(*(self.submit(record) for _ in range(dice.choice((1, 2, 4)))))
+        for _ in range(3):
+            if dice.random() < 0.6:
+                await world.sleep(dice.randrange(4 * S))
+                await self.submit(record)
+        if dice.random() < 0.5:
+            await self.submit(record, structs.replace(record.spec, description="another body"))
+        return record
+
+
+def structs_copy(first: Request, record: JobRecord) -> Request:
+    """The same call, as the record of another job of its batch."""
+    copy = Request("submit", record.uid, first.invoked, first.answered, first.over, first.delivered, first.outcome)
+    copy.spec = record.spec
+    return copy

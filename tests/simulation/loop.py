@@ -1,0 +1,197 @@
+"""An asyncio event loop on virtual time: when nothing is ready, it jumps to the next timer.
+
+Every callback belongs to the node whose context it runs in. A dead node's callbacks are dropped, a paused node's are
+kept until it goes on: so a whole process can vanish, or freeze, between any two steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+Micros = int
+
+
+class Fate:
+    """Whether the callbacks of a node run, wait, or vanish."""
+
+    __slots__ = ("backlog", "dead", "paused")
+
+    def __init__(self) -> None:
+        self.dead = False
+        self.paused = False
+        self.backlog: list[Handle] = []
+
+
+FATE: ContextVar[Fate | None] = ContextVar("fate", default=None)
+
+
+class Handle:
+    """What `asyncio.Handle` and `TimerHandle` are to other loops."""
+
+    __slots__ = ("_cancelled", "_when", "args", "callback", "context")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, when: float) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self._when = when
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def when(self) -> float:
+        return self._when
+
+
+class Deadlock(Exception):
+    """Nothing is ready and no timer is set: whoever waits would wait forever."""
+
+
+class Unexpected(Exception):
+    """A callback or an unobserved task failed: a bug in the code under test or in the simulator."""
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Single-threaded; every step costs a little virtual time, so that nothing can spin without time passing."""
+
+    def __init__(self, dice: Random, *, step: Micros = 5, coarse: bool = False) -> None:
+        self.now: Micros = 0
+        self.steps = 0
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All there ever were: a vanished task must not be finalised while the simulation lasts."""
+        self.failures: list[str] = []
+        self._dice = dice
+        self._step = step
+        self._coarse = coarse
+        """Round delays to milliseconds like uvloop does, half a millisecond early included."""
+        self._ready: deque[Handle] = deque()
+        self._timers: list[tuple[Micros, int, Handle]] = []
+        self._count = 0
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    def run_until(self, over: Callable[[], bool], most_steps: int = 5_000_000) -> None:
+        """Run until `over` says so (asked after every step)."""
+        ready, timers = self._ready, self._timers
+        asyncio._set_running_loop(self)
+        try:
+            while not over():
+                if not ready:
+                    if not timers:
+                        raise Deadlock("nobody is left to wake anybody")
+                    if timers[0][0] > self.now:
+                        self.now = timers[0][0]
+                while timers and timers[0][0] <= self.now:
+                    handle = heappop(timers)[2]
+                    if not handle._cancelled:
+                        ready.append(handle)
+                if ready:
+                    self._run(ready.popleft())
+                if self.steps > most_steps:
+                    raise Deadlock(f"{most_steps} steps and no end: something spins")
+        finally:
+            asyncio._set_running_loop(None)
+
+    def _run(self, handle: Handle) -> None:
+        if handle._cancelled:
+            return
+        context = handle.context
+        fate = context.get(FATE)
+        if fate is not None:
+            if fate.dead:
+                return
+            if fate.paused:
+                fate.backlog.append(handle)
+                return
+        self.steps += 1
+        self.now += self._step
+        try:
+            context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            self.failures.append(f"callback {handle.callback!r}: {error!r}")
+
+    def resume(self, fate: Fate) -> None:
+        """Let a paused node go on with all that it missed, in order."""
+        fate.paused = False
+        self._ready.extend(fate.backlog)
+        fate.backlog.clear()
+
+    # --- what asyncio asks of a loop ---------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self.now / 1e6
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        handle = Handle(callback, args, copy_context() if context is None else context, 0.0)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        if self._coarse:
+            delay = round(delay, 3)
+        return self.call_at(self.now / 1e6 + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        handle = Handle(callback, args, copy_context() if context is None else context, when)
+        self._count += 1
+        heappush(self._timers, (max(self.now, int(when * 1e6)), self._count, handle))
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        task = asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        self.tasks.append(task)
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Finalise what never ended, quietly: whatever their `finally` clauses do now counts for nothing."""
+        self._ready.clear()
+        self._timers.clear()
+        for task in self.tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with suppress(Exception):
+                    task.get_coro().close()  # type: ignore[union-attr]
+            elif not task.cancelled():
+                task.exception()
+        self.tasks.clear()
+
+    def unobserved(self) -> list[str]:
+        """Tasks that failed while nobody looked."""
+        return [
+            f"{task.get_name()}: {error!r}"
+            for task in self.tasks
+            if task.done()
+            and getattr(task, "_log_traceback", False)
+            and not task.cancelled()
+            and (error := task.exception()) is not None
+        ]

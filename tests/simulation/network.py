@@ -1,0 +1,164 @@
+"""Calls from clients and workers to servers: delayed, lost on the way there or back, cut, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.loop import Micros
+from tests.simulation.node import Node
+from tests.simulation.records import Request
+from tests.simulation.storage import _answer, _fail
+from tests.simulation.weather import S
+from timeball.domain.errors import Unavailable
+from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
+from timeball.service.server import Server
+
+if TYPE_CHECKING:
+    from tests.simulation.world import ServerHouse, World
+
+Handler = Callable[[Server], Coroutine[Any, Any, Any]]
+STORE_REACH: Micros = 7 * S
+"""What a dead server had sent to the store takes effect within this."""
+
+
+class Network:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._cuts: dict[tuple[str, str], tuple[Micros, bool, bool]] = {}
+
+    def cut(self, source: str, target: str, until: Micros, there: bool, back: bool) -> None:
+        """Lose all messages from `source` to `target`, on the way there, back, or both."""
+        self._cuts[source, target] = (until, there, back)
+
+    def heal(self) -> None:
+        self._cuts.clear()
+
+    async def call(
+        self, source: str, house: ServerHouse, handler: Handler, patience: Micros, request: Request | None = None
+    ) -> Any:
+        """The handler's answer, or what became of it."""
+        world = self._world
+        answer: asyncio.Future[Any] = world.loop.create_future()
+        alarm = world.loop.call_later(patience / 1e6, _fail, answer, Unavailable("no answer"))
+        if self._lost(source, house.name, True):
+            if request is not None:
+                request.over = world.now
+        else:
+            world.after(self._delay(), self._deliver, source, house, handler, answer, request)
+        try:
+            return await answer
+        finally:
+            alarm.cancel()
+
+    def _deliver(
+        self,
+        source: str,
+        house: ServerHouse,
+        handler: Handler,
+        answer: asyncio.Future[Any],
+        request: Request | None,
+    ) -> None:
+        world = self._world
+        node, server = house.node, house.server
+        if node is None or server is None or not node.alive:
+            if request is not None:
+                request.over = world.now
+            world.after(self._delay(), _fail, answer, Unavailable("connection refused"))
+            return
+        if request is not None:
+            request.delivered = True
+        task = node.spawn(handler(server), "request")
+
+        def done(ended: asyncio.Task[Any]) -> None:
+            if request is not None and request.over is None:
+                request.over = world.now
+            if ended.cancelled():
+                return
+            error = ended.exception()
+            if self._lost(source, house.name, False):
+                return
+            if error is None:
+                world.after(self._delay(), _answer, answer, ended.result())
+            else:
+                world.after(self._delay(), _fail, answer, error)
+
+        task.add_done_callback(done, context=world.context)
+
+        def died() -> None:
+            if not task.done():
+                if request is not None:
+                    request.over = world.now + STORE_REACH
+                if world.dice.random() < 0.7:
+                    world.after(self._delay(), _fail, answer, Unavailable("connection reset"))
+
+        node.on_death.append(died)
+        if request is None and world.hangs_up:
+            # The server notices that the caller went away, and drops what it did for it.
+            answer.add_done_callback(lambda _: _drop(task), context=node_context(node))
+
+    def _delay(self) -> Micros:
+        world = self._world
+        weather, dice = world.weather, world.dice
+        delay = int(weather.message_delay * (0.2 + dice.random()))
+        if weather.slow_message and dice.random() < weather.slow_message:
+            world.damage.count("slow message")
+            delay += int(dice.random() ** 2 * 12 * S)
+        return delay
+
+    def _lost(self, source: str, target: str, there: bool) -> bool:
+        world = self._world
+        cut = self._cuts.get((source, target))
+        if cut is not None and world.loop.now < cut[0] and cut[1 if there else 2]:
+            world.damage.count("message into a cut")
+            return True
+        share = world.weather.lost_request if there else world.weather.lost_answer
+        if share and world.dice.random() < share:
+            world.damage.count("lost request" if there else "lost answer")
+            return True
+        return False
+
+
+def node_context(node: Node) -> Any:
+    return node._context
+
+
+def _drop(task: asyncio.Task[Any]) -> None:
+    if not task.done():
+        task.cancel()
+
+
+class Link:
+    """`ports.dispatch.Dispatch` for one worker: stays with a server until it fails, then takes another."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._name = name
+        self._house = world.dice.choice(world.servers)
+
+    async def _ask(self, handler: Handler, patience: Micros) -> Any:
+        world = self._world
+        house = self._house
+        if world.dice.random() < world.wandering:
+            house = world.dice.choice(world.servers)
+        try:
+            return await world.network.call(self._name, house, handler, patience)
+        except Unavailable:
+            self._house = world.dice.choice(world.servers)
+            raise
+
+    async def hello(self, hello: Hello) -> Welcome:
+        return await self._ask(lambda server: server.desk.hello(hello), 5 * S)
+
+    async def poll(self, poll: Poll) -> Orders:
+        return await self._ask(lambda server: server.desk.poll(poll), poll.wait + 5 * S)
+
+    async def beat(self, beat: Beat) -> Orders:
+        return await self._ask(lambda server: server.desk.beat(beat), 4 * S)
+
+    async def report(self, report: Report) -> Receipt:
+        return await self._ask(lambda server: server.desk.report(report), 8 * S)
+
+    async def goodbye(self, session: str) -> None:
+        return await self._ask(lambda server: server.desk.goodbye(session), 5 * S)

@@ -1,0 +1,132 @@
+"""Job processes: beside their worker, ended by its guard, and leaving a witness line outside of the system."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw, json
+
+from tests.simulation.loop import Handle, Micros
+from tests.simulation.node import Node
+from tests.simulation.records import Witness
+from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.ports.executor import Attempt
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Process:
+    """A running job: ends by itself, when told to, or by force. Goes on while its worker is paused."""
+
+    def __init__(self, world: World, guard: SimulatedGuard, witness: Witness, behaviour: dict[str, Any]) -> None:
+        self._world = world
+        self._guard = guard
+        self._behaviour = behaviour
+        self.witness = witness
+        self.ended: asyncio.Future[str] = world.loop.create_future()
+        dice = world.dice
+        length = int(behaviour["length"] * (0.5 + dice.random()))
+        fails = dice.random() < behaviour["fails"]
+        if behaviour["poison"] and dice.random() < behaviour["poison"]:
+            world.after(int(length * dice.random()), self._poison)
+        world.after(length, self.end, "failed" if fails else "succeeded")
+
+    def _poison(self) -> None:
+        if not self.ended.done():
+            self._world.poisoned(self._guard.node)
+
+    def terminate(self) -> None:
+        """SIGTERM: most end soon, some ignore it."""
+        self.witness.stopped = True
+        if not self._behaviour["stubborn"]:
+            self._world.after(self._world.dice.randrange(200_000), self.end, "stopped")
+
+    def end(self, how: str) -> None:
+        if self.ended.done():
+            return
+        witness = self.witness
+        witness.end = self._world.now
+        witness.how = how
+        self._world.trace("end", witness.run_id, witness.attempt, witness.token, how)
+        self._guard.processes.pop(witness.token, None)
+        self.ended.set_result(how)
+
+
+class SimulatedGuard:
+    """`ports.guard.Guard`: a process of its own, so neither the death nor a pause of the worker stops it."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self.node = node
+        self._deadline: Micros = -1
+        self.processes: dict[int, Process] = {}
+        self._alarm: Handle | None = None
+        node.on_death.append(self.kill_all)
+
+    def renew(self, deadline: Micros) -> None:
+        self._deadline = max(self._deadline, deadline)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        left = max(0, self._deadline - self.node.clock.monotonic())
+        self._alarm = self._world.after(left, self._lapsed)
+
+    def _lapsed(self) -> None:
+        if self.processes:
+            self._world.damage.count("guard kills at the deadline")
+        self.kill_all()
+
+    @property
+    def lapsed(self) -> bool:
+        return self.node.clock.monotonic() >= self._deadline
+
+    def kill_all(self) -> None:
+        for process in list(self.processes.values()):
+            process.end("killed")
+
+
+class SimulatedExecutor:
+    """`ports.executor.Executor`, of any kind: behaves as the job's parameters say."""
+
+    def __init__(self, world: World, node: Node, guard: SimulatedGuard, kind: str) -> None:
+        self.kind = kind
+        self._world = world
+        self._node = node
+        self._guard = guard
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        world, parameters = self._world, attempt.spec.parameters
+        if self._guard.lapsed:
+            return Failed(Failure(kind="worker", message="the guard starts nothing after its deadline"))
+        witness = Witness(
+            uid=parameters["uid"],
+            rev=parameters["rev"],
+            job_id=attempt.job_id,
+            run_id=attempt.run_id,
+            attempt=attempt.attempt,
+            token=attempt.token,
+            fire_time=attempt.fire_time,
+            worker=self._node.name,
+            start=world.now,
+        )
+        world.witness(witness)
+        process = Process(world, self._guard, witness, parameters["behave"])
+        self._guard.processes[attempt.token] = process
+
+        def stop() -> None:
+            if attempt.grace == 0:
+                process.end("killed")
+            elif not witness.stopped:
+                process.terminate()
+                world.loop.call_later(attempt.grace / 1e6, process.end, "killed")
+
+        attempt.log("stdout", f"began {attempt.token}\n")
+        attempt.on_cancel(stop)
+        if parameters["behave"]["talks"]:
+            attempt.progress(0.5, str(attempt.token))
+        how = await process.ended
+        attempt.log("stdout", f"ended {attempt.token} {how}\n")
+        if how == "succeeded":
+            return Succeeded(Raw(json.encode({"token": attempt.token, "attempt": attempt.attempt})))
+        return Failed(Failure(kind="exit", message=how, exit_code=1))

@@ -1,0 +1,96 @@
+"""What is written down outside the system, for the checker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from timeball.domain.job import JobSpec
+
+Micros = int
+FOREVER: Micros = 1 << 62
+
+
+@dataclass(slots=True)
+class Witness:
+    """One execution, as the job process itself saw it."""
+
+    uid: int
+    rev: int
+    job_id: str
+    run_id: str
+    attempt: int
+    token: int
+    fire_time: Micros
+    worker: str
+    start: Micros
+    end: Micros | None = None
+    how: str = ""
+    """`succeeded`, `failed`, `stopped` (told to), `killed` (by its guard, or with its worker)."""
+    stopped: bool = False
+    """Whether its worker told it to stop."""
+
+
+@dataclass(slots=True)
+class Request:
+    """One call of a client: when it was made, when it was answered, and until when it could have an effect."""
+
+    kind: str
+    uid: int
+    invoked: Micros
+    answered: Micros | None = None
+    over: Micros | None = None
+    """When the server was done with it, dead or alive."""
+    delivered: bool = False
+    outcome: str = "unknown"
+    """`ok`, `refused` (nothing happened) or `unknown` (it may have happened)."""
+    answer: Any = None
+    rev: int | None = None
+    spec: JobSpec | None = None
+    run_id: str | None = None
+
+    @property
+    def lo(self) -> Micros:
+        return self.invoked
+
+    @property
+    def hi(self) -> Micros:
+        """It took effect by then, if at all."""
+        bounds = [bound for bound in (self.answered if self.outcome == "ok" else None, self.over) if bound is not None]
+        return min(bounds) if bounds else FOREVER
+
+    @property
+    def happened(self) -> bool:
+        return self.outcome == "ok"
+
+    @property
+    def possible(self) -> bool:
+        return self.outcome == "ok" or (self.outcome == "unknown" and self.delivered)
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What clients did with one job, in the order they did it."""
+
+    uid: int
+    spec: JobSpec
+    key: str | None
+    submissions: list[Request] = field(default_factory=list)
+    changes: list[Request] = field(default_factory=list)
+    """Updates, pauses, resumes and cancels of the job."""
+    others: list[Request] = field(default_factory=list)
+    """Run now, cancel and retry of runs."""
+    job_id: str | None = None
+
+    @property
+    def recurring(self) -> bool:
+        return not self.spec.one_shot
+
+
+class Violation(Exception):
+    """A promise was broken."""
+
+    def __init__(self, promise: str, detail: str) -> None:
+        super().__init__(f"{promise}: {detail}")
+        self.promise = promise
+        self.detail = detail

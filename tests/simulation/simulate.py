@@ -1,0 +1,114 @@
+"""One seed, one world, one verdict."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from tests.simulation.checker import Checker
+from tests.simulation.loop import Deadlock
+from tests.simulation.records import Violation
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.plants import Plant
+
+
+@dataclass(slots=True)
+class Outcome:
+    seed: int
+    violation: str | None
+    promise: str | None
+    tail: list[str]
+    """The end of the trace, for people."""
+    digest: str
+    """Of the whole trace: equal seeds, equal digests."""
+    steps: int
+    virtual: float
+    """Seconds of virtual time."""
+    attempts: int
+    requests: int
+    bounded: bool
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+def simulate(seed: int, plant: Plant | None = None, tail: int = 60) -> Outcome:
+    """Run one world to its end and check it. Never raises for what it finds."""
+    gc_was_on = gc.isenabled()
+    gc.disable()  # finalisers must not run at a moment that depends on the machine
+    world = World(seed)
+    try:
+        with _listening(world), plant.planted(world) if plant is not None else nullcontext():
+            violation = _violation(world)
+        return Outcome(
+            seed=seed,
+            violation=None if violation is None else violation.detail,
+            promise=None if violation is None else violation.promise,
+            tail=[_line(entry) for entry in world.traced[-tail:]] if tail else [],
+            digest=sha256(repr(world.traced).encode()).hexdigest(),
+            steps=world.loop.steps,
+            virtual=world.loop.now / 1e6,
+            attempts=len(world.witnesses),
+            requests=world.clients.requests,
+            bounded=world.bounded,
+            faults=world.damage.counts,
+        )
+    finally:
+        world.close()
+        if gc_was_on:
+            gc.enable()
+
+
+def _violation(world: World) -> Violation | None:
+    try:
+        world.run()
+        if world.violation is None:
+            Checker(world).check()
+    except Violation as violation:
+        return violation
+    except Deadlock as deadlock:
+        return Violation("I26", str(deadlock))
+    if world.violation is None and world.loop.failures:
+        return Violation("bug", world.loop.failures[0])
+    return world.violation
+
+
+@contextmanager
+def _listening(world: World) -> Iterator[None]:
+    """A turn of a loop that failed is logged and repeated; here it is a finding."""
+
+    def listen(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:
+        if level in ("error", "exception", "critical"):
+            detail = f"{event.get('event')} {event.get('loop')}"
+            world.fail(Violation("bug", f"{detail}: {_current_error()}"))
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[listen], cache_logger_on_first_use=False)
+    quiet = logging.getLogger("timeball")
+    level, quiet.level = quiet.level, logging.CRITICAL
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        quiet.level = level
+        structlog.configure(**before)
+
+
+def _current_error() -> str:
+    import traceback
+
+    return traceback.format_exc(limit=-4)
+
+
+def _line(entry: tuple[Any, ...]) -> str:
+    return f"{entry[0] / 1e6:12.6f}  " + "  ".join(str(part) for part in entry[1:])

@@ -1,0 +1,124 @@
+"""One real store, and a connection to it per server that is slow, fails before or after the fact, or is cut.
+
+What a server sent may take effect although the server died meanwhile. Every effect is shown to the auditor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.loop import Micros
+from tests.simulation.node import Node
+from tests.simulation.weather import MS, S
+from timeball.domain.errors import Unavailable
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that never waits."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    coroutine.close()
+    raise AssertionError("the inline store waited for something")
+
+
+class Connection:
+    """`ports.store.Store` as one server sees it."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+        self._lag: Micros = world.dice.choice((0, 0, world.dice.randrange(2 * MS), world.dice.randrange(30 * MS)))
+        self._hear: Callable[[str], None] | None = None
+        self.cut_until: Micros = 0
+
+    def now(self) -> Micros:
+        """A lower bound of the store's time, as a store on another machine would give."""
+        return self._world.store_time(self._node) - self._lag
+
+    def listen(self, hint: Callable[[str], None]) -> None:
+        self._hear = hint
+
+    def hear(self, topic: str) -> None:
+        if self._hear is not None:
+            self._node.call(self._hear, topic)
+
+    def shout(self, topic: str) -> None:
+        self._world.shout(self._node, topic)
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def call(*args: Any) -> Any:
+            return await self._call(name, args)
+
+        setattr(self, name, call)
+        return call
+
+    async def _call(self, name: str, args: tuple[Any, ...]) -> Any:
+        world = self._world
+        weather, dice, damage = world.weather, world.dice, world.damage
+        answer: asyncio.Future[Any] = world.loop.create_future()
+        there = int(weather.store_delay * (0.2 + dice.random()))
+        back = int(weather.store_delay * dice.random())
+        before = after = False
+        if weather.slow_store and dice.random() < weather.slow_store:
+            damage.count("slow store call")
+            there += int(dice.random() ** 3 * 3 * S)
+            back += int(dice.random() ** 3 * 3 * S)
+        if world.loop.now < self.cut_until:
+            damage.count("store call while cut off")
+            before = dice.random() < 0.7
+            after = not before
+            there += dice.randrange(S)
+        elif weather.store_fails_before and dice.random() < weather.store_fails_before:
+            damage.count("store call fails before")
+            before = True
+        elif weather.store_fails_after and dice.random() < weather.store_fails_after:
+            damage.count("store call fails after")
+            after = True
+        world.after(there, self._effect, name, args, answer, back, before, after)
+        return await answer
+
+    def _effect(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        answer: asyncio.Future[Any],
+        back: Micros,
+        before: bool,
+        after: bool,
+    ) -> None:
+        world = self._world
+        if before:
+            world.after(back, _fail, answer, Unavailable("the store did not answer"))
+            return
+        if not self._node.alive and world.dice.random() < 0.5:
+            return  # it died before this left the machine
+        world.acting = self._node
+        try:
+            result = world.auditor.watch(name, args)
+        except Exception as error:
+            world.after(back, _fail, answer, error)
+            return
+        finally:
+            world.acting = None
+        if after:
+            world.after(back, _fail, answer, Unavailable("the store's answer was lost"))
+        else:
+            world.after(back, _answer, answer, result)
+
+
+def _answer(future: asyncio.Future[Any], result: Any) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # whoever waited may be gone

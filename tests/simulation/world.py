@@ -1,0 +1,379 @@
+"""A fleet of real servers and workers on one store, in a bottle, made from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from random import Random
+from typing import Any
+
+from msgspec import json
+
+from tests.simulation.auditor import Auditor
+from tests.simulation.chaos import Chaos
+from tests.simulation.client import TENANT, Clients
+from tests.simulation.loop import Micros, VirtualLoop
+from tests.simulation.network import Link, Network
+from tests.simulation.node import Node
+from tests.simulation.process import SimulatedExecutor, SimulatedGuard
+from tests.simulation.records import JobRecord, Violation, Witness
+from tests.simulation.storage import Connection, at_once
+from tests.simulation.weather import S, Damage, Weather
+from timeball.domain.run import Status
+from timeball.operation.submit import Submit
+from timeball.ports.dispatch import Hello
+from timeball.ports.store import JobFilter, JobStatus, RunFilter
+from timeball.service.server import Server
+from timeball.service.worker import Worker
+from timeball.stores.sqlite import SqliteStore
+
+EPOCH: Micros = 1_767_225_600 * S
+"""Virtual time begins with 2026."""
+SETTLING = 22 * S
+"""After the last fault: leases lapse, sessions are made anew. Then promises about punctuality hold."""
+STUCK = (15 + 5 + 60) * S
+"""Lease + longest backoff + 60 s without any progress: I26 is broken."""
+HEALTHY = 14 * S
+"""How long the fleet is watched undisturbed."""
+LIVE = RunFilter(
+    tenant=TENANT,
+    status=frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED, Status.RUNNING, Status.RETRYING}),
+)
+
+
+class ServerHouse:
+    """Where a server lives, one life after the other."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.node: Node | None = None
+        self.server: Server | None = None
+        self.submit: Submit | None = None
+        self.connection: Connection | None = None
+        self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
+        self._lives = 0
+
+    def start(self) -> None:
+        if self.node is not None and self.node.alive:
+            return
+        world = self.world
+        self._lives += 1
+        self.node = node = Node(world.loop, f"{self.name}.{self._lives}", world.dice.randrange(10**12))
+        world.trace("start", node.name)
+        self.connection = connection = Connection(world, node)
+        world.homes[node.name] = self
+
+        def boot() -> None:
+            self.server = server = Server(connection, node.clock, world.dice)  # type: ignore[arg-type]
+            self.submit = Submit(server.context, render)
+            server.start()
+
+        self.server = None
+        node.call(boot)
+
+    def kill(self, away: Micros, kind: str = "kill server") -> None:
+        if self.node is not None and self.node.alive:
+            self.node.kill()
+            self.server = None
+            self.world.damage.spell(kind, self.world.now, self.world.now + away)
+        self.world.after(away, self.start)
+
+    def stop(self, away: Micros) -> None:
+        """Politely."""
+        node, server = self.node, self.server
+        if node is None or server is None or not node.alive:
+            return
+
+        async def leave() -> None:
+            await server.stop()
+            self.world.after(0, self._gone, node, away)
+
+        node.spawn(leave(), "stop server")
+        self.world.damage.spell("stop server", self.world.now, self.world.now + away)
+
+    def _gone(self, node: Node, away: Micros) -> None:
+        if node is self.node:
+            self.kill(away, "stopped server gone")
+
+
+class WorkerHouse:
+    """Where a worker lives."""
+
+    def __init__(self, world: World, name: str, slots: int) -> None:
+        self.world = world
+        self.name = name
+        self.slots = slots
+        self.node: Node | None = None
+        self.worker: Worker | None = None
+        self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
+        self._lives = 0
+
+    def start(self) -> None:
+        if self.node is not None and self.node.alive:
+            return
+        world = self.world
+        self._lives += 1
+        self.node = node = Node(world.loop, f"{self.name}.{self._lives}", world.dice.randrange(10**12))
+        world.trace("start", node.name)
+        guard = SimulatedGuard(world, node)
+        world.homes[node.name] = self
+
+        async def live() -> None:
+            self.worker = worker = Worker(
+                Link(world, self.name),
+                {kind: SimulatedExecutor(world, node, guard, kind) for kind in ("shell", "python")},
+                node.clock,
+                Hello(name=node.name, slots=self.slots),
+                dice=world.dice,
+                guard=guard,
+            )
+            await worker.start()
+
+        self.worker = None
+        node.spawn(live(), "worker")
+
+    def kill(self, away: Micros, kind: str = "kill worker") -> None:
+        if self.node is not None and self.node.alive:
+            self.node.kill()
+            self.world.damage.spell(kind, self.world.now, self.world.now + away)
+        self.world.after(away, self.start)
+
+    def drain(self, away: Micros) -> None:
+        node, worker = self.node, self.worker
+        if node is None or worker is None or not node.alive:
+            return
+
+        async def leave() -> None:
+            await worker.drain(self.world.dice.randrange(8 * S))
+            self.world.after(0, self._gone, node, away)
+
+        node.spawn(leave(), "drain worker")
+        self.world.damage.spell("drain worker", self.world.now, self.world.now + away)
+
+    def _gone(self, node: Node, away: Micros) -> None:
+        if node is self.node:
+            self.kill(away, "drained worker gone")
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.dice = dice = Random(seed)
+        self.loop = VirtualLoop(dice, step=dice.choice((1, 5, 20)), coarse=dice.random() < 0.5)
+        self.context = Context()
+        self.homes: dict[str, ServerHouse | WorkerHouse] = {}
+        self.acting: Node | None = None
+        self.node_clocks = False
+        """Only a planted bug sets this: nodes use their own wall clocks."""
+        self.damage = Damage()
+        self.witnesses: list[Witness] = []
+        self.violation: Violation | None = None
+        self.traced: list[tuple[Any, ...]] = []
+        self.over = False
+        self.last_progress: Micros = self.now
+        self.bounded = dice.random() < 0.8
+        severity = dice.choice((0.0, 0.3, 1.0, 1.0, 2.0))
+        self.storm = Weather.forecast(dice, severity)
+        self.weather = self.storm
+        self.wandering = dice.choice((0.0, 0.0, 0.05, 0.5))
+        """How often a worker asks another server than the one it stays with."""
+        self.hangs_up = dice.random() < 0.5
+        """Whether servers notice that a worker gave up on a call."""
+        self.calm_at: Micros = self.now + dice.choice((15, 30, 45, 75)) * S
+        self.healthy_from: Micros | None = None
+        self.store = SqliteStore(":memory:", wall=self._wall, monotonic=self._monotonic, inline=True)
+        self.auditor = Auditor(self)
+        self.network = Network(self)
+        self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 2, 2, 3)))]
+        self.workers = [
+            WorkerHouse(self, f"w{n}", dice.choice((1, 2, 4, 8))) for n in range(dice.choice((1, 2, 3, 4)))
+        ]
+        self.clients = Clients(self)
+        self.chaos = Chaos(self, severity) if severity else None
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> Micros:
+        """True time, which is the store's time."""
+        return EPOCH + self.loop.now
+
+    def _wall(self) -> Micros:
+        return self.store_time(self.acting) if self.acting is not None else self.now
+
+    def _monotonic(self) -> Micros:
+        return self.loop.now if not self.node_clocks else self._wall()
+
+    def store_time(self, node: Node) -> Micros:
+        return self.now + (self.homes[node.name].skew if self.node_clocks else 0)
+
+    def after(self, delay: Micros, function: Callable[..., object], *args: Any) -> Any:
+        """Outside of all nodes: nobody's death or pause keeps it from happening."""
+        return self.loop.call_at((self.loop.now + delay) / 1e6, function, *args, context=self.context)
+
+    async def sleep(self, length: Micros) -> None:
+        wake = self.loop.create_future()
+        self.after(length, wake.set_result, None)
+        await wake
+
+    # --- what the parts ask of it ------------------------------------------------------------------------------
+
+    def trace(self, *what: Any) -> None:
+        self.traced.append((self.loop.now, *what))
+        if what[0] in ("claim", "settle", "begin", "end"):
+            self.last_progress = self.now
+
+    def fail(self, violation: Violation) -> None:
+        if self.violation is None:
+            self.violation = violation
+            self.trace("VIOLATION", str(violation))
+
+    def witness(self, witness: Witness) -> None:
+        self.witnesses.append(witness)
+        self.trace("begin", witness.run_id, witness.attempt, witness.token, witness.worker)
+
+    def shout(self, node: Node, topic: str) -> None:
+        for house in self.servers:
+            if house.node is None or house.node is node or not house.node.alive or house.connection is None:
+                continue
+            if self.dice.random() < self.weather.lost_hint:
+                self.damage.count("lost hint")
+                continue
+            delay = self.weather.message_delay
+            if self.dice.random() < self.weather.slow_hint:
+                self.damage.count("slow hint")
+                delay += self.dice.randrange(2 * S)
+            self.after(delay, house.connection.hear, topic)
+
+    def submit_of(self, server: Server) -> Submit:
+        submit = next(house.submit for house in self.servers if house.server is server)
+        assert submit is not None
+        return submit
+
+    def read(self, name: str, *args: Any) -> Any:
+        """Ask the store itself, at no cost and without faults."""
+        return at_once(getattr(self.store, name)(*args))
+
+    def jobs(self) -> list[JobStatus]:
+        found: list[JobStatus] = []
+        cursor = None
+        while True:
+            page = self.read("list_jobs", JobFilter(tenant=TENANT), cursor, 500)
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    def find(self, record: JobRecord) -> str | None:
+        """The job's id, also if its answer was lost and it exists nevertheless."""
+        if record.job_id is None:
+            found = [status.job.id for status in self.jobs() if status.job.spec.parameters["uid"] == record.uid]
+            record.job_id = found[0] if found else None
+        return record.job_id
+
+    def pause(self, node: Node, length: Micros, kind: str) -> None:
+        if node.alive and not node.paused:
+            node.pause()
+            self.damage.spell(kind, self.now, self.now + length)
+            self.after(length, self._go_on, node)
+
+    def _go_on(self, node: Node) -> None:
+        self.trace("goes on", node.name)
+        node.resume()
+
+    def poisoned(self, node: Node) -> None:
+        house = self.homes[node.name]
+        if node.alive and house.node is node:
+            self.trace("poisoned", node.name)
+            house.kill(self.dice.randrange(S, 4 * S), "poison")
+
+    def outage(self, length: Micros) -> None:
+        """Everything is off for a while."""
+        self.damage.count("outage")
+        for house in (*self.servers, *self.workers):
+            house.kill(length + self.dice.randrange(S), "outage of a node")
+        self.calm_at = max(self.calm_at, self.now + length + 5 * S)
+
+    # --- the course of things ----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        at_once(self.store.open())
+        try:
+            for house in (*self.servers, *self.workers):
+                house.start()
+            self._spawn(self._direct(), "director")
+            self.loop.run_until(lambda: self.over or self.violation is not None)
+        finally:
+            self.loop.close()
+
+    def close(self) -> None:
+        at_once(self.store.close())
+
+    def _spawn(self, coroutine: Any, name: str) -> Any:
+        return self.loop.create_task(coroutine, name=name, context=self.context.copy())
+
+    async def _direct(self) -> None:
+        stories = [
+            self._spawn(self.clients.story(self.calm_at), "story") for _ in range(self.dice.choice((4, 8, 14, 20)))
+        ]
+        if self.chaos is not None:
+            self._spawn(self.chaos.rage(), "chaos")
+        while self.now < self.calm_at:
+            await self.sleep(self.calm_at - self.now)
+        if self.bounded:
+            self._calm_down()
+            for story in stories:
+                while not story.done():
+                    await self.sleep(S)
+                story.result()
+            await self.sleep(SETTLING)
+            self.healthy_from = self.now
+            await self._watch_health()
+            await self._wind_up()
+        self.over = True
+
+    def _calm_down(self) -> None:
+        self.trace("calm")
+        self.weather = self.storm.calm()
+        self.network.heal()
+        for house in (*self.servers, *self.workers):
+            house.start()
+            assert house.node is not None
+            house.node.resume()
+        for server in self.servers:
+            if server.connection is not None:
+                server.connection.cut_until = 0
+
+    async def _watch_health(self) -> None:
+        """Some more jobs, in good weather: these have to be on time."""
+        until = self.now + HEALTHY
+        for _ in range(3):
+            self._spawn(self.clients.submit(self.clients.new_record(self.now)), "probe")
+            await self.sleep(self.dice.randrange(2 * S))
+        await self.sleep(max(0, until - self.now))
+
+    async def _wind_up(self) -> None:
+        """Pause every schedule, then wait until all that was accepted has ended."""
+        for record in list(self.clients.jobs):
+            job_id = self.find(record)
+            for _ in range(5):
+                status = self.read("jobs", [job_id]).get(job_id) if job_id is not None else None
+                if status is None or status.status != "scheduled" or status.next_run_at is None:
+                    break
+                if not record.recurring and status.next_run_at <= self.now + 3 * S:
+                    break
+                await self.clients.change(record, "pause")
+        self.last_progress = self.now
+        while self.alive_runs():
+            await self.sleep(S)
+            if self.now - self.last_progress > STUCK:
+                self.fail(Violation("I26", f"no progress for {STUCK // S} s: {self.alive_runs()[:3]}"))
+        await self.sleep(3 * S)
+
+    def alive_runs(self) -> list[Any]:
+        return self.read("list_runs", LIVE, None, 50).items
+
+
+def render(status: JobStatus) -> bytes:
+    return json.encode({"jobId": status.job.id, "next": status.next_run_at})
