@@ -1,0 +1,1 @@
+"""The one store logic. What differs between the databases is in `dialect.py`, how to reach them in the drivers."""

@@ -1,0 +1,188 @@
+"""Changes of jobs, and runs that people ask for: both under the job's lock."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from timeball.domain import ids
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState
+from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import State
+from timeball.domain.overlap import Overlap
+from timeball.domain.planning import Span
+from timeball.domain.run import NewRun
+from timeball.ports.store import Amended, Amendment, Fired, Outdated
+from timeball.stores.sql import runs, spans
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.overlapping import MAKE_SERIAL
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.plans import NOW, UNBLOCK
+from timeball.stores.sql.rows import job_of, job_row, plain, tag_rows, unstarted
+from timeball.stores.sql.settling import DELETE_RUNS
+from timeball.stores.sql.spans import Tail
+from timeball.stores.sql.tables import TAGS, RunRow, as_tuple
+
+LOCK_JOBS = query("lock_jobs")
+RUNS_OF_JOBS = query("runs_of_jobs")
+WRITE_JOBS = query("write_jobs")
+DROP_TAGS = query("drop_tags")
+KEEP_SPECS = query("keep_specs")
+
+
+class _Writes(Struct):
+    """What a batch of amendments comes to."""
+
+    jobs: list[Job] = []
+    dropped: list[str] = []
+    kept_specs: list[tuple[str, str, str | None]] = []
+    serial: list[str] = []
+    """Jobs whose runs have to look at each other from now on."""
+    free: list[str] = []
+    cancelled: list[RunRow] = []
+    retagged: list[Job] = []
+
+
+class Amendments(Part):
+    async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
+        async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
+            named = list({each.job.id for each in amendments})
+            jobs = {row[0]: job_of(row) for row in await tx.fetch(LOCK_JOBS, b=named)}
+            live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
+            for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
+                live[row[1]].append(RunRow(*row))
+            ((now,),) = await tx.fetch(NOW)
+            tails = {job_id: Tail(None) for job_id in jobs}
+            writes = _Writes()
+            answers: list[Amended | Outdated | Fired] = []
+            for each in amendments:
+                job = jobs.get(each.job.id)
+                if job is None or job.version != each.job.version:
+                    answers.append(Outdated())
+                elif held := [run.fire_time for run in live[job.id] if _is_held_ahead(run, now)]:
+                    answers.append(Fired(max(held)))
+                else:
+                    amended = _amend(writes, each, job, live[job.id], tails[job.id], now)
+                    jobs[job.id] = amended.job
+                    answers.append(amended)
+            await _persist(tx, writes, now)
+            await spans.write(tx, tails.values())
+            return answers
+
+        return await self._db.write(work) if amendments else []
+
+
+def _is_held_ahead(run: RunRow, now: Micros) -> bool:
+    return run.state == State.RUNNING and run.fire_time > now
+
+
+def _amend(writes: _Writes, amendment: Amendment, job: Job, live: Sequence[RunRow], tail: Tail, now: Micros) -> Amended:
+    """Change one job. No run of it is held for a fire time that has not come."""
+    future = [run for run in live if run.fire_time > now]
+    due = [run for run in live if run.fire_time <= now]
+    writes.dropped += [run.id for run in future]
+    if amendment.keep_schedule:
+        given_back = [run.fire_time for run in future] + [at for at in (job.next_fire_at,) if at is not None]
+        next_fire_at, anchor = min(given_back, default=None), job.anchor
+    else:
+        next_fire_at = amendment.next_fire_at
+        anchor = job.anchor if amendment.anchor is None else amendment.anchor
+    if amendment.cancel_runs:
+        writes.cancelled += due
+    else:
+        if amendment.spec != job.spec and due:
+            old = job_row(job)
+            writes.kept_specs.append((job.id, old.spec, old.task_id))
+        if amendment.spec.overlap is Overlap.ALLOW:
+            writes.free += [run.id for run in due if run.state == State.BLOCKED]
+        elif any(not run.serial for run in due):
+            writes.serial.append(job.id)
+    if set(amendment.spec.tags) != set(job.spec.tags):
+        writes.retagged.append(job.with_(spec=amendment.spec))
+    for at, span in enumerate(amendment.closing):
+        tail.add(
+            unstarted(_closed(job, span, at, now), span.verdict, span.reason, now, until=span.last, fires=span.count)
+        )
+    changed = job.with_(
+        spec=amendment.spec,
+        state=amendment.state,
+        version=job.version + 1,
+        anchor=anchor,
+        next_fire_at=next_fire_at,
+        plan_at=now if amendment.state is JobState.ACTIVE and next_fire_at is not None else None,
+        updated_at=now,
+        pause_reason=plain(amendment.pause_reason),
+        last_span=tail.last,
+    )
+    writes.jobs.append(changed)
+    return Amended(changed, len(due) if amendment.cancel_runs else 0)
+
+
+class _Digest(Struct, frozen=True):
+    """Bits that follow from what an id names, where nobody brought random ones."""
+
+    source: str
+
+    def getrandbits(self, k: int, /) -> int:
+        return int.from_bytes(hashlib.sha256(self.source.encode()).digest()) >> (256 - k)
+
+
+def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
+    return NewRun(
+        id=ids.run(now, _Digest(f"{job.id}/{job.version}/{at}")),
+        job_id=job.id,
+        tenant=job.tenant,
+        version=job.version,
+        fire_time=span.first,
+        origin=Origin.SCHEDULE,
+        priority=job.spec.level,
+        eligible_at=span.first,
+        serial=job.serial,
+        created_at=now,
+    )
+
+
+async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
+    if writes.dropped:
+        await tx.execute(DELETE_RUNS, b=writes.dropped)
+    if writes.kept_specs:
+        await tx.execute(KEEP_SPECS, b=writes.kept_specs)
+    if writes.serial:
+        await tx.execute(MAKE_SERIAL, b=writes.serial)
+    if writes.free:
+        await tx.execute(UNBLOCK, b=writes.free)
+    if writes.cancelled:
+        await runs.cancel(tx, writes.cancelled, now)
+    if writes.jobs:
+        await tx.execute(WRITE_JOBS, b=[_values(job) for job in writes.jobs])
+    await _retag(tx, writes.retagged)
+
+
+def _values(job: Job) -> tuple[str | int | None, ...]:
+    row = job_row(job)
+    return (
+        row.id,
+        row.name,
+        row.spec,
+        row.task_id,
+        row.user_id,
+        row.version,
+        row.state,
+        row.anchor,
+        row.next_fire_at,
+        row.plan_at,
+        row.updated_at,
+        row.pause_reason,
+        row.last_span,
+    )
+
+
+async def _retag(tx: Tx, jobs: Iterable[Job]) -> None:
+    if changed := list(jobs):
+        await tx.execute(DROP_TAGS, b=[job.id for job in changed])
+        if tags := [as_tuple(tag) for job in changed for tag in tag_rows(job)]:
+            await tx.insert(TAGS, tags)

@@ -1,0 +1,124 @@
+"""One SQL text for both databases: placeholders, batches, and the few fragments in which they differ.
+
+In the texts stand
+
+    :name                                  a parameter
+    {now}                                  the store's time, in microseconds, when the statement runs
+    {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
+    {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
+    {lock}, {lock r}, {skip_locked}        keep the rows found (of `r`) until the end; pass over rows kept by others
+    {token}, {same}, {greatest}, ...       words that are spelled differently, see `Dialect.fragments`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from timeball.stores.sql.tables import TABLES
+
+_PIECE = re.compile(r"\{(\w+)(?: ([^{}]*))?\}|(?<![:\w]):([a-z_]+)")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Query:
+    """A statement in the shared language, told apart by identity, so that compiling it can be remembered."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A parameter that is a table: the names and types of its columns."""
+
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    sql: str
+    parameters: tuple[str, ...]
+    """Names in the order of their positions; a batch takes one position per column where `columnar`."""
+    batches: Mapping[str, Batch] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    name: str
+    fragments: Mapping[str, str]
+    numbered: bool
+    """Placeholders are `$1`, `$2`, and a batch is an array per column; else `:name`, and a batch is JSON."""
+
+    def compile(self, text: str) -> Compiled:
+        parameters: list[str] = []
+        batches: dict[str, Batch] = {}
+
+        def place(name: str) -> str:
+            if not self.numbered:
+                return f":{name}"
+            if name not in parameters:
+                parameters.append(name)
+            return f"${parameters.index(name) + 1}"
+
+        def batch(argument: str) -> str:
+            name, _, described = argument.partition(":")
+            columns = tuple((column, kind) for column, kind in (part.split(None, 1) for part in described.split(",")))
+            batches[name] = Batch(columns)
+            if self.numbered:
+                arrays = ", ".join(f"{place(f'{name}.{column}')}::{kind}[]" for column, kind in columns)
+                return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
+            if len(columns) == 1:
+                return f"(SELECT value AS {columns[0][0]} FROM json_each(:{name})) AS {name}"
+            picked = ", ".join(f"json_extract(value, '$[{at}]') AS {c}" for at, (c, _) in enumerate(columns))
+            return f"(SELECT {picked} FROM json_each(:{name})) AS {name}"
+
+        def piece(match: re.Match[str]) -> str:
+            word, argument, parameter = match.groups()
+            if parameter is not None:
+                return place(parameter)
+            if word == "batch":
+                return batch(argument)
+            if word == "columns":
+                table, alias = argument.split()
+                return ", ".join(f"{alias}.{column}" for column in TABLES[table].columns)
+            fragment = self.fragments[word]
+            return fragment.format(argument) if argument else fragment.replace("OF {}", "").rstrip()
+
+        return Compiled(_PIECE.sub(piece, text), tuple(parameters), batches)
+
+
+SQLITE = Dialect(
+    name="sqlite",
+    numbered=False,
+    fragments={
+        "now": ":now",
+        "lock": "",
+        "skip_locked": "",
+        "token": "(SELECT value FROM meta WHERE name = 'token') + picked.place",
+        "same": "IS",
+        "greatest": "max",
+        "least": "min",
+        "id": "TEXT",
+        "bytes": "BLOB",
+        "clustered": "WITHOUT ROWID",
+    },
+)
+
+POSTGRES = Dialect(
+    name="postgres",
+    numbered=True,
+    fragments={
+        "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
+        "lock": "FOR UPDATE OF {}",
+        "skip_locked": "FOR UPDATE SKIP LOCKED",
+        "token": "nextval('tokens')",
+        "same": "IS NOT DISTINCT FROM",
+        "greatest": "GREATEST",
+        "least": "LEAST",
+        "id": 'TEXT COLLATE "C"',
+        "bytes": "BYTEA",
+        "clustered": "",
+    },
+)

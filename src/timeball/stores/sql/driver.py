@@ -1,0 +1,57 @@
+"""What the store logic needs of a database.
+
+A transaction is written once, as a coroutine function that awaits nothing but the methods of its `Tx`. PostgreSQL
+really suspends in them; SQLite never does, so its driver runs the same coroutine to its end inside one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from timeball.domain.instant import Micros
+from timeball.ports.store import Hint
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.tables import Table
+
+T = TypeVar("T")
+Row = Any
+"""A row as the database hands it out: a sequence of values, in the order of the query's columns."""
+
+
+class Tx(Protocol):
+    """A transaction. A parameter that the query declares as a batch takes one tuple per row."""
+
+    async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
+
+    async def execute(self, query: Query, **parameters: Any) -> None: ...
+
+    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
+        """Insert tuples in the order of the table's columns; `ignore` leaves rows alone that are there already."""
+        ...
+
+
+Work = Callable[[Tx], Awaitable[T]]
+
+
+class Driver(Protocol):
+    counts_tokens: bool
+    """Whether fencing tokens come from a counter row, which the claiming transaction moves on."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def now(self) -> Micros: ...
+
+    async def write(self, work: Work[T]) -> T:
+        """Run a transaction; durable when this returns. May run `work` again if the database asks for it."""
+        ...
+
+    async def read(self, work: Work[T]) -> T:
+        """Run statements that only read."""
+        ...
+
+    def listen(self, hint: Hint) -> None: ...
+
+    def shout(self, topic: str) -> None: ...

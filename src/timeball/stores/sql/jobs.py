@@ -1,0 +1,170 @@
+"""Jobs: submitting and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState
+from timeball.domain.lifecycle import State
+from timeball.ports.store import (
+    Accepted,
+    JobFilter,
+    JobStatus,
+    Mismatched,
+    Page,
+    Replayed,
+    Submission,
+    Submitted,
+)
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import job_of, job_row, new_run_row, plain, tag_rows
+from timeball.stores.sql.tables import IDEMPOTENCY, JOBS, NEW_RUNS, TAGS, IdempotencyRow, as_tuple
+
+JOBS_THAT_EXIST = query("jobs_that_exist")
+KEYS_THAT_EXIST = query("keys_that_exist")
+JOBS_BY_ID = query("jobs_by_id")
+LIVE_OF_JOBS = query("live_of_jobs")
+
+NEWEST = "\U0010ffff"
+"""Sorts after every id."""
+
+_STATUSES = ("scheduled", "paused", "completed", "cancelled")
+
+
+class Jobs(Part):
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        async def work(tx: Tx) -> list[Submitted]:
+            answers: list[Submitted] = [Accepted(each.job.id) for each in submissions]
+            repeated = await _repeated_keys(tx, submissions)
+            for at, first in repeated.items():
+                answers[at] = first
+            new = {each.job.id: each for at, each in enumerate(submissions) if at not in repeated}
+            for (known,) in await tx.fetch(JOBS_THAT_EXIST, b=list(new)):
+                del new[known]
+            await _insert(tx, list(new.values()))
+            return answers
+
+        return await self._db.write(work) if submissions else []
+
+    async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
+        async def work(tx: Tx) -> dict[str, JobStatus]:
+            rows = await tx.fetch(JOBS_BY_ID, b=list(dict.fromkeys(ids)))
+            return {each.job.id: each for each in await _with_status(tx, [job_of(row) for row in rows])}
+
+        return await self._db.read(work) if ids else {}
+
+    async def list_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[JobStatus]:
+        wanted = where.status or frozenset(_STATUSES)
+        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
+        for field in ("name", "tag", "user_id", "task_id"):
+            if (value := getattr(where, field)) is not None:
+                parameters[field] = plain(value)
+        queries = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
+
+        async def work(tx: Tx) -> Page[JobStatus]:
+            rows: list[Row] = []
+            for each in queries:
+                rows += await tx.fetch(each, **parameters)
+            rows.sort(key=lambda row: str(row[0]), reverse=True)
+            jobs = [job_of(row) for row in rows[:limit]]
+            more = jobs[-1].id if len(rows) > limit and jobs else None
+            return Page(await _with_status(tx, jobs), more)
+
+        return await self._db.read(work)
+
+
+async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submitted]:
+    """Insert the idempotency keys; answers what repetitions get, by their position."""
+    rows: dict[tuple[str, str], IdempotencyRow] = {}
+    for each in submissions:
+        if (key := each.idempotency) is not None:
+            row = IdempotencyRow(
+                each.job.tenant, plain(key.key), key.fingerprint, each.job.id, key.answer, each.job.created_at
+            )
+            rows.setdefault((row.tenant, row.key), row)
+    if not rows:
+        return {}
+    # Sorted: two servers that insert the same keys wait for each other in one direction only.
+    await tx.insert(IDEMPOTENCY, [as_tuple(rows[key]) for key in sorted(rows)], ignore=True)
+    first = {(row[0], row[1]): IdempotencyRow(*row) for row in await tx.fetch(KEYS_THAT_EXIST, b=list(rows))}
+    answers: dict[int, Submitted] = {}
+    for at, each in enumerate(submissions):
+        if (key := each.idempotency) is not None:
+            known = first[each.job.tenant, plain(key.key)]
+            if known.fingerprint != key.fingerprint:
+                answers[at] = Mismatched(known.job_id)
+            elif known.job_id != each.job.id:
+                answers[at] = Replayed(known.job_id, bytes(known.answer))
+    return answers
+
+
+async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
+    if not submissions:
+        return
+    await tx.insert(JOBS, [as_tuple(job_row(each.job)) for each in submissions])
+    runs = [
+        as_tuple(new_run_row(run, State.READY, serial=run.serial, eligible_at=run.eligible_at))
+        for each in submissions
+        for run in each.runs
+    ]
+    tags = [as_tuple(tag) for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]
+    if runs:
+        await tx.insert(NEW_RUNS, runs)
+    if tags:
+        await tx.insert(TAGS, tags)
+
+
+@lru_cache(maxsize=1024)
+def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...]:
+    """The statements whose rows, merged, are the jobs of these statuses; each follows an index."""
+    narrow = ["j.tenant = :tenant", "j.id < :before"]
+    narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
+    if "task_id" in given:
+        narrow.append("j.task_id = :task_id")
+    if "tag" in given:
+        narrow.append("EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)")
+
+    def listing(*conditions: str, name: str = "list_jobs") -> Query:
+        return query(name, where=" AND ".join([*narrow, *conditions]))
+
+    if wanted == frozenset(_STATUSES):
+        return (listing(),)
+    queries = [
+        listing(f"j.state = '{state.value}' AND j.state <> 'active'")
+        for state in (JobState.PAUSED, JobState.CANCELLED)
+        if state.value in wanted
+    ]
+    if wanted >= {"scheduled", "completed"}:
+        queries.append(listing("j.state = 'active'"))
+    elif "scheduled" in wanted:
+        queries.append(listing("j.state = 'active' AND j.next_fire_at IS NOT NULL"))
+        queries.append(listing("j.state = 'active' AND j.next_fire_at IS NULL", name="list_jobs_with_runs"))
+    elif "completed" in wanted:
+        alive = "EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
+        queries.append(listing(f"j.state = 'active' AND j.next_fire_at IS NULL AND NOT {alive}"))
+    return tuple(queries)
+
+
+async def _with_status(tx: Tx, jobs: Sequence[Job]) -> list[JobStatus]:
+    if not jobs:
+        return []
+    alive: dict[str, Micros | None] = dict(await tx.fetch(LIVE_OF_JOBS, b=[job.id for job in jobs]))
+    return [_status(job, job.id in alive, alive.get(job.id)) for job in jobs]
+
+
+def _status(job: Job, alive: bool, earliest: Micros | None) -> JobStatus:
+    next_fire = job.next_fire_at if job.state is JobState.ACTIVE else None
+    next_run = earliest if earliest is not None else next_fire
+    match job.state:
+        case JobState.PAUSED:
+            return JobStatus(job, "paused", next_run)
+        case JobState.CANCELLED:
+            return JobStatus(job, "cancelled", next_run)
+        case JobState.ACTIVE:
+            return JobStatus(job, "scheduled" if alive or next_fire is not None else "completed", next_run)

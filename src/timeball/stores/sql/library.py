@@ -1,0 +1,39 @@
+"""The statements, read from `queries/*.sql` once. Each begins with `-- name: ...` and a line that says what for."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import Final
+
+from timeball.stores.sql.dialect import Query
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+
+
+def _read() -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for file in resources.files("timeball.stores.sql").joinpath("queries").iterdir():
+        if file.name.endswith(".sql"):
+            _, *parts = _NAME.split(file.read_text("utf-8"))
+            for name, text in zip(parts[::2], parts[1::2], strict=True):
+                if name in texts:
+                    raise ValueError(f"two statements are called {name!r}; the second is in {file.name}")
+                texts[name] = _COMMENT.sub("", text).strip()
+    return texts
+
+
+_TEXTS: Final = _read()
+
+
+def text(name: str) -> str:
+    return _TEXTS[name]
+
+
+def query(name: str, **parts: str) -> Query:
+    """The statement of this name; `{part}` in it is replaced by SQL made here, never by a user's words."""
+    statement = _TEXTS[name]
+    for part, sql in parts.items():
+        statement = statement.replace(f"{{{part}}}", sql)
+    return Query(name, statement)

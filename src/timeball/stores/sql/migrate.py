@@ -1,0 +1,66 @@
+"""Migrations: numbered plain SQL, each applied once, in a transaction of its own, and recorded."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+
+from timeball.domain.errors import Conflict
+from timeball.stores.sql.dialect import Dialect, Query
+from timeball.stores.sql.driver import Tx
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_ONLY = re.compile(r"^-- only: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+
+CREATE = Query(
+    "create_migrations",
+    "CREATE TABLE IF NOT EXISTS migrations "
+    "(version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)",
+)
+APPLIED = Query("applied_migrations", "SELECT version FROM migrations ORDER BY version")
+RECORD = Query("record_migration", "INSERT INTO migrations (version, name, applied_at) VALUES (:version, :name, {now})")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    text: str
+
+    def statements(self, dialect: Dialect) -> list[Query]:
+        """Its statements for one database; `-- only: sqlite` keeps a statement from the others."""
+        statements = []
+        for part in self.text.split(";\n"):
+            only = _ONLY.search(part)
+            sql = _COMMENT.sub("", part).strip().removesuffix(";")
+            if sql and (only is None or only[1] == dialect.name):
+                statements.append(Query(f"{self.version:04}_{self.name}", sql))
+        return statements
+
+
+def known() -> list[Migration]:
+    folder = resources.files("timeball.stores.sql").joinpath("migrations")
+    found = [(match, file) for file in folder.iterdir() if (match := _FILE.fullmatch(file.name))]
+    return sorted(
+        (Migration(int(match[1]), match[2], file.read_text("utf-8")) for match, file in found),
+        key=lambda migration: migration.version,
+    )
+
+
+async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None:
+    """Apply, inside one transaction, what is missing. Refuses a database that a newer version wrote."""
+    await tx.execute(CREATE)
+    applied = {version for (version,) in await tx.fetch(APPLIED)}
+    newest = max((migration.version for migration in migrations), default=0)
+    if unknown := sorted(version for version in applied if version > newest):
+        raise Conflict(
+            f"the database was written by a newer Timeball: it has schema {unknown[-1]}, this version knows {newest}. "
+            "Upgrade Timeball, or restore a backup from before the upgrade."
+        )
+    for migration in migrations:
+        if migration.version not in applied:
+            for statement in migration.statements(dialect):
+                await tx.execute(statement)
+            await tx.execute(RECORD, version=migration.version, name=migration.name)

@@ -1,0 +1,95 @@
+"""Who is in a job's way: the live runs of serial jobs, and what `overlap.admit` says of another one.
+
+Everything here happens under the job's row lock. A blocked run changes only under that lock; a run that is ready
+may be claimed meanwhile, which leaves it alive; and a serial run ends only under the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from timeball.domain import overlap
+from timeball.domain.instant import Micros
+from timeball.domain.lifecycle import State
+from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.library import query
+
+MAKE_SERIAL = query("make_serial")
+CROWD = query("crowd")
+
+
+class Waiting(Struct, frozen=True):
+    """A blocked run."""
+
+    id: str
+    fire_time: Micros
+
+
+class Crowd(Struct):
+    """The live runs of one job, in the order of their instants."""
+
+    policy: Overlap
+    active: list[str] = []
+    """Claimable or held: in the way of every other."""
+    waiting: list[Waiting] = []
+    """Blocked, and due."""
+    future: list[Waiting] = []
+    """Blocked, until they fall due at least."""
+    free: list[str] = []
+    """Runs to unblock: nothing is in their way."""
+
+    def admit(self) -> Admission:
+        """What becomes of another run that is due now, if it comes behind all of these."""
+        return overlap.admit(self.policy, len(self.active) + len(self.waiting), len(self.waiting))
+
+    def join(self, run_id: str, admission: Admission, fire_time: Micros) -> None:
+        """Count a run that was admitted."""
+        if admission is Admission.RUN:
+            self.active.append(run_id)
+        elif admission is Admission.WAIT:
+            self.waiting.append(Waiting(run_id, fire_time))
+
+    @property
+    def skip_reason(self) -> str:
+        blocker = self.active[0] if self.active else self.waiting[0].id
+        return overlap.skip_reason(self.policy, blocker)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is in the way of a run that is due."""
+        return not self.active and not self.waiting
+
+    @property
+    def alone(self) -> bool:
+        """Whether another run would be the job's only one, and nobody has to look for the next when it ends."""
+        return self.empty and not self.future
+
+    def settle_waiting(self) -> list[Waiting]:
+        """Decide about blocked runs: the first may run if nobody is in its way; answers the due ones to skip."""
+        if not self.active and (blocked := self.waiting or self.future):
+            head = blocked.pop(0)
+            self.active.append(head.id)
+            self.free.append(head.id)
+        room = {Overlap.ALLOW: 0, Overlap.SKIP: 0, Overlap.QUEUE: QUEUE_DEPTH}[self.policy]
+        self.waiting, skipped = self.waiting[:room], self.waiting[room:]
+        return skipped
+
+
+async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, Crowd]:
+    """The crowds of jobs, given by id, policy, and whether all their runs are known to be serial."""
+    found = {job_id: Crowd(policy) for job_id, policy, _ in jobs}
+    if not found:
+        return found
+    # A one-shot's run does not look for others when it ends, until there may be others.
+    if strangers := [job_id for job_id, _, serial in jobs if not serial]:
+        await tx.execute(MAKE_SERIAL, b=strangers)
+    for job_id, run_id, state, fire_time in await tx.fetch(CROWD, b=list(found)):
+        crowd = found[job_id]
+        if state != State.BLOCKED:
+            crowd.active.append(run_id)
+        else:
+            (crowd.waiting if fire_time <= now else crowd.future).append(Waiting(run_id, fire_time))
+    return found

@@ -1,0 +1,181 @@
+"""Planning: fires become runs, or ledger rows, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec import Struct
+
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job
+from timeball.domain.ledger import DUE, Origin, Verdict
+from timeball.domain.lifecycle import State, Status
+from timeball.domain.overlap import Admission, Overlap
+from timeball.domain.planning import Fire, Plan, Span
+from timeball.domain.run import NewRun
+from timeball.stores.sql import spans
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import ended, job_of, new_run_row, unstarted
+from timeball.stores.sql.runs import LOCK_RUNS
+from timeball.stores.sql.settling import DELETE_RUNS
+from timeball.stores.sql.spans import Tail
+from timeball.stores.sql.tables import HISTORY, NEW_RUNS, RunRow, as_tuple
+
+DUE_JOBS = query("due_jobs")
+NEXT_PLAN_AT = query("next_plan_at")
+NOW = query("now")
+LOCK_PLANNED = query("lock_planned")
+MOVE_JOBS = query("move_jobs")
+UNBLOCK = query("unblock")
+
+
+class _Writes(Struct):
+    """What a batch of plans comes to."""
+
+    runs: list[Row] = []
+    history: list[Row] = []
+    gone: list[str] = []
+    """Blocked runs that became part of a ledger row."""
+    free: list[str] = []
+    jobs: list[tuple[str, Micros | None, Micros | None, str | None]] = []
+
+
+class Plans(Part):
+    async def due_jobs(self, limit: int) -> list[Job]:
+        async def work(tx: Tx) -> list[Job]:
+            return [job_of(row) for row in await tx.fetch(DUE_JOBS, most=limit)]
+
+        return await self._db.read(work)
+
+    async def next_plan_at(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            rows = await tx.fetch(NEXT_PLAN_AT)
+            return rows[0][0] if rows else None
+
+        return await self._db.read(work)
+
+    async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
+        made_from = [(each.job.id, each.job.version, each.job.next_fire_at) for each in plans]
+
+        async def work(tx: Tx) -> list[str]:
+            current: dict[str, str | None] = dict(await tx.fetch(LOCK_PLANNED, b=made_from))
+            chosen: dict[str, tuple[Plan, Sequence[str]]] = {}
+            for plan, ids in zip(plans, run_ids, strict=True):
+                if plan.job.id in current:
+                    chosen.setdefault(plan.job.id, (plan, ids))
+            if not chosen:
+                return []
+            ((now,),) = await tx.fetch(NOW)
+            exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
+            by_job = await crowds(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
+            tails = await spans.tails(tx, current.items())
+            writes = _Writes()
+            await _decide_blocked(tx, writes, by_job, tails, now)
+            for job_id, (plan, ids) in chosen.items():
+                _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now)
+            await _persist(tx, writes)
+            await spans.write(tx, tails.values())
+            return list(chosen)
+
+        return await self._db.write(work) if plans else []
+
+
+async def _decide_blocked(
+    tx: Tx, writes: _Writes, by_job: dict[str, Crowd], tails: dict[str, Tail], now: Micros
+) -> None:
+    """Blocked runs that fell due since the last plan: they go, wait on, or become ledger rows."""
+    reasons: dict[str, str] = {}
+    for job_id, crowd in by_job.items():
+        skipped = crowd.settle_waiting()
+        if crowd.free or crowd.waiting:
+            tails[job_id].close()
+        reasons.update((blocked.id, crowd.skip_reason) for blocked in skipped)
+    if not reasons:
+        return
+    rows = [RunRow(*row[:-1]) for row in await tx.fetch(LOCK_RUNS, b=list(reasons))]
+    for run in sorted(rows, key=lambda run: (run.fire_time, run.id)):
+        row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
+        if run.origin in DUE:
+            tails[run.job_id].add(row)
+        else:
+            writes.history.append(as_tuple(row))
+        writes.gone.append(run.id)
+
+
+def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None, tail: Tail, now: Micros) -> None:
+    """Turn one plan into rows. Without a crowd, runs of the job do not look at each other."""
+    job, plan_at = plan.job, plan.plan_at
+    for step, run_id in zip(plan.steps, ids, strict=True):
+        match step:
+            case Span(first, last, count, verdict, reason):
+                run = _new_run(job, run_id, Origin.SCHEDULE, first, now)
+                tail.add(unstarted(run, verdict, reason, now, until=last, fires=count))
+            case Fire(fire_time, origin, eligible_at):
+                run = _new_run(job, run_id, origin, fire_time, now)
+                serial = job.serial or (crowd is not None and not crowd.alone)
+                state = _admit(run, crowd, tail, now)
+                if state is not None:
+                    writes.runs.append(as_tuple(new_run_row(run, state, serial=serial, eligible_at=eligible_at)))
+            case _:
+                assert_never(step)
+    if crowd is not None:
+        writes.free += crowd.free
+        # Whether a blocked run overlaps is decided when it falls due: be there.
+        looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
+        plan_at = min((at for at in looks if at is not None), default=None)
+    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last))
+
+
+def _new_run(job: Job, run_id: str, origin: Origin, fire_time: Micros, now: Micros) -> NewRun:
+    return NewRun(
+        id=run_id,
+        job_id=job.id,
+        tenant=job.tenant,
+        version=job.version,
+        fire_time=fire_time,
+        origin=origin,
+        priority=job.spec.level,
+        eligible_at=fire_time,
+        serial=job.serial,
+        created_at=now,
+    )
+
+
+def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> State | None:
+    """The state a fire begins in; None: it is skipped, which the ledger says."""
+    if crowd is None:
+        tail.close()
+        return State.READY
+    if run.fire_time > now:
+        if crowd.empty:
+            tail.close()
+            return State.READY
+        crowd.future.append(Waiting(run.id, run.fire_time))
+        return State.BLOCKED
+    admission = crowd.admit()
+    match admission:
+        case Admission.RUN | Admission.WAIT:
+            tail.close()
+            crowd.join(run.id, admission, run.fire_time)
+            return State.READY if admission is Admission.RUN else State.BLOCKED
+        case Admission.SKIP:
+            tail.add(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
+            return None
+        case _:
+            assert_never(admission)
+
+
+async def _persist(tx: Tx, writes: _Writes) -> None:
+    if writes.gone:
+        await tx.execute(DELETE_RUNS, b=writes.gone)
+    if writes.history:
+        await tx.insert(HISTORY, writes.history)
+    if writes.free:
+        await tx.execute(UNBLOCK, b=writes.free)
+    if writes.runs:
+        await tx.insert(NEW_RUNS, writes.runs)
+    await tx.execute(MOVE_JOBS, b=writes.jobs)

@@ -1,0 +1,57 @@
+-- Jobs: submitting, reading, amending.
+
+-- name: jobs_that_exist
+-- Which of these ids are taken: a submission that was sent again.
+SELECT jobs.id FROM {batch b: id text} JOIN jobs ON jobs.id = b.id;
+
+-- name: keys_that_exist
+-- What the first request with each of these idempotency keys was answered.
+SELECT {columns idempotency i}
+FROM {batch b: tenant text, key text} JOIN idempotency i ON i.tenant = b.tenant AND i.key = b.key;
+
+-- name: jobs_by_id
+-- Jobs as they are.
+SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
+
+-- name: lock_jobs
+-- Jobs as they are, kept from every other writer; in the order of their ids, so that nobody waits in a circle.
+SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id ORDER BY j.id {lock j};
+
+-- name: live_of_jobs
+-- For each job with live runs: the fire time of the earliest that has not started, if there is one.
+SELECT r.job_id, MIN(CASE WHEN r.attempt = 0 OR r.fire_time > {now} THEN r.fire_time END)
+FROM {batch b: id text} JOIN runs r ON r.job_id = b.id GROUP BY r.job_id;
+
+-- name: list_jobs
+-- A page of jobs, newest first.
+SELECT {columns jobs j} FROM jobs j WHERE {where} ORDER BY j.id DESC LIMIT :most;
+
+-- name: list_jobs_with_runs
+-- A page of the jobs that have nothing left to fire but still have a live run, newest first.
+SELECT {columns jobs j} FROM (
+  SELECT DISTINCT r.job_id FROM runs r JOIN jobs j ON j.id = r.job_id
+  WHERE r.job_id < :before AND {where} ORDER BY r.job_id DESC LIMIT :most
+) AS alive JOIN jobs j ON j.id = alive.job_id ORDER BY j.id DESC;
+
+-- name: runs_of_jobs
+-- The live runs of jobs, kept from every other writer.
+SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id ORDER BY r.id {lock r};
+
+-- name: write_jobs
+-- The new values of amended jobs.
+UPDATE jobs SET
+  name = b.name, spec = b.spec, task_id = b.task_id, user_id = b.user_id, version = b.version, state = b.state,
+  anchor = b.anchor, next_fire_at = b.next_fire_at, plan_at = b.plan_at, updated_at = b.updated_at,
+  pause_reason = b.pause_reason, last_span = b.last_span
+FROM {batch b: id text, name text, spec text, task_id text, user_id text, version bigint, state text,
+  anchor bigint, next_fire_at bigint, plan_at bigint, updated_at bigint, pause_reason text, last_span text}
+WHERE jobs.id = b.id;
+
+-- name: drop_tags
+-- Forget the tags of jobs whose tags change.
+DELETE FROM job_tags WHERE job_id IN (SELECT id FROM {batch b: id text});
+
+-- name: keep_specs
+-- Let live runs keep the spec they fell due with, when their job gets another.
+UPDATE runs SET spec = b.spec, task_id = b.task_id
+FROM {batch b: job_id text, spec text, task_id text} WHERE runs.job_id = b.job_id AND runs.spec IS NULL;

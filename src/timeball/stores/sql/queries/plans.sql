@@ -1,0 +1,88 @@
+-- Planning: from next fires to runs and ledger spans, and the overlap rule.
+
+-- name: due_jobs
+-- Jobs the planner has to look at, longest overdue first. No lower bound: nothing is ever skipped.
+SELECT {columns jobs j} FROM jobs j
+WHERE j.state = 'active' AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :most;
+
+-- name: next_plan_at
+-- When the earliest job has to be planned.
+SELECT plan_at FROM jobs WHERE state = 'active' AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
+
+-- name: lock_planned
+-- The jobs that still are what their plan was made from: the guard that makes every instant happen once.
+SELECT j.id, j.last_span FROM {batch b: id text, version bigint, next_fire_at bigint} JOIN jobs j ON j.id = b.id
+WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at ORDER BY j.id {lock j};
+
+-- name: move_jobs
+-- Move planned jobs, whose rows are locked, on to what comes next.
+UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at, last_span = b.last_span
+FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text} WHERE jobs.id = b.id;
+
+-- name: make_serial
+-- Let live runs of jobs that may overlap from now on look at each other when they end.
+UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND runs.serial = 0;
+
+-- name: block_future
+-- Block future runs nobody holds: whether they overlap is decided when they fall due.
+UPDATE runs SET state = 'blocked' FROM {batch b: id text}
+WHERE runs.job_id = b.id AND runs.state = 'ready' AND runs.fire_time > {now} AND runs.attempt = 0
+RETURNING runs.job_id, runs.fire_time;
+
+-- name: plan_no_later
+-- Have the planner look at jobs no later than an instant: a blocked run falls due then.
+UPDATE jobs SET plan_at = b.plan_at FROM {batch b: id text, plan_at bigint}
+WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
+
+-- name: crowd
+-- The live runs of jobs, in the order of their instants.
+SELECT r.job_id, r.id, r.state, r.fire_time
+FROM {batch b: id text} JOIN runs r ON r.job_id = b.id ORDER BY r.job_id, r.fire_time, r.id;
+
+-- name: now
+-- The store's time.
+SELECT {now};
+
+-- name: unblock
+-- Let blocked runs be claimed from now on, or from their fire time.
+UPDATE runs SET state = 'ready', eligible_at = {greatest}(fire_time, {now})
+WHERE state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
+
+-- name: release
+-- The next blocked run of each job none of whose other runs is claimable or held. The jobs are locked.
+UPDATE runs SET state = 'ready', eligible_at = {greatest}(fire_time, {now})
+WHERE state = 'blocked' AND id IN (
+  SELECT (
+    SELECT h.id FROM runs h WHERE h.job_id = b.id AND h.state = 'blocked' ORDER BY h.fire_time, h.id LIMIT 1
+  ) FROM {batch b: id text}
+  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND o.state <> 'blocked')
+) RETURNING job_id;
+
+-- name: close_spans
+-- Whatever instants follow do not join the last span of these jobs.
+UPDATE jobs SET last_span = NULL WHERE last_span IS NOT NULL AND id IN (SELECT id FROM {batch b: id text});
+
+-- name: spans
+-- What may grow: the newest ledger rows of jobs.
+SELECT h.id, h.verdict, h.reason FROM {batch b: id text} JOIN history h ON h.id = b.id;
+
+-- name: grow_spans
+-- Add instants to ledger rows.
+UPDATE history SET fire_until = b.fire_until, fires = history.fires + b.fires
+FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id;
+
+-- name: run_statuses
+-- What became of finished runs.
+SELECT h.id, h.status FROM {batch b: id text} JOIN history h ON h.id = b.id;
+
+-- name: finished_run
+-- A finished run that may get a successor.
+SELECT job_id, retried_as FROM history WHERE id = :id;
+
+-- name: mark_retried
+-- Link a finished run to its successor, once. The job is locked.
+UPDATE history SET retried_as = :successor WHERE id = :id AND retried_as IS NULL;
+
+-- name: live_states
+-- Where live runs stand.
+SELECT r.id, r.state, r.attempt, r.fire_time, r.eligible_at FROM {batch b: id text} JOIN runs r ON r.id = b.id;

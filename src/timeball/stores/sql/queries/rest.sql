@@ -1,0 +1,47 @@
+-- Keys and registered tasks.
+
+-- name: add_key
+-- Keep a key; the same secret again changes nothing.
+INSERT INTO keys (id, tenant, name, role, digest, created_at, revoked_at)
+VALUES (:id, :tenant, :name, :role, :digest, :created_at, :revoked_at) ON CONFLICT DO NOTHING;
+
+-- name: key_by_digest
+-- An unrevoked key.
+SELECT id, tenant, name, role, digest, created_at, revoked_at FROM keys
+WHERE digest = :digest AND revoked_at IS NULL;
+
+-- name: keys
+-- All keys, newest first.
+SELECT id, tenant, name, role, digest, created_at, revoked_at FROM keys ORDER BY id DESC;
+
+-- name: revoke_key
+-- Take a key's rights, once.
+UPDATE keys SET revoked_at = {now} WHERE id = :id AND revoked_at IS NULL RETURNING id;
+
+-- name: put_task
+-- Create or replace a registered task; its version grows.
+INSERT INTO tasks (tenant, id, spec, version, updated_at)
+VALUES (:tenant, :id, :spec, 1, :updated_at)
+ON CONFLICT (tenant, id) DO UPDATE
+SET spec = excluded.spec, version = tasks.version + 1, updated_at = excluded.updated_at
+RETURNING version;
+
+-- name: task
+-- A registered task.
+SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant AND id = :id;
+
+-- name: list_tasks
+-- A page of registered tasks, by id.
+SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :most;
+
+-- name: lock_task
+-- A registered task, kept from every other writer.
+SELECT id FROM tasks WHERE tenant = :tenant AND id = :id {lock};
+
+-- name: task_users
+-- A job that is not cancelled and refers to a task.
+SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT NULL AND state <> 'cancelled' LIMIT 1;
+
+-- name: delete_task
+-- Forget a registered task.
+DELETE FROM tasks WHERE tenant = :tenant AND id = :id RETURNING id;

@@ -1,0 +1,47 @@
+-- Workers: sessions and their leases.
+
+-- name: register
+-- A new session, with a lease that starts now.
+INSERT INTO workers (session, name, slots, labels, tasks, version, started_at, seen_at, lease_until)
+SELECT :session, :name, CAST(:slots AS bigint), :labels, :tasks, :version, t.now, t.now, t.now + :lease
+FROM (SELECT {now} AS now) AS t WHERE true
+ON CONFLICT (session) DO NOTHING;
+
+-- name: renew
+-- Extend a lease that has not lapsed.
+UPDATE workers SET lease_until = {now} + :lease, seen_at = {now}
+WHERE session = :session AND lapsed = 0 AND lease_until > {now} RETURNING session;
+
+-- name: lapse
+-- Mark sessions whose lease has run out: from here on no renewal, however late its commit, brings one back.
+UPDATE workers SET lapsed = 1 WHERE session IN (
+  SELECT session FROM workers WHERE lapsed = 0 AND lease_until <= {now} ORDER BY session {skip_locked}
+);
+
+-- name: lost_runs
+-- Runs that are held by nobody who has a lease.
+SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.attempt_started_at, {now}
+FROM runs r WHERE r.state = 'running' AND NOT EXISTS (
+  SELECT 1 FROM workers w WHERE w.session = r.session AND w.lapsed = 0
+) LIMIT :most;
+
+-- name: end_session
+-- Let a lease lapse now.
+UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now}) WHERE session = :session;
+
+-- name: held_by
+-- What a session holds.
+SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.claimed_at, {now}
+FROM runs r WHERE r.session = :session AND r.state = 'running' AND r.claimed_at < :before;
+
+-- name: forget_sessions
+-- Drop sessions that lapsed before an instant and hold nothing.
+DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT EXISTS (
+  SELECT 1 FROM runs r WHERE r.session = workers.session AND r.state = 'running'
+) RETURNING session;
+
+-- name: workers
+-- Sessions with a lease and how many runs each holds, newest first.
+SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
+  (SELECT COUNT(*) FROM runs r WHERE r.session = w.session AND r.state = 'running')
+FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;

@@ -1,0 +1,218 @@
+"""Reading runs, live and finished alike.
+
+Live rows are always read before finished ones: a run that ends between the two is then seen twice, never missed,
+and told once, as finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import Micros
+from timeball.domain.ledger import DUE, Verdict
+from timeball.domain.lifecycle import TERMINAL, Failure, Status
+from timeball.domain.run import Attempt, Run
+from timeball.ports.store import LedgerSums, LogLine, Page, RunFilter
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.jobs import NEWEST
+from timeball.stores.sql.library import query
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import finished_run, live_run, plain
+
+LIVE_RUNS = query("live_runs")
+FINISHED_RUNS = query("finished_runs")
+LAST_STARTED = query("last_started")
+ATTEMPTS_OF_RUN = query("attempts")
+LOGS_OF_RUN = query("logs")
+LOGS_OF_ATTEMPT = query("logs_of_attempt")
+
+_SHOWN_AS = {
+    Status.SCHEDULED: "(r.fire_time > {now} OR (r.state = 'ready' AND r.attempt = 0 AND r.eligible_at > {now}))",
+    Status.BLOCKED: "(r.state = 'blocked' AND r.fire_time <= {now})",
+    Status.QUEUED: "(r.state = 'ready' AND r.attempt = 0 AND r.eligible_at <= {now})",
+    Status.RUNNING: "(r.state = 'running' AND r.fire_time <= {now})",
+    Status.RETRYING: "(r.state = 'ready' AND r.attempt > 0)",
+}
+"""The rows that `lifecycle.status` shows as each live status."""
+
+_DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
+_SINCE = f"r.job_id = :job_id AND {_DUE} AND r.fire_time < :until AND r.fire_time <= {{now}}"
+_LEDGER_LIVE = f"{_SINCE} AND r.fire_time >= :since"
+_LEDGER_DONE = f"""{_SINCE} AND (r.fire_time >= :since OR r.id IN (
+  SELECT s.id FROM history s WHERE s.job_id = :job_id AND s.fires > 1 AND s.fire_until >= :since
+))"""
+_AFTER = "(r.fire_time, r.id) > (:after_time, :after_id)"
+_OLDEST_FIRST = "r.fire_time, r.id"
+
+LEDGER_LIVE = query("list_live", where=f"{_LEDGER_LIVE} AND {_AFTER}", order=_OLDEST_FIRST)
+LEDGER_DONE = query("list_finished", where=f"{_LEDGER_DONE} AND {_AFTER}", order=_OLDEST_FIRST)
+SUM_LIVE = query("sum_live", where=_LEDGER_LIVE)
+SUM_DONE = query("sum_finished", where=_LEDGER_DONE)
+LIVE_OF_JOB = query("list_live", where="r.job_id = :job_id", order=_OLDEST_FIRST)
+
+_decode_failure = msgspec.json.Decoder(Failure).decode
+
+
+class Reads(Part):
+    async def runs(self, ids: Sequence[str]) -> dict[str, Run]:
+        async def work(tx: Tx) -> dict[str, Run]:
+            found = {row[0]: live_run(row, self._db.now()) for row in await tx.fetch(LIVE_RUNS, b=list(ids))}
+            found |= {row[0]: finished_run(row) for row in await tx.fetch(FINISHED_RUNS, b=list(ids))}
+            return found
+
+        return await self._db.read(work) if ids else {}
+
+    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
+        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
+        for field in ("job_id", "fire_from", "fire_until", "user_id", "tag", "task_id"):
+            if (value := getattr(where, field)) is not None:
+                parameters[field] = plain(value) if isinstance(value, str) else value
+        live, finished = _listings(where.status, where.dead_letters, frozenset(parameters))
+
+        async def work(tx: Tx) -> Page[Run]:
+            alive = await tx.fetch(live, **parameters) if live else []
+            done = await tx.fetch(finished, **parameters) if finished else []
+            return _page(alive, done, self._db.now(), limit)
+
+        return await self._db.read(work)
+
+    async def current_run(self, job_id: str) -> Run | None:
+        async def work(tx: Tx) -> Run | None:
+            now = self._db.now()
+            rows = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=1_000)
+            live = [live_run(row, now) for row in rows]
+            done = [finished_run(row) for row in await tx.fetch(LAST_STARTED, job_id=job_id)]
+            finished = {run.id for run in done}
+            started = [run for run in live if run.id not in finished and _start(run)] + done
+            return max(started, key=_start, default=live[0] if live else None)
+
+        return await self._db.read(work)
+
+    async def attempts(self, run_id: str) -> list[Attempt]:
+        async def work(tx: Tx) -> list[Attempt]:
+            return [_attempt(row) for row in await tx.fetch(ATTEMPTS_OF_RUN, run_id=run_id)]
+
+        return await self._db.read(work)
+
+    async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
+        """A span that reaches into the range is part of it as a whole."""
+        after_time, after_id = _position(cursor)
+
+        async def work(tx: Tx) -> Page[Run]:
+            parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
+            parameters |= {"after_time": after_time, "after_id": after_id}
+            now = self._db.now()
+            runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters)}
+            runs |= {row[0]: finished_run(row) for row in await tx.fetch(LEDGER_DONE, **parameters)}
+            ordered = sorted(runs.values(), key=lambda run: (run.fire_time, run.id))
+            items = ordered[:limit]
+            more = f"{items[-1].fire_time}:{items[-1].id}" if len(ordered) > limit and items else None
+            return Page(items, more)
+
+        return await self._db.read(work)
+
+    async def ledger_sums(self, job_id: str, since: Micros, until: Micros) -> LedgerSums:
+        """A span that reaches into the range counts with all its instants."""
+
+        async def work(tx: Tx) -> LedgerSums:
+            # One transaction, but two statements: a run that ends between them must not be counted as two.
+            done = await tx.fetch(SUM_DONE, job_id=job_id, since=since, until=until)
+            ((alive,),) = await tx.fetch(SUM_LIVE, job_id=job_id, since=since, until=until)
+            counts = {Verdict(verdict): int(fires) for verdict, fires in done}
+            if alive:
+                counts[Verdict.OPEN] = alive
+            return LedgerSums(sum(counts.values()), counts)
+
+        return await self._db.read(work)
+
+    async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
+        seen_attempt, seen_seq = divmod(after, 1_000_000)
+        seen = {"run_id": run_id, "attempt": seen_attempt, "seq": seen_seq, "most": limit}
+
+        async def work(tx: Tx) -> list[LogLine]:
+            if attempt is None:
+                rows = await tx.fetch(LOGS_OF_RUN, **seen)
+            else:
+                rows = await tx.fetch(LOGS_OF_ATTEMPT, only=attempt, **seen)
+            return [LogLine(*row) for row in rows]
+
+        return await self._db.read(work)
+
+
+def _page(alive: Sequence[Row], done: Sequence[Row], now: Micros, limit: int) -> Page[Run]:
+    runs = {row[0]: live_run(row, now) for row in alive}
+    runs |= {row[0]: finished_run(row) for row in done}
+    newest = sorted(runs, reverse=True)
+    items = [runs[run_id] for run_id in newest[:limit]]
+    return Page(items, items[-1].id if len(newest) > limit and items else None)
+
+
+@lru_cache(maxsize=4096)
+def _listings(status: frozenset[Status], dead: bool, given: frozenset[str]) -> tuple[Query | None, Query | None]:
+    """The statements for live and for finished runs; None: none of these can be meant."""
+    narrow = ["r.tenant = :tenant", "r.id < :before"]
+    if "job_id" in given:
+        narrow.append("r.job_id = :job_id")
+    if "fire_from" in given:
+        narrow.append("{last} >= :fire_from")
+    if "fire_until" in given:
+        narrow.append("r.fire_time < :fire_until")
+    narrow += [f"j.{field} = :{field}" for field in ("user_id", "task_id") if field in given]
+    if "tag" in given:
+        narrow.append("EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = r.job_id AND t.tag = :tag)")
+
+    def listing(name: str, last: str, *conditions: str) -> Query:
+        where = " AND ".join([*narrow, *conditions]).replace("{last}", last)
+        return query(name, where=where, order="r.id DESC")
+
+    wanted = {Status.DEAD} if dead else status
+    live_statuses = sorted(wanted - TERMINAL) if wanted else sorted(_SHOWN_AS)
+    live = None
+    if live_statuses:
+        shown = [_SHOWN_AS[each] for each in live_statuses] if wanted else []
+        live = listing("list_live", "r.fire_time", *([f"({' OR '.join(shown)})"] if shown else []))
+    finished = None
+    if not wanted or wanted & TERMINAL:
+        conditions = []
+        if wanted:
+            conditions.append(f"r.status IN ({', '.join(repr(each.value) for each in sorted(wanted & TERMINAL))})")
+        if wanted and Status.SUCCEEDED not in wanted:
+            conditions.append("r.status <> 'succeeded'")
+        if dead:
+            conditions.append("r.retried_as IS NULL")
+        finished = listing("list_finished", "r.fire_until", *conditions)
+    return live, finished
+
+
+def _start(run: Run) -> Micros:
+    """When a run started, as far as known; 0: it has not."""
+    if run.started_at is not None:
+        return run.started_at
+    return (run.claimed_at or 0) if run.status is Status.RUNNING else 0
+
+
+def _position(cursor: str | None) -> tuple[Micros, str]:
+    if cursor is None:
+        return -1, ""
+    time, colon, run_id = cursor.partition(":")
+    if not colon or not time.isascii() or not time.isdigit() or len(time) > 18:
+        raise Invalid(f"{cursor[:64]!r} is not a cursor; use the one of the page before")
+    return int(time), plain(run_id)
+
+
+def _attempt(row: Row) -> Attempt:
+    attempt, token, worker, started_at, finished_at, failure = row
+    return Attempt(
+        attempt=attempt,
+        token=token,
+        worker=worker,
+        started_at=started_at,
+        finished_at=finished_at,
+        failure=None if failure is None else _decode_failure(failure),
+    )

@@ -1,0 +1,103 @@
+"""Keys and registered tasks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from timeball.domain.errors import Conflict
+from timeball.ports.store import Key, Page, RegisteredTask
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import as_json, plain
+
+ADD_KEY = query("add_key")
+KEY_BY_DIGEST = query("key_by_digest")
+KEYS = query("keys")
+REVOKE_KEY = query("revoke_key")
+PUT_TASK = query("put_task")
+TASK = query("task")
+LIST_TASKS = query("list_tasks")
+LOCK_TASK = query("lock_task")
+TASK_USERS = query("task_users")
+DELETE_TASK = query("delete_task")
+
+
+class Keys(Part):
+    async def add_key(self, key: Key) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(ADD_KEY, **{**msgspec.structs.asdict(key), "name": plain(key.name)})
+
+        await self._db.write(work)
+
+    async def key_by_digest(self, digest: str) -> Key | None:
+        async def work(tx: Tx) -> Key | None:
+            rows = await tx.fetch(KEY_BY_DIGEST, digest=plain(digest))
+            return _key(rows[0]) if rows else None
+
+        return await self._db.read(work)
+
+    async def keys(self) -> list[Key]:
+        async def work(tx: Tx) -> list[Key]:
+            return [_key(row) for row in await tx.fetch(KEYS)]
+
+        return await self._db.read(work)
+
+    async def revoke_key(self, key_id: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            return bool(await tx.fetch(REVOKE_KEY, id=plain(key_id)))
+
+        return await self._db.write(work)
+
+
+class Tasks(Part):
+    async def put_task(self, task: RegisteredTask) -> RegisteredTask:
+        async def work(tx: Tx) -> RegisteredTask:
+            ((version,),) = await tx.fetch(
+                PUT_TASK,
+                tenant=task.tenant,
+                id=plain(task.id),
+                spec=as_json(task.spec),
+                updated_at=task.updated_at,
+            )
+            return msgspec.structs.replace(task, version=version)
+
+        return await self._db.write(work)
+
+    async def task(self, tenant: str, task_id: str) -> RegisteredTask | None:
+        async def work(tx: Tx) -> RegisteredTask | None:
+            rows = await tx.fetch(TASK, tenant=tenant, id=plain(task_id))
+            return _task(rows[0]) if rows else None
+
+        return await self._db.read(work)
+
+    async def list_tasks(self, tenant: str, cursor: str | None, limit: int) -> Page[RegisteredTask]:
+        async def work(tx: Tx) -> Page[RegisteredTask]:
+            rows = await tx.fetch(LIST_TASKS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
+            tasks = [_task(row) for row in rows[:limit]]
+            return Page(tasks, tasks[-1].id if len(rows) > limit and tasks else None)
+
+        return await self._db.read(work)
+
+    async def delete_task(self, tenant: str, task_id: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
+            if users := await tx.fetch(TASK_USERS, tenant=tenant, id=plain(task_id)):
+                raise Conflict(f"task {task_id!r} is used by job {users[0][0]}; cancel that first, or give it another")
+            return bool(await tx.fetch(DELETE_TASK, tenant=tenant, id=plain(task_id)))
+
+        return await self._db.write(work)
+
+
+def _key(row: Row) -> Key:
+    key_id, tenant, name, role, digest, created_at, revoked_at = row
+    return Key(
+        id=key_id, tenant=tenant, name=name, role=role, digest=digest, created_at=created_at, revoked_at=revoked_at
+    )
+
+
+def _task(row: Row) -> RegisteredTask:
+    task_id, tenant, spec, version, updated_at = row
+    return RegisteredTask(
+        id=task_id, tenant=tenant, spec=msgspec.json.decode(spec), version=version, updated_at=updated_at
+    )

@@ -1,0 +1,269 @@
+"""Between rows and the values of the domain."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from timeball.domain import ledger, lifecycle
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState, decode_spec, encode_spec
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.lifecycle import Failure, State, Status
+from timeball.domain.run import NewRun, Run
+from timeball.stores.sql.driver import Row
+from timeball.stores.sql.tables import HISTORY, RUNS, HistoryRow, JobRow, NewRunRow, RunRow, TagRow
+
+_encode = msgspec.json.Encoder().encode
+_decode_failure = msgspec.json.Decoder(Failure).decode
+
+LARGEST: Final = 2**63 - 1
+
+
+def plain(text: str) -> str:
+    """Text that both databases take: no NUL, which PostgreSQL refuses, and no half of a surrogate pair."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
+def fits(number: int) -> bool:
+    """Whether a number that came from outside is one the database can compare."""
+    return 0 <= number <= LARGEST
+
+
+def as_json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def failure_json(failure: Failure | None) -> str | None:
+    return None if failure is None else as_json(failure)
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def job_row(job: Job) -> JobRow:
+    spec = job.spec
+    return JobRow(
+        job.id,
+        job.tenant,
+        plain(spec.name),
+        encode_spec(spec).decode(),
+        spec.task_id and plain(spec.task_id),
+        plain(spec.user_id),
+        job.version,
+        job.state.value,
+        job.anchor,
+        job.next_fire_at,
+        job.plan_at,
+        job.created_at,
+        job.updated_at,
+        plain(job.pause_reason),
+        job.last_span,
+    )
+
+
+def tag_rows(job: Job) -> list[TagRow]:
+    return [TagRow(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
+
+
+def job_of(row: Row) -> Job:
+    found = JobRow(*row)
+    return Job(
+        id=found.id,
+        tenant=found.tenant,
+        spec=decode_spec(found.spec),
+        version=found.version,
+        state=JobState(found.state),
+        anchor=found.anchor,
+        next_fire_at=found.next_fire_at,
+        plan_at=found.plan_at,
+        created_at=found.created_at,
+        updated_at=found.updated_at,
+        pause_reason=found.pause_reason,
+        last_span=found.last_span,
+    )
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def new_run_row(run: NewRun, state: State, *, serial: bool, eligible_at: Micros) -> NewRunRow:
+    return NewRunRow(
+        run.id,
+        run.job_id,
+        run.tenant,
+        run.version,
+        run.fire_time,
+        run.origin.value,
+        state.value,
+        int(serial),
+        run.priority,
+        eligible_at,
+        0,
+        run.created_at,
+        run.retry_of,
+    )
+
+
+def ended(
+    run: RunRow,
+    status: Status,
+    finished_at: Micros,
+    *,
+    started_at: Micros | None = None,
+    reason: str = "",
+    failure: str | None = None,
+    result: str | None = None,
+) -> HistoryRow:
+    """The history row of a live run that ends; `started_at` is when the attempt that ends it started."""
+    attempt_started = started_at if started_at is not None else run.attempt_started_at
+    first_started = run.started_at if run.started_at is not None else attempt_started
+    return HistoryRow(
+        run.id,
+        run.job_id,
+        run.tenant,
+        run.version,
+        run.fire_time,
+        run.fire_time,
+        1,
+        run.origin,
+        status.value,
+        ledger.verdict(status, Origin(run.origin), run.fire_time, first_started).value,
+        reason,
+        run.attempt,
+        run.token,
+        run.worker,
+        run.eligible_at,
+        run.created_at,
+        run.claimed_at,
+        first_started,
+        attempt_started,
+        finished_at,
+        run.cancel_requested_at,
+        run.progress,
+        run.progress_note,
+        failure if failure is not None else run.failure,
+        result,
+        run.retry_of,
+        None,
+    )
+
+
+def unstarted(
+    run: NewRun, verdict: Verdict, reason: str, now: Micros, *, until: Micros | None = None, fires: int = 1
+) -> HistoryRow:
+    """The history row of instants, or of a trigger, that never ran."""
+    return HistoryRow(
+        run.id,
+        run.job_id,
+        run.tenant,
+        run.version,
+        run.fire_time,
+        run.fire_time if until is None else until,
+        fires,
+        run.origin.value,
+        Status.SKIPPED.value,
+        verdict.value,
+        reason,
+        0,
+        None,
+        None,
+        None,
+        now,
+        None,
+        None,
+        None,
+        now,
+        None,
+        None,
+        "",
+        None,
+        None,
+        run.retry_of,
+        None,
+    )
+
+
+def live_run(row: Row, now: Micros) -> Run:
+    """A row of `runs` with the job's name behind it."""
+    found = RunRow(*row[: len(RUNS.columns)])
+    status = lifecycle.status(
+        State(found.state),
+        attempt=found.attempt,
+        fire_time=found.fire_time,
+        eligible_at=found.eligible_at,
+        now=now,
+    )
+    return Run(
+        id=found.id,
+        job_id=found.job_id,
+        tenant=found.tenant,
+        job_name=row[-1] or "",
+        version=found.version,
+        fire_time=found.fire_time,
+        fire_until=found.fire_time,
+        fires=1,
+        origin=Origin(found.origin),
+        status=status,
+        verdict=Verdict.OPEN,
+        reason="",
+        attempt=found.attempt,
+        token=found.token,
+        worker=found.worker,
+        eligible_at=found.eligible_at,
+        created_at=found.created_at,
+        claimed_at=found.claimed_at,
+        started_at=found.started_at,
+        attempt_started_at=found.attempt_started_at,
+        finished_at=None,
+        cancel_requested_at=found.cancel_requested_at,
+        progress=found.progress,
+        progress_note=found.progress_note,
+        failure=_failure(found.failure),
+        result=None,
+        retry_of=found.retry_of,
+        retried_as=None,
+    )
+
+
+def finished_run(row: Row) -> Run:
+    """A row of `history` with the job's name behind it."""
+    found = HistoryRow(*row[: len(HISTORY.columns)])
+    return Run(
+        id=found.id,
+        job_id=found.job_id,
+        tenant=found.tenant,
+        job_name=row[-1] or "",
+        version=found.version,
+        fire_time=found.fire_time,
+        fire_until=found.fire_until,
+        fires=found.fires,
+        origin=Origin(found.origin),
+        status=Status(found.status),
+        verdict=Verdict(found.verdict),
+        reason=found.reason,
+        attempt=found.attempt,
+        token=found.token,
+        worker=found.worker,
+        eligible_at=found.eligible_at,
+        created_at=found.created_at,
+        claimed_at=found.claimed_at,
+        started_at=found.started_at,
+        attempt_started_at=found.attempt_started_at,
+        finished_at=found.finished_at,
+        cancel_requested_at=found.cancel_requested_at,
+        progress=found.progress,
+        progress_note=found.progress_note,
+        failure=_failure(found.failure),
+        result=None if found.result is None else Raw(found.result.encode()),
+        retry_of=found.retry_of,
+        retried_as=found.retried_as,
+    )
+
+
+def _failure(text: str | None) -> Failure | None:
+    return None if text is None else _decode_failure(text)

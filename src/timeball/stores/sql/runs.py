@@ -1,0 +1,188 @@
+"""Execution: claims, ends of attempts, cancelling, and what held attempts say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from timeball.domain.instant import Micros
+from timeball.domain.lifecycle import State, Status
+from timeball.domain.priority import CREDIT, LEVELS, rank
+from timeball.ports.dispatch import LogChunk, Progress, Started
+from timeball.ports.store import Cancelling, Claim, Claimed, Settled, Settlement, Want
+from timeball.stores.sql import settling
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query, text
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import ended, fits, plain
+from timeball.stores.sql.tables import LOGS, HistoryRow, LogRow, RunRow, as_tuple
+
+
+def _per_level(name: str) -> str:
+    return "\n  UNION ALL ".join(text(name).replace("{level}", str(level)) for level in LEVELS)
+
+
+CLAIM = query("claim", levels=_per_level("claim_level"), credit=str(CREDIT))
+ADVANCE_TOKENS = query("advance_tokens")
+NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=_per_level("next_of_level"))
+LOCK_TOKENS = query("lock_tokens")
+LOCK_WRITERS = query("lock_writers")
+NOTE_STARTS = query("note_starts")
+NOTE_PROGRESS = query("note_progress")
+SERIAL_JOBS_OF = query("serial_jobs_of")
+LOCK_RUNS = query("lock_runs")
+RUN_STATUSES = query("run_statuses")
+ASK_TO_CANCEL = query("ask_to_cancel")
+HOLDING = query("holding")
+CANCEL_ORDERS = query("cancel_orders")
+HURRY = query("hurry")
+
+
+class Runs(Part):
+    async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
+        slots = _interleaved(wants)
+        before = self._db.now()
+        if not slots:
+            return Claimed([], before)
+
+        async def work(tx: Tx) -> list[Row]:
+            rows = await tx.fetch(CLAIM, b=slots, ahead=ahead, free=len(slots))
+            if rows and self._db.counts_tokens:
+                await tx.execute(ADVANCE_TOKENS, count=len(rows))
+            return rows
+
+        rows = await self._db.write(work)
+        now: Micros = max((row[9] for row in rows), default=before)
+        rows.sort(key=lambda row: (row[6] > now, rank(row[6], row[8]), row[5], row[1]))
+        return Claimed([_claim(row) for row in rows], now)
+
+    async def next_eligible_at(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            earliest: Micros | None = (await tx.fetch(NEXT_ELIGIBLE_AT))[0][0]
+            return earliest
+
+        return await self._db.read(work)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        async def work(tx: Tx) -> list[Settled | None]:
+            return await settling.settle(tx, settlements)
+
+        return await self._db.write(work) if settlements else []
+
+    async def note(
+        self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]
+    ) -> list[int]:
+        said = dict.fromkeys([(start.run_id, start.token) for start, _ in started])
+        said |= dict.fromkeys([(step.run_id, step.token) for step in progress])
+        sound = [(run_id, token) for run_id, token in said if fits(token)]
+
+        async def work(tx: Tx) -> list[int]:
+            held = {(row[0], row[1]) for row in await tx.fetch(LOCK_TOKENS, b=sound, session=session)}
+            starts = {start.run_id: at for start, at in started if (start.run_id, start.token) in held}
+            steps = {
+                step.run_id: (step.run_id, step.fraction, plain(step.note))
+                for step in progress
+                if (step.run_id, step.token) in held
+            }
+            if starts:
+                await tx.execute(NOTE_STARTS, b=list(starts.items()))
+            if steps:
+                await tx.execute(NOTE_PROGRESS, b=list(steps.values()))
+            return [token for run_id, token in said if (run_id, token) not in held]
+
+        return await self._db.write(work) if said else []
+
+    async def append_logs(self, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
+        said = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
+        sound = [key for key in said if fits(key[1]) and fits(key[2])]
+
+        async def work(tx: Tx) -> list[int]:
+            held = {tuple(row) for row in await tx.fetch(LOCK_WRITERS, b=sound)}
+            kept = [
+                as_tuple(LogRow(each.run_id, each.attempt, each.seq, plain(each.stream), now, plain(each.text)))
+                for each in chunks
+                if (each.run_id, each.attempt, each.token) in held and fits(each.seq)
+            ]
+            if kept:
+                await tx.insert(LOGS, kept, ignore=True)
+            return list(dict.fromkeys(key[2] for key in said if key not in held))
+
+        return await self._db.write(work) if chunks else []
+
+    async def request_cancel(self, run_ids: Sequence[str]) -> list[Cancelling | None]:
+        ids = list(dict.fromkeys(run_ids))
+
+        async def work(tx: Tx) -> list[Cancelling | None]:
+            locked = {job_id for (job_id,) in await tx.fetch(SERIAL_JOBS_OF, b=ids)}
+            await settling.lock_jobs(tx, locked)
+            rows = await tx.fetch(LOCK_RUNS, b=ids)
+            runs = [RunRow(*row[:-1]) for row in rows]
+            await settling.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
+            found = await cancel(tx, runs, rows[0][-1] if rows else 0)
+            if missing := [run_id for run_id in ids if run_id not in found]:
+                for run_id, status in await tx.fetch(RUN_STATUSES, b=missing):
+                    found[run_id] = Cancelling(run_id, Status(status))
+            return [found.get(run_id) for run_id in run_ids]
+
+        return await self._db.write(work) if ids else []
+
+    async def holding(self, session: str) -> dict[int, bool]:
+        async def work(tx: Tx) -> dict[int, bool]:
+            rows = await tx.fetch(HOLDING, session=session)
+            return {token: asked is not None for token, asked in rows}
+
+        return await self._db.read(work)
+
+    async def cancel_orders(self) -> list[tuple[str, int]]:
+        async def work(tx: Tx) -> list[tuple[str, int]]:
+            return [(session, token) for session, token in await tx.fetch(CANCEL_ORDERS)]
+
+        return await self._db.read(work)
+
+    async def hurry(self, run_id: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            return bool(await tx.fetch(HURRY, id=run_id))
+
+        return await self._db.write(work)
+
+
+async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cancelling]:
+    """End waiting runs, ask the holders of running ones. The runs are locked, and the jobs of serial ones."""
+    found: dict[str, Cancelling] = {}
+    over: list[HistoryRow] = []
+    for run in runs:
+        if run.state == State.RUNNING:
+            started = run.attempt_started_at is not None
+            found[run.id] = Cancelling(run.id, Status.RUNNING, run.token, started)
+        else:
+            over.append(ended(run, Status.CANCELLED, now))
+            found[run.id] = Cancelling(run.id, Status.CANCELLED)
+    if asked := [run_id for run_id, each in found.items() if each.status is Status.RUNNING]:
+        await tx.execute(ASK_TO_CANCEL, b=asked)
+    await settling.finish(tx, over)
+    serial = {run.job_id for run in runs if run.serial and run.state != State.RUNNING}
+    await settling.close_spans(tx, serial)
+    await settling.release(tx, serial)
+    return found
+
+
+def _interleaved(wants: Sequence[Want]) -> list[tuple[int, str]]:
+    """One entry per free slot, taking turns, so that work is shared when there is less than capacity."""
+    turns = zip_longest(*([want.session] * want.slots for want in wants))
+    return list(enumerate(session for turn in turns for session in turn if session is not None))
+
+
+def _claim(row: Row) -> Claim:
+    session, run_id, job_id, attempt, token, fire_time, eligible_at, serial, _, _, spec, task = row
+    return Claim(
+        session=session,
+        run_id=run_id,
+        job_id=job_id,
+        attempt=attempt,
+        token=token,
+        fire_time=fire_time,
+        eligible_at=eligible_at,
+        serial=bool(serial),
+        spec=spec.encode(),
+        task=None if task is None else task.encode(),
+    )

@@ -1,0 +1,172 @@
+"""Ends of attempts: decided by `lifecycle.settle`, persisted under the guard of id, attempt, token and state.
+
+Locks are always taken in this order: jobs by id, then runs by id. So nobody waits in a circle, except where a run
+turns out to be serial although its holder did not know; the database breaks such a circle and the driver repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import UNSET, Struct
+
+from timeball.domain import lifecycle
+from timeball.domain.instant import MAX, Micros
+from timeball.domain.job import decode_spec
+from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
+from timeball.domain.retry import Retry
+from timeball.ports.store import Settled, Settlement
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.rows import ended, failure_json, fits
+from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, HistoryRow, RunRow, as_tuple
+
+LOCK_JOB_IDS = query("lock_job_ids")
+LOCK_ATTEMPTS = query("lock_attempts")
+SPECS_OF_JOBS = query("specs_of_jobs")
+DELETE_RUNS = query("delete_runs")
+READY_AGAIN = query("ready_again")
+RELEASE = query("release")
+CLOSE_SPANS = query("close_spans")
+
+_ANY_POLICY = Retry()
+_Key = tuple[str, int, int]
+
+
+class _Writes(Struct):
+    """What a batch of settlements comes to."""
+
+    history: list[Row] = []
+    again: list[tuple[str, int, Micros, Micros | None, str | None]] = []
+    attempts: list[Row] = []
+    released: set[str] = set()
+    """Serial jobs one of whose runs ended."""
+
+
+async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
+    """Judge and persist the ends of attempts; None where the attempt is not what its holder thinks."""
+    sound = [each for each in settlements if fits(each.attempt) and fits(each.token)]
+    locked = {each.job_id for each in sound if each.serial}
+    await lock_jobs(tx, locked)
+    rows = await tx.fetch(LOCK_ATTEMPTS, b=[(each.run_id, each.attempt, each.token) for each in sound])
+    runs = {(row[0], row[10], row[13]): RunRow(*row[:-1]) for row in rows}
+    await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
+    policies = await _policies(tx, [each for each in sound if isinstance(each.outcome, Failed | Lost)], runs)
+
+    now: Micros = rows[0][-1] if rows else 0
+    writes = _Writes()
+    answers: list[Settled | None] = []
+    for each in settlements:
+        # Each attempt ends once, also when one batch reports it twice.
+        run = runs.pop((each.run_id, each.attempt, each.token), None)
+        if run is None:
+            answers.append(None)
+            continue
+        transition = lifecycle.settle(
+            each.outcome,
+            attempt=run.attempt,
+            cancel_requested=run.cancel_requested_at is not None,
+            policy=policies.get(run.id, _ANY_POLICY),
+            now=now,
+            spread=each.spread,
+        )
+        answers.append(_apply(writes, run, each, transition))
+    await _persist(tx, writes)
+    return answers
+
+
+async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
+    if ids := list(ids):
+        await tx.fetch(LOCK_JOB_IDS, b=ids)
+
+
+async def finish(tx: Tx, ended_runs: Sequence[HistoryRow]) -> None:
+    """Move runs, whose rows are locked, to the history."""
+    if ended_runs:
+        await tx.insert(HISTORY, [as_tuple(row) for row in ended_runs])
+        await tx.execute(DELETE_RUNS, b=[row.id for row in ended_runs])
+
+
+async def release(tx: Tx, job_ids: Iterable[str]) -> None:
+    """Let the next blocked run of each serial job, whose row is locked, be claimed if nothing is in its way."""
+    if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
+        await close_spans(tx, [job_id for (job_id,) in released])
+
+
+async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
+    """A blocked instant became something else than a skip: later skips begin a ledger row of their own."""
+    if ids := list(job_ids):
+        await tx.execute(CLOSE_SPANS, b=ids)
+
+
+async def _policies(tx: Tx, failed: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, Retry]:
+    """The retry rules of the runs that may need them: specs are only decoded for these."""
+    held = [run for each in failed if (run := runs.get((each.run_id, each.attempt, each.token))) is not None]
+    if not held:
+        return {}
+    of_jobs = {run.job_id for run in held if run.spec is None}
+    specs: dict[str, str] = dict(await tx.fetch(SPECS_OF_JOBS, b=list(of_jobs))) if of_jobs else {}
+    policies: dict[str, Retry] = {}
+    for run in held:
+        spec = run.spec if run.spec is not None else specs.get(run.job_id)
+        if spec is not None:
+            policies[run.id] = decode_spec(spec).retry
+    return policies
+
+
+def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Settled:
+    to = transition.to
+    if isinstance(to, Status):
+        writes.history.append(as_tuple(_ended(run, settlement, to, transition)))
+        if run.serial:
+            writes.released.add(run.job_id)
+        return Settled(run.id, to)
+    assert to is State.READY
+    # A run that was claimed ahead of its fire time and comes back before it must not run early.
+    eligible_at = min(max(transition.eligible_at, run.fire_time), MAX)
+    if transition.event is Event.GIVE_BACK:
+        started_at = run.started_at if run.attempt > 1 else None
+        writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
+        return Settled(run.id, None)
+    attempt_started = settlement.started_at if settlement.started_at is not None else run.attempt_started_at
+    started_at = run.started_at if run.started_at is not None else attempt_started
+    failure = failure_json(transition.failure)
+    writes.again.append((run.id, run.attempt, eligible_at, started_at, failure))
+    attempt = AttemptRow(
+        run.id,
+        run.attempt,
+        settlement.token,
+        run.worker or "",
+        attempt_started,
+        settlement.finished_at,
+        failure,
+    )
+    writes.attempts.append(as_tuple(attempt))
+    return Settled(run.id, None)
+
+
+def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> HistoryRow:
+    outcome = settlement.outcome
+    result = None
+    if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:
+        result = bytes(outcome.result).decode("utf-8", "replace")
+    started_at = None if isinstance(outcome, Released) else settlement.started_at
+    return ended(
+        run,
+        status,
+        settlement.finished_at,
+        started_at=started_at,
+        failure=failure_json(transition.failure),
+        result=result,
+    )
+
+
+async def _persist(tx: Tx, writes: _Writes) -> None:
+    if writes.history:
+        await tx.insert(HISTORY, writes.history)
+        await tx.execute(DELETE_RUNS, b=[row[0] for row in writes.history])
+    if writes.attempts:
+        await tx.insert(ATTEMPTS, writes.attempts)
+    if writes.again:
+        await tx.execute(READY_AGAIN, b=writes.again)
+    await release(tx, writes.released)

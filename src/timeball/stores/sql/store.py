@@ -1,0 +1,40 @@
+"""The store: its operations, each in the part it belongs to, on one driver."""
+
+from __future__ import annotations
+
+from timeball.domain.instant import Micros
+from timeball.ports.store import Hint
+from timeball.stores.sql.amending import Amendments
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.jobs import Jobs
+from timeball.stores.sql.plans import NOW, Plans
+from timeball.stores.sql.reads import Reads
+from timeball.stores.sql.rest import Keys, Tasks
+from timeball.stores.sql.runs import Runs
+from timeball.stores.sql.triggers import Triggers
+from timeball.stores.sql.workers import Workers
+
+
+class SqlStore(Jobs, Amendments, Triggers, Plans, Runs, Workers, Reads, Keys, Tasks):
+    """Implements `timeball.ports.store.Store`."""
+
+    def now(self) -> Micros:
+        return self._db.now()
+
+    async def open(self) -> None:
+        await self._db.open()
+
+    async def close(self) -> None:
+        await self._db.close()
+
+    async def ping(self) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.fetch(NOW)
+
+        await self._db.read(work)
+
+    def listen(self, hint: Hint) -> None:
+        self._db.listen(hint)
+
+    def shout(self, topic: str) -> None:
+        self._db.shout(topic)

@@ -1,0 +1,167 @@
+"""The rows of the tables that are written in bulk, in the order of their columns."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain.instant import Micros
+
+
+class JobRow(Struct, frozen=True):
+    id: str
+    tenant: str
+    name: str
+    spec: str
+    """JSON. `name`, `task_id`, `user_id` are copies from it, to be searched."""
+    task_id: str | None
+    user_id: str
+    version: int
+    state: str
+    anchor: Micros
+    next_fire_at: Micros | None
+    plan_at: Micros | None
+    created_at: Micros
+    updated_at: Micros
+    pause_reason: str
+    last_span: str | None
+
+
+class NewRunRow(Struct, frozen=True):
+    """What a run is born with."""
+
+    id: str
+    job_id: str
+    tenant: str
+    version: int
+    fire_time: Micros
+    origin: str
+    state: str
+    serial: int
+    priority: int
+    eligible_at: Micros
+    attempt: int
+    created_at: Micros
+    retry_of: str | None
+
+
+class RunRow(NewRunRow, frozen=True):
+    """A live run."""
+
+    token: int | None
+    session: str | None
+    worker: str | None
+    claimed_at: Micros | None
+    started_at: Micros | None
+    attempt_started_at: Micros | None
+    cancel_requested_at: Micros | None
+    progress: float | None
+    progress_note: str
+    failure: str | None
+    spec: str | None
+    """The spec it fell due with, once its job has another; None: the job's. `task_id` is that spec's."""
+    task_id: str | None
+
+
+class HistoryRow(Struct, frozen=True):
+    """A finished run, or a span of instants that never became one."""
+
+    id: str
+    job_id: str
+    tenant: str
+    version: int
+    fire_time: Micros
+    fire_until: Micros
+    fires: int
+    origin: str
+    status: str
+    verdict: str
+    reason: str
+    attempt: int
+    token: int | None
+    worker: str | None
+    eligible_at: Micros | None
+    created_at: Micros
+    claimed_at: Micros | None
+    started_at: Micros | None
+    attempt_started_at: Micros | None
+    finished_at: Micros
+    cancel_requested_at: Micros | None
+    progress: float | None
+    progress_note: str
+    failure: str | None
+    result: str | None
+    retry_of: str | None
+    retried_as: str | None
+
+
+class AttemptRow(Struct, frozen=True):
+    run_id: str
+    attempt: int
+    token: int
+    worker: str
+    started_at: Micros | None
+    finished_at: Micros
+    failure: str | None
+
+
+class LogRow(Struct, frozen=True):
+    run_id: str
+    attempt: int
+    seq: int
+    stream: str
+    at: Micros
+    text: str
+
+
+class TagRow(Struct, frozen=True):
+    job_id: str
+    tag: str
+
+
+class IdempotencyRow(Struct, frozen=True):
+    tenant: str
+    key: str
+    fingerprint: str
+    job_id: str
+    answer: bytes
+    created_at: Micros
+
+
+_KINDS: Final[dict[object, str]] = {str: "text", int: "bigint", float: "double precision", bytes: "bytea"}
+
+
+class Table:
+    """A table as `Tx.insert` sees it: names and types of the columns."""
+
+    __slots__ = ("columns", "kinds", "name")
+
+    def __init__(self, name: str, row: type[Struct]) -> None:
+        hints = typing.get_type_hints(row)
+        self.name = name
+        self.columns: tuple[str, ...] = row.__struct_fields__
+        self.kinds = tuple(_KINDS[_plain(hints[column])] for column in self.columns)
+
+
+def _plain(hint: object) -> object:
+    """The type without `| None`."""
+    if isinstance(hint, types.UnionType):
+        return next(part for part in typing.get_args(hint) if part is not type(None))
+    return hint
+
+
+JOBS: Final = Table("jobs", JobRow)
+RUNS: Final = Table("runs", RunRow)
+NEW_RUNS: Final = Table("runs", NewRunRow)
+HISTORY: Final = Table("history", HistoryRow)
+ATTEMPTS: Final = Table("attempts", AttemptRow)
+LOGS: Final = Table("logs", LogRow)
+TAGS: Final = Table("job_tags", TagRow)
+IDEMPOTENCY: Final = Table("idempotency", IdempotencyRow)
+TABLES: Final = {table.name: table for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY)}
+
+as_tuple = msgspec.structs.astuple

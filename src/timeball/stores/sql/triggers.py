@@ -1,0 +1,119 @@
+"""Runs that people ask for: under the job's lock, by its overlap policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from timeball.domain import lifecycle
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState
+from timeball.domain.ledger import Verdict
+from timeball.domain.lifecycle import State, Status
+from timeball.domain.overlap import Admission, Overlap
+from timeball.domain.run import NewRun
+from timeball.stores.sql.amending import LOCK_JOBS
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.plans import NOW
+from timeball.stores.sql.rows import job_of, new_run_row, unstarted
+from timeball.stores.sql.runs import RUN_STATUSES
+from timeball.stores.sql.tables import HISTORY, NEW_RUNS, as_tuple
+
+LIVE_STATES = query("live_states")
+BLOCK_FUTURE = query("block_future")
+PLAN_NO_LATER = query("plan_no_later")
+FINISHED_RUN = query("finished_run")
+MARK_RETRIED = query("mark_retried")
+
+
+class Triggers(Part):
+    async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _trigger(tx, runs)
+
+        return await self._db.write(work) if runs else []
+
+    async def repeat(self, old_id: str, run: NewRun) -> Status | None:
+        async def work(tx: Tx) -> Status | None:
+            linked = msgspec.structs.replace(run, retry_of=old_id)
+            found = await tx.fetch(FINISHED_RUN, id=old_id)
+            if not found or found[0][0] != run.job_id:
+                return None
+            await _locked(tx, [run.job_id])
+            ((_, successor),) = await tx.fetch(FINISHED_RUN, id=old_id)
+            if successor is not None and successor != run.id:
+                return None
+            (status,) = await _trigger(tx, [linked])
+            # A successor that overlap forbade leaves the old run where it was: to be retried later.
+            if status is not None and status is not Status.SKIPPED:
+                await tx.execute(MARK_RETRIED, id=old_id, successor=run.id)
+            return status
+
+        return await self._db.write(work)
+
+
+async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
+    return {row[0]: job_of(row) for row in await tx.fetch(LOCK_JOBS, b=list(dict.fromkeys(job_ids)))}
+
+
+async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
+    jobs = await _locked(tx, [run.job_id for run in runs])
+    ((now,),) = await tx.fetch(NOW)
+    known = await _known(tx, [run.id for run in runs], now)
+    wanted: dict[str, NewRun] = {}
+    for run in runs:
+        job = jobs.get(run.job_id)
+        if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
+            wanted.setdefault(run.id, run)
+    by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
+    live: list[Row] = []
+    skipped: list[Row] = []
+    for run in wanted.values():
+        crowd = by_job.get(run.job_id)
+        admission = Admission.RUN if crowd is None else crowd.admit()
+        serial = jobs[run.job_id].serial or (crowd is not None and not crowd.alone)
+        match admission:
+            case Admission.RUN | Admission.WAIT:
+                state = State.READY if admission is Admission.RUN else State.BLOCKED
+                live.append(as_tuple(new_run_row(run, state, serial=serial, eligible_at=max(run.eligible_at, now))))
+                known[run.id] = Status.QUEUED if state is State.READY else Status.BLOCKED
+                if crowd is not None:
+                    crowd.join(run.id, admission, run.fire_time)
+            case Admission.SKIP:
+                assert crowd is not None
+                skipped.append(as_tuple(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now)))
+                known[run.id] = Status.SKIPPED
+            case _:
+                assert_never(admission)
+    if live:
+        await tx.insert(NEW_RUNS, live)
+    if skipped:
+        await tx.insert(HISTORY, skipped)
+    return [known.get(run.id) for run in runs]
+
+
+async def _known(tx: Tx, run_ids: Sequence[str], now: Micros) -> dict[str, Status]:
+    """What became of runs that were inserted before: the call is a repetition."""
+    known: dict[str, Status] = {}
+    for run_id, state, attempt, fire_time, eligible_at in await tx.fetch(LIVE_STATES, b=list(run_ids)):
+        known[run_id] = lifecycle.status(
+            State(state), attempt=attempt, fire_time=fire_time, eligible_at=eligible_at, now=now
+        )
+    known.update((run_id, Status(status)) for run_id, status in await tx.fetch(RUN_STATUSES, b=list(run_ids)))
+    return known
+
+
+async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, Crowd]:
+    """The crowds of jobs whose runs may not overlap; their future runs that nobody holds are blocked first."""
+    exclusive = [job for job in jobs.values() if job.spec.overlap is not Overlap.ALLOW]
+    if not exclusive:
+        return {}
+    await tx.execute(MAKE_SERIAL, b=[job.id for job in exclusive])
+    if blocked := await tx.fetch(BLOCK_FUTURE, b=[job.id for job in exclusive]):
+        await tx.execute(PLAN_NO_LATER, b=[tuple(row) for row in blocked])
+    return await crowds(tx, [(job.id, job.spec.overlap, True) for job in exclusive], now)

@@ -1,0 +1,123 @@
+"""Workers: sessions, their leases, and what becomes of what they held."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from timeball.domain.instant import Micros
+from timeball.domain.lifecycle import Lost, Outcome, Released
+from timeball.ports.store import Settlement, Worker
+from timeball.stores.sql import settling
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import LARGEST, as_json, plain
+
+REGISTER = query("register")
+RENEW = query("renew")
+LAPSE = query("lapse")
+LOST_RUNS = query("lost_runs")
+END_SESSION = query("end_session")
+HELD_BY = query("held_by")
+FORGET_SESSIONS = query("forget_sessions")
+WORKERS = query("workers")
+
+_words = msgspec.json.Decoder(list[str]).decode
+
+
+class Workers(Part):
+    async def register(self, worker: Worker, lease: Micros) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(
+                REGISTER,
+                session=worker.session,
+                name=plain(worker.name),
+                slots=worker.slots,
+                labels=as_json(worker.labels),
+                tasks=as_json(worker.tasks),
+                version=plain(worker.version),
+                lease=lease,
+            )
+
+        await self._db.write(work)
+
+    async def renew(self, session: str, lease: Micros) -> bool:
+        async def work(tx: Tx) -> bool:
+            return bool(await tx.fetch(RENEW, session=session, lease=lease))
+
+        return await self._db.write(work)
+
+    async def give_back(self, session: str, held: Sequence[int], claimed_before: Micros) -> int:
+        async def work(tx: Tx) -> int:
+            return await _give_back(tx, session, frozenset(held), claimed_before)
+
+        return await self._db.write(work)
+
+    async def lapsed(self, limit: int) -> list[Settlement]:
+        async def mark(tx: Tx) -> None:
+            await tx.execute(LAPSE)
+
+        async def find(tx: Tx) -> list[Settlement]:
+            rows = await tx.fetch(LOST_RUNS, most=limit)
+            return [_settlement(row, Lost(), started_at=row[5]) for row in rows]
+
+        await self._db.write(mark)
+        return await self._db.read(find)
+
+    async def end_session(self, session: str) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(END_SESSION, session=session)
+            await _give_back(tx, session, frozenset(), LARGEST)
+
+        await self._db.write(work)
+
+    async def forget_sessions(self, seen_before: Micros) -> int:
+        async def work(tx: Tx) -> int:
+            return len(await tx.fetch(FORGET_SESSIONS, before=seen_before))
+
+        return await self._db.write(work)
+
+    async def workers(self) -> list[Worker]:
+        async def work(tx: Tx) -> list[Worker]:
+            return [_worker(row) for row in await tx.fetch(WORKERS)]
+
+        return await self._db.read(work)
+
+
+async def _give_back(tx: Tx, session: str, held: Collection[int], before: Micros) -> int:
+    rows = await tx.fetch(HELD_BY, session=session, before=before)
+    unknown = [_settlement(row, Released(), started_at=None) for row in rows if row[3] not in held]
+    return sum(each is not None for each in await settling.settle(tx, unknown)) if unknown else 0
+
+
+def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settlement:
+    run_id, job_id, attempt, token, serial, _, now = row
+    return Settlement(
+        run_id=run_id,
+        job_id=job_id,
+        attempt=attempt,
+        token=token,
+        serial=bool(serial),
+        outcome=outcome,
+        started_at=started_at,
+        finished_at=now,
+        spread=0.0,
+    )
+
+
+def _worker(row: Row) -> Worker:
+    session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, running = row
+    return Worker(
+        session=session,
+        name=name,
+        slots=slots,
+        labels=_words(labels),
+        tasks=_words(tasks),
+        version=version,
+        started_at=started_at,
+        seen_at=seen_at,
+        lease_until=lease_until,
+        running=running,
+    )

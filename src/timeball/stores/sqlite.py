@@ -1,0 +1,426 @@
+"""SQLite: a store in one folder, for one machine.
+
+One thread owns the writing connection, so the node's order is the database's order and nothing ever waits for a lock.
+Whatever queued up while the last commit was in flight is committed together, each work in a savepoint of its own;
+everybody is answered after the commit. There is no waiting window: the disk's speed makes the batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.instant import Micros
+from timeball.ports.store import Hint
+from timeball.stores.sql.dialect import SQLITE, Compiled, Query
+from timeball.stores.sql.driver import Row, Work
+from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sql.store import SqlStore
+from timeball.stores.sql.tables import Table
+
+T = TypeVar("T")
+
+OLDEST_SQLITE: Final = (3, 35, 0)
+READERS: Final = 2
+CHECK_UP_TO: Final = 256 * 1024 * 1024
+"""Files up to this size are checked completely when opened, at about a second per gigabyte."""
+
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_encode = msgspec.json.Encoder().encode
+
+
+class SqliteStore(SqlStore):
+    """`path` is the database file; its folder is made if need be, and a second process is locked out.
+
+    `inline` is for the simulator: no threads, everything happens in the calling event loop, nothing is synced to disk,
+    and the path may be `:memory:`.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        wall: Callable[[], Micros],
+        monotonic: Callable[[], Micros],
+        inline: bool = False,
+    ) -> None:
+        clock = SteadyClock(wall, monotonic)
+        super().__init__(_InlineDriver(path, clock) if inline else _ThreadedDriver(path, clock))
+
+
+class SteadyClock:
+    """The wall clock, kept from running backwards: while it is behind what was already answered, time goes on at
+    half the rate of the steady clock, until the wall clock has caught up."""
+
+    def __init__(self, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._answered: Micros = wall()
+        self._at: Micros = monotonic()
+
+    def __call__(self) -> Micros:
+        with self._lock:
+            wall, at = self._wall(), self._monotonic()
+            if wall >= self._answered:
+                self._answered, self._at = wall, at
+            else:
+                step = (at - self._at) // 2
+                self._answered += step
+                self._at += 2 * step
+            return self._answered
+
+
+class _Tx:
+    """A connection inside a transaction. Its methods never suspend."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._compiled: dict[Query, Compiled] = {}
+        self._inserts: dict[tuple[Table, bool], str] = {}
+
+    async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
+        return self._run(query, parameters).fetchall()
+
+    async def execute(self, query: Query, **parameters: Any) -> None:
+        self._run(query, parameters)
+
+    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
+        sql = self._inserts.get((table, ignore))
+        if sql is None:
+            columns, places = ", ".join(table.columns), ", ".join("?" * len(table.columns))
+            verb = "INSERT OR IGNORE" if ignore else "INSERT"
+            sql = self._inserts[table, ignore] = f"{verb} INTO {table.name} ({columns}) VALUES ({places})"
+        self._connection.executemany(sql, rows)
+
+    def _run(self, query: Query, parameters: dict[str, Any]) -> sqlite3.Cursor:
+        compiled = self._compiled.get(query)
+        if compiled is None:
+            compiled = self._compiled[query] = SQLITE.compile(query.text)
+        for name in compiled.batches:
+            parameters[name] = _encode(parameters[name]).decode()
+        parameters["now"] = self._clock()
+        return self._connection.execute(compiled.sql, parameters)
+
+
+class _Database:
+    """The file, its lock, and connections to it."""
+
+    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
+        self.in_memory = str(path) == ":memory:"
+        self.file = Path(path)
+        self.folder = self.file.parent
+        self.clock = clock
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise Conflict(f"SQLite {sqlite3.sqlite_version} is too old; Timeball needs 3.35 or newer")
+        if self.in_memory:
+            return
+        path = self.file.with_name(f"{self.file.name}.lock")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"cannot use the data folder {self.folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+            os.close(lock)
+            raise Conflict(
+                f"the data folder {self.folder} is in use by process {holder or 'unknown'}; stop that one first, "
+                "or use another folder"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        self._lock = lock
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def connect(self, *, durable: bool) -> sqlite3.Connection:
+        """The writing connection, on a database that is whole and up to date."""
+        try:
+            connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
+            try:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA wal_autocheckpoint = 4000")
+                self._check(connection)
+                transact(connection, lambda tx: migrate(tx, SQLITE, known()), _Tx(connection, self.clock))
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise self.explained(error) from error
+        return connection
+
+    def connect_reader(self) -> sqlite3.Connection:
+        return self._connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True)
+
+    def _connect(self, name: str, *, uri: bool) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            name, isolation_level=None, check_same_thread=False, cached_statements=512, uri=uri, timeout=10
+        )
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA mmap_size = 1073741824")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        return connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Refuse a damaged file before anything is written to it."""
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if not self.in_memory and self.file.stat().st_size <= CHECK_UP_TO:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise Conflict(self._damaged(verdict))
+
+    def _damaged(self, detail: str) -> str:
+        return f"{self.file} is damaged ({detail}); restore it from a backup, or move it away to start afresh"
+
+    def explained(self, error: sqlite3.Error) -> Exception:
+        """What went wrong, in the words of the port."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGED:
+            return Conflict(self._damaged(str(error)))
+        if isinstance(error, sqlite3.OperationalError):
+            return Unavailable(f"SQLite cannot use {self.file}: {error}")
+        return error
+
+
+def run(work: Work[T], tx: _Tx) -> T:
+    """Run a transaction's coroutine to its end: nothing it may await suspends."""
+    coroutine = cast("Coroutine[Any, Any, T]", work(tx))
+    try:
+        coroutine.send(None)
+    except StopIteration as finished:
+        return cast("T", finished.value)
+    coroutine.close()
+    raise RuntimeError("a store transaction awaited something other than its Tx")
+
+
+def transact(connection: sqlite3.Connection, work: Work[T], tx: _Tx) -> T:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        answer = run(work, tx)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answer
+
+
+class _NoOthers:
+    """Nobody else can be on this store, so there is nobody to give a hint to."""
+
+    counts_tokens = True
+
+    def listen(self, hint: Hint) -> None:
+        pass
+
+    def shout(self, topic: str) -> None:
+        pass
+
+
+class _InlineDriver(_NoOthers):
+    """Runs everything in the calling event loop."""
+
+    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
+        self.now = clock
+        self._database = _Database(path, clock)
+        self._connection: sqlite3.Connection | None = None
+        self._tx: _Tx | None = None
+
+    async def open(self) -> None:
+        self._database.lock()
+        try:
+            self._connection = self._database.connect(durable=False)
+        except BaseException:
+            self._database.unlock()
+            raise
+        self._tx = _Tx(self._connection, self.now)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._database.unlock()
+
+    async def write(self, work: Work[T]) -> T:
+        if self._connection is None or self._tx is None:
+            raise Unavailable("the store is closed")
+        try:
+            return transact(self._connection, work, self._tx)
+        except sqlite3.Error as error:
+            raise self._database.explained(error) from error
+
+    read = write
+
+
+class _Job:
+    """A work in the writer's queue and whom to answer."""
+
+    __slots__ = ("error", "future", "result", "work")
+
+    def __init__(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
+        self.work = work
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def answer(self) -> None:
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+def _answer_all(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        job.answer()
+
+
+class _ThreadedDriver(_NoOthers):
+    """One writer thread with group commit, and a few readers."""
+
+    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
+        self.now = clock
+        self._database = _Database(path, clock)
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._local = threading.local()
+        self._reading: list[sqlite3.Connection] = []
+
+    async def open(self) -> None:
+        if self._database.in_memory:
+            raise Conflict("a store in memory works inline only")
+        self._database.lock()
+        try:
+            connection = await asyncio.to_thread(self._database.connect, durable=True)
+        except BaseException:
+            self._database.unlock()
+            raise
+        self._readers = ThreadPoolExecutor(READERS, "sqlite-reader")
+        self._writer = threading.Thread(target=self._write_until_closed, args=(connection,), name="sqlite-writer")
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Everything that was queued is committed first."""
+        if self._writer is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(self._writer.join)
+            self._writer = None
+        if self._readers is not None:
+            readers, self._readers = self._readers, None
+            await asyncio.to_thread(readers.shutdown)
+            for connection in self._reading:
+                connection.close()
+            self._reading.clear()
+        self._database.unlock()
+
+    async def write(self, work: Work[T]) -> T:
+        if self._writer is None:
+            raise Unavailable("the store is closed")
+        job = _Job(work, asyncio.get_running_loop().create_future())
+        self._queue.put(job)
+        return cast("T", await job.future)
+
+    async def read(self, work: Work[T]) -> T:
+        if self._readers is None:
+            raise Unavailable("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    def _read(self, work: Work[T]) -> T:
+        try:
+            tx: _Tx | None = getattr(self._local, "tx", None)
+            if tx is None:
+                self._local.connection = connection = self._database.connect_reader()
+                self._reading.append(connection)
+                self._local.tx = tx = _Tx(connection, self.now)
+            connection = self._local.connection
+            connection.execute("BEGIN")
+            try:
+                return run(work, tx)
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise self._database.explained(error) from error
+
+    def _write_until_closed(self, connection: sqlite3.Connection) -> None:
+        tx = _Tx(connection, self.now)
+        open_ = True
+        while open_:
+            batch: list[_Job] = []
+            job = self._queue.get()
+            while job is not None:
+                batch.append(job)
+                if self._queue.empty():
+                    break
+                job = self._queue.get()
+            else:
+                open_ = False
+            if batch:
+                self._commit(connection, tx, batch)
+                self._answer(batch)
+        connection.close()
+
+    def _commit(self, connection: sqlite3.Connection, tx: _Tx, batch: list[_Job]) -> None:
+        """Run works in one transaction. If that fails as a whole, everybody in it hears so."""
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                self._run_one(connection, tx, job, alone=len(batch) == 1)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            told = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
+            for job in batch:
+                job.error = job.error or told
+
+    @staticmethod
+    def _run_one(connection: sqlite3.Connection, tx: _Tx, job: _Job, *, alone: bool) -> None:
+        """Run one work; unless it is alone, its failure is its own."""
+        if alone:
+            job.result = run(job.work, tx)
+            return
+        connection.execute("SAVEPOINT work")
+        try:
+            job.result = run(job.work, tx)
+        except Exception as error:
+            # Full disk and the like end the whole transaction, savepoints and all.
+            if not connection.in_transaction or isinstance(error, sqlite3.OperationalError):
+                raise
+            job.error = error
+            connection.execute("ROLLBACK TO work")
+        connection.execute("RELEASE work")
+
+    @staticmethod
+    def _answer(batch: list[_Job]) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in batch:
+            loops.setdefault(job.future.get_loop(), []).append(job)
+        for loop, jobs in loops.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_answer_all, jobs)

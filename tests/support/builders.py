@@ -1,0 +1,126 @@
+"""Values for tests: sensible in everything the test does not name."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from timeball.domain import ids, schedule
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.job import HORIZON, Job, JobSpec, JobState
+from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import Outcome, Succeeded
+from timeball.domain.planning import plan as make_plan
+from timeball.domain.run import NewRun
+from timeball.domain.schedule import Immediate, Interval
+from timeball.domain.task import Shell
+from timeball.ports.store import Claim, Settlement, Store, Submission, Worker
+
+TENANT = "default"
+LEASE = 60 * SECOND
+
+_numbers = itertools.count(1)
+
+
+class _Counter:
+    """Ids that differ, in the order they were made."""
+
+    def getrandbits(self, k: int, /) -> int:
+        return next(_numbers)
+
+
+bits = _Counter()
+
+
+def spec(**fields: Any) -> JobSpec:
+    return JobSpec(**{"task": Shell(command="true"), **fields})
+
+
+def job(now: Micros, *, tenant: str = TENANT, next_fire_at: Micros | None = None, **fields: Any) -> Job:
+    """An active job as it is before its first fire; give `schedule=` and other fields of the spec."""
+    wanted = spec(**fields)
+    job_id = ids.job(now, bits)
+    first = next_fire_at if next_fire_at is not None else schedule.first(wanted.schedule, now, job_id)
+    return Job(
+        id=job_id,
+        tenant=tenant,
+        spec=wanted,
+        version=1,
+        state=JobState.ACTIVE,
+        anchor=now,
+        next_fire_at=first,
+        plan_at=None if first is None else first - HORIZON,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def interval(seconds: int = 10) -> Interval:
+    return Interval(expression=f"{seconds}s")
+
+
+def run(of: Job, fire_time: Micros, *, origin: Origin = Origin.MANUAL, **fields: Any) -> NewRun:
+    values = {
+        "id": ids.run(fire_time, bits),
+        "job_id": of.id,
+        "tenant": of.tenant,
+        "version": of.version,
+        "fire_time": fire_time,
+        "origin": origin,
+        "priority": of.spec.level,
+        "eligible_at": fire_time,
+        "serial": of.serial,
+        "created_at": fire_time,
+    }
+    return NewRun(**{**values, **fields})
+
+
+def one_shot(now: Micros, *, at: Micros | None = None, **fields: Any) -> Submission:
+    """A job whose only fire is a run already."""
+    fires_at = now if at is None else at
+    made = job(now, next_fire_at=fires_at, **{"schedule": Immediate(), **fields})
+    first = run(made, fires_at, origin=Origin.SCHEDULE)
+    return Submission(made.with_(next_fire_at=None, plan_at=None), (first,))
+
+
+def recurring(now: Micros, *, seconds: int = 10, next_fire_at: Micros | None = None, **fields: Any) -> Submission:
+    """A job on an interval without a run yet; the planner makes them."""
+    made = job(now, schedule=interval(seconds), next_fire_at=next_fire_at, **fields)
+    return Submission(made, ())
+
+
+def worker(session: str = "w_1", **fields: Any) -> Worker:
+    values = {
+        "session": session,
+        "name": f"worker of {session}",
+        "slots": 10,
+        "labels": [],
+        "tasks": [],
+        "version": "",
+        "started_at": 0,
+        "seen_at": 0,
+        "lease_until": 0,
+    }
+    return Worker(**{**values, **fields})
+
+
+def settlement(claim: Claim, outcome: Outcome | None = None, *, at: Micros | None = None, **fields: Any) -> Settlement:
+    values: dict[str, Any] = {
+        "run_id": claim.run_id,
+        "job_id": claim.job_id,
+        "attempt": claim.attempt,
+        "token": claim.token,
+        "serial": claim.serial,
+        "outcome": Succeeded() if outcome is None else outcome,
+        "started_at": claim.fire_time if at is None else at,
+        "finished_at": claim.fire_time if at is None else at,
+        "spread": 0.5,
+    }
+    return Settlement(**{**values, **fields})
+
+
+async def plan_due(store: Store, *, limit: int = 1_000) -> list[str]:
+    """One turn of a planner."""
+    now = store.now()
+    plans = [make_plan(each, now) for each in await store.due_jobs(limit)]
+    run_ids: Sequence[Sequence[str]] = [[ids.run(now, bits) for _ in each.steps] for each in plans]
+    return await store.commit_plans(plans, run_ids)
