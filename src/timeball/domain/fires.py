@@ -198,19 +198,18 @@ def _matching_days(cron: Cron, first: int, last: int) -> Iterator[int]:
     """The matching days from `first` to `last`, month by month."""
     begin = date.fromordinal(first + _EPOCH)
     end = date.fromordinal(last + _EPOCH)
-    # Days of the first month that are over already; later months have none.
-    over = begin.day
-    for month_number in range(begin.year * 12 + begin.month - 1, end.year * 12 + end.month):
-        year, month = divmod(month_number, 12)
-        if cron.months >> month + 1 & 1:
+    over = begin.day  # days before this one are over; only the first month has such
+    months = cron.months >> 1
+    for number in range(begin.year * 12 + begin.month - 1, end.year * 12 + end.month):
+        if months >> number % 12 & 1:
+            year, month = divmod(number, 12)
             ordinal = date(year, month + 1, 1).toordinal()
             length = _MONTH_LENGTHS[month] + (month == 1 and _is_leap(year))
-            days = cron.days_of(ordinal % 7, length) >> over << over
-            for day in _bits(days):
-                number = ordinal - 1 + day - _EPOCH
-                if number > last:
+            for day in _bits(cron.days_of(ordinal % 7, length) >> over << over):
+                found = ordinal - 1 + day - _EPOCH
+                if found > last:
                     return
-                yield number
+                yield found
         over = 0
 
 

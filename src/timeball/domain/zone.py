@@ -64,23 +64,24 @@ class Zone:
 
     def spans(self, at: int) -> Iterator[tuple[int, int, int]]:
         """The stretches (begin, end, offset), in seconds, from the one that contains `at`, without holes."""
-        end = at
-        while end < _FOREVER:
-            begin, end, offset = self._span(end)
-            yield begin, end, offset
+        index, shift = self._find(at)
+        begin = self._changes[index - 1] + shift if index else -_FOREVER
+        while index < len(self._changes):
+            end = self._changes[index] + shift
+            yield begin, end, self._offsets[index]
+            begin, index = end, index + 1
+            if begin - shift >= self._repeats:
+                index, shift = self._find(begin)
+        yield begin, _FOREVER, self._offsets[index]
 
     def offset_at(self, instant: int) -> int:
         """Seconds to add to UTC at `instant` (microseconds) to read this zone's wall clocks."""
-        return self._span(instant // 1_000_000)[2]
+        return self._offsets[self._find(instant // 1_000_000)[0]]
 
-    def _span(self, at: int) -> tuple[int, int, int]:
-        shift = 0
-        if at >= self._repeats:
-            shift = (at - self.settled) // CYCLE * CYCLE
-        index = bisect_right(self._changes, at - shift)
-        begin = self._changes[index - 1] + shift if index else -_FOREVER
-        end = self._changes[index] + shift if index < len(self._changes) else _FOREVER
-        return begin, end, self._offsets[index]
+    def _find(self, at: int) -> tuple[int, int]:
+        """How many changes there were up to `at`, and how many seconds of whole cycles to add to their times."""
+        shift = (at - self.settled) // CYCLE * CYCLE if at >= self._repeats else 0
+        return bisect_right(self._changes, at - shift), shift
 
 
 @cache
