@@ -122,6 +122,8 @@ def ended(
     """The history row of a live run that ends; `started_at` is when the attempt that ends it started."""
     attempt_started = started_at if started_at is not None else run.attempt_started_at
     first_started = run.started_at if run.started_at is not None else attempt_started
+    # A lost attempt may never have said that it started: it did not before it was claimed.
+    known_from = first_started if first_started is not None else run.claimed_at
     return HistoryRow(
         run.id,
         run.job_id,
@@ -132,7 +134,7 @@ def ended(
         1,
         run.origin,
         status.value,
-        ledger.verdict(status, Origin(run.origin), run.fire_time, first_started).value,
+        ledger.verdict(status, Origin(run.origin), run.fire_time, known_from).value,
         reason,
         run.attempt,
         run.token,

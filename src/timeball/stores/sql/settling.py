@@ -26,6 +26,7 @@ LOCK_ATTEMPTS = query("lock_attempts")
 SPECS_OF_JOBS = query("specs_of_jobs")
 DELETE_RUNS = query("delete_runs")
 READY_AGAIN = query("ready_again")
+DROP_LOGS = query("drop_logs")
 RELEASE = query("release")
 CLOSE_SPANS = query("close_spans")
 
@@ -39,6 +40,8 @@ class _Writes(Struct):
     history: list[Row] = []
     again: list[tuple[str, int, Micros, Micros | None, str | None]] = []
     attempts: list[Row] = []
+    unsaid: list[tuple[str, int]] = []
+    """Attempts that were given back: what they printed would pass for words of the next one, which has their number."""
     released: set[str] = set()
     """Serial jobs one of whose runs ended."""
 
@@ -127,6 +130,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     if transition.event is Event.GIVE_BACK:
         started_at = run.started_at if run.attempt > 1 else None
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
+        writes.unsaid.append((run.id, run.attempt))
         return Settled(run.id, None)
     attempt_started = settlement.started_at if settlement.started_at is not None else run.attempt_started_at
     started_at = run.started_at if run.started_at is not None else attempt_started
@@ -169,4 +173,6 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
         await tx.insert(ATTEMPTS, writes.attempts)
     if writes.again:
         await tx.execute(READY_AGAIN, b=writes.again)
+    if writes.unsaid:
+        await tx.execute(DROP_LOGS, b=writes.unsaid)
     await release(tx, writes.released)

@@ -84,6 +84,10 @@ UPDATE runs SET
 FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, failure text}
 WHERE runs.id = b.id;
 
+-- name: drop_logs
+-- Forget the output of attempts that were given back.
+DELETE FROM logs WHERE (run_id, attempt) IN (SELECT id, attempt FROM {batch b: id text, attempt bigint});
+
 -- name: note_starts
 -- Record when held attempts started.
 UPDATE runs SET attempt_started_at = b.at, started_at = COALESCE(started_at, b.at)

@@ -1,0 +1,345 @@
+"""PostgreSQL: a store for a fleet, reached through a pool of asyncpg connections.
+
+A work that the database refuses because of its neighbours (serialization failure, deadlock, the same id inserted at
+the same moment) is run again; a connection that breaks is `Unavailable`, since nobody can tell whether a commit was
+under way. Every work may be repeated, because its ids were made before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import asyncpg
+import structlog
+
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import Micros
+from timeball.ports.store import Hint
+from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
+from timeball.stores.sql.driver import Row, Work
+from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sql.store import SqlStore
+from timeball.stores.sql.tables import Table
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+T = TypeVar("T")
+_Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
+
+CHANNEL: Final = "timeball"
+MIGRATION_LOCK: Final = 7_463_911_301
+TRIES: Final = 5
+SAMPLE_EVERY: Final = 1.0
+"""Seconds between two looks at the server's clock."""
+SAMPLES: Final = 8
+DRIFT: Final = 5_000
+"""A node's steady clock is trusted to within one part in this many."""
+SHOUT_AFTER: Final = 0.003
+RECONNECT_AFTER: Final = 0.5
+
+_REPEATABLE: Final = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.UniqueViolationError,
+    asyncpg.InvalidCachedStatementError,
+)
+_GONE: Final = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
+_OUT_OF_ORDER: Final = (
+    TimeoutError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.PostgresSystemError,
+)
+_log = structlog.get_logger()
+
+
+class PostgresStore(SqlStore):
+    """`timeout` is how long a connection or a statement may take, in seconds, before the store counts as gone."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        monotonic: Callable[[], Micros],
+        min_connections: int = 2,
+        max_connections: int = 10,
+        timeout: float = 15.0,
+    ) -> None:
+        super().__init__(_Driver(dsn, monotonic, min_connections, max_connections, timeout))
+
+
+class ServerClock:
+    """A lower bound of the server's clock that never runs backwards.
+
+    An answer that says `t` and arrived at `m` proves that the server's clock is past `t + (now - m)`. The best of the
+    last few answers counts, less what the steady clock may have run too fast since.
+    """
+
+    def __init__(self, monotonic: Callable[[], Micros]) -> None:
+        self._monotonic = monotonic
+        self._samples: deque[tuple[Micros, Micros]] = deque(maxlen=SAMPLES)
+        self._answered: Micros = 0
+
+    def sample(self, server_time: Micros) -> None:
+        self._samples.append((server_time, self._monotonic()))
+
+    def __call__(self) -> Micros:
+        at = self._monotonic()
+        for server_time, arrived in self._samples:
+            age = at - arrived
+            self._answered = max(self._answered, server_time + age - age // DRIFT)
+        return self._answered
+
+
+class _Compiler:
+    """Remembers what each query and insert is in this dialect."""
+
+    def __init__(self) -> None:
+        self._queries: dict[Query, Compiled] = {}
+        self._inserts: dict[Table, str] = {}
+
+    def arguments(self, query: Query, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
+        compiled = self._queries.get(query)
+        if compiled is None:
+            compiled = self._queries[query] = POSTGRES.compile(query.text)
+        values = dict(parameters)
+        for name, batch in compiled.batches.items():
+            rows = parameters[name]
+            if len(batch.columns) == 1:
+                values[f"{name}.{batch.columns[0][0]}"] = rows
+            else:
+                columns = zip(*rows, strict=True) if rows else [()] * len(batch.columns)
+                values |= {f"{name}.{c}": list(v) for (c, _), v in zip(batch.columns, columns, strict=True)}
+        return compiled.sql, [values[name] for name in compiled.parameters]
+
+    def insert(self, table: Table) -> str:
+        sql = self._inserts.get(table)
+        if sql is None:
+            columns = ", ".join(table.columns)
+            arrays = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(table.kinds, 1))
+            sql = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING"
+            self._inserts[table] = sql
+        return sql
+
+
+class _Tx:
+    """A connection inside a transaction."""
+
+    def __init__(self, connection: _Connection, compiler: _Compiler) -> None:
+        self._connection = connection
+        self._compiler = compiler
+
+    async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
+        sql, arguments = self._compiler.arguments(query, parameters)
+        return list(await self._connection.fetch(sql, *arguments))
+
+    async def execute(self, query: Query, **parameters: Any) -> None:
+        sql, arguments = self._compiler.arguments(query, parameters)
+        await self._connection.execute(sql, *arguments)
+
+    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
+        if ignore:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            await self._connection.execute(self._compiler.insert(table), *columns)
+        else:
+            await self._connection.copy_records_to_table(table.name, records=rows, columns=table.columns)
+
+
+class _Driver:
+    counts_tokens = False
+
+    def __init__(
+        self, dsn: str, monotonic: Callable[[], Micros], min_connections: int, max_connections: int, timeout: float
+    ) -> None:
+        self._dsn = dsn
+        self._sizes = (min_connections, max_connections)
+        self._timeout = timeout
+        self._clock = ServerClock(monotonic)
+        self._compiler = _Compiler()
+        self._pool: asyncpg.Pool[Any] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._hints = _Hints(self._connect)
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        try:
+            async with _unavailable():
+                await self._migrate()
+                self._pool = await asyncpg.create_pool(
+                    self._dsn,
+                    min_size=self._sizes[0],
+                    max_size=self._sizes[1],
+                    statement_cache_size=1024,
+                    max_cached_statement_lifetime=0,
+                    command_timeout=self._timeout,
+                    timeout=self._timeout,
+                    server_settings=_SETTINGS,
+                )
+            await self._sample()
+        except BaseException:
+            await self.close()
+            raise
+        self._tasks = [
+            asyncio.create_task(self._keep_sampling(), name="postgres-clock"),
+            asyncio.create_task(self._hints.keep_listening(), name="postgres-hints"),
+        ]
+
+    async def close(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                await asyncio.wait_for(pool.close(), self._timeout)
+            except (TimeoutError, *_GONE):
+                pool.terminate()
+
+    async def _connect(self) -> asyncpg.Connection[Any]:
+        return await asyncpg.connect(
+            self._dsn, timeout=self._timeout, command_timeout=self._timeout, server_settings=_SETTINGS
+        )
+
+    async def _migrate(self) -> None:
+        """Under an advisory lock: of two servers that start at once, the second finds the work done."""
+        connection = await self._connect()
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK, timeout=60)
+                await migrate(_Tx(connection, self._compiler), POSTGRES, known())
+        finally:
+            await connection.close(timeout=self._timeout)
+
+    # --- transactions ----------------------------------------------------------------------------------------------
+
+    async def write(self, work: Work[T]) -> T:
+        for tried in range(TRIES):
+            try:
+                async with _unavailable(), self._acquire() as connection, connection.transaction():
+                    return await work(_Tx(connection, self._compiler))
+            except _REPEATABLE:
+                if tried == TRIES - 1:
+                    raise
+                await asyncio.sleep(0.002 * 2**tried)
+        raise AssertionError("unreachable")
+
+    async def read(self, work: Work[T]) -> T:
+        try:
+            return await self._read(work)
+        except Unavailable as error:
+            # A pooled connection may have died long ago. Reading again on another one changes nothing.
+            if isinstance(error.__cause__, _GONE):
+                return await self._read(work)
+            raise
+
+    async def _read(self, work: Work[T]) -> T:
+        async with _unavailable(), self._acquire() as connection:
+            return await work(_Tx(connection, self._compiler))
+
+    @contextlib.asynccontextmanager
+    async def _acquire(self) -> AsyncIterator[_Connection]:
+        if self._pool is None:
+            raise Unavailable("the store is closed")
+        connection = await self._pool.acquire(timeout=self._timeout)
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection, timeout=self._timeout)
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def now(self) -> Micros:
+        return self._clock()
+
+    async def _sample(self) -> None:
+        async with _unavailable(), self._acquire() as connection:
+            self._clock.sample(await connection.fetchval(_CLOCK))
+
+    async def _keep_sampling(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_EVERY)
+            with contextlib.suppress(Unavailable):
+                await self._sample()
+
+    # --- hints -----------------------------------------------------------------------------------------------------
+
+    def listen(self, hint: Hint) -> None:
+        self._hints.listeners.append(hint)
+
+    def shout(self, topic: str) -> None:
+        self._hints.shout(topic)
+
+
+class _Hints:
+    """Wake-ups between servers, over one connection of their own: LISTEN, and NOTIFY outside of every transaction,
+    since that takes a lock of the whole cluster. What queued for a few milliseconds is one message."""
+
+    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
+        self.listeners: list[Hint] = []
+        self._connect = connect
+        self._topics: dict[str, None] = {}
+        self._something = asyncio.Event()
+
+    def shout(self, topic: str) -> None:
+        self._topics[topic] = None
+        self._something.set()
+
+    async def keep_listening(self) -> None:
+        while True:
+            try:
+                await self._serve()
+            except (*_GONE, *_OUT_OF_ORDER, asyncpg.PostgresError) as error:
+                _log.warning("hints from other servers are interrupted", error=str(error) or type(error).__name__)
+            await asyncio.sleep(RECONNECT_AFTER)
+
+    async def _serve(self) -> None:
+        connection = await self._connect()
+        try:
+            await connection.add_listener(CHANNEL, self._heard)
+            while not connection.is_closed():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._something.wait(), SAMPLE_EVERY)
+                if self._something.is_set():
+                    await asyncio.sleep(SHOUT_AFTER)
+                    topics, self._topics = self._topics, {}
+                    self._something.clear()
+                    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+        finally:
+            connection.terminate()
+
+    def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        if pid != connection.get_server_pid():
+            for topic in str(payload).split(","):
+                for hint in self.listeners:
+                    hint(topic)
+
+
+@contextlib.asynccontextmanager
+async def _unavailable() -> AsyncIterator[None]:
+    """Tell what went wrong with the server in the words of the port."""
+    try:
+        yield
+    except (*_GONE, *_OUT_OF_ORDER) as error:
+        if isinstance(error, ValueError):  # asyncpg's word for an argument that is no such value
+            raise
+        raise Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}") from error
+
+
+_CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_SETTINGS: Final = {
+    "application_name": "timeball",
+    "synchronous_commit": "on",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "60s",
+    "jit": "off",
+    "timezone": "UTC",
+}
