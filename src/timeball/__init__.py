@@ -6,8 +6,7 @@ costs next to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 if TYPE_CHECKING:
     from timeball.client.client import Client
     from timeball.client.preview import next_fires

@@ -59,9 +59,10 @@ def up(**flags: Any) -> None:
       timeball up --port 8080 --data-dir ./data --slots 8
       timeball up --tasks myapp.jobs
     """
+    settings = config.up(flags)
     from timeball import bootstrap
 
-    raise SystemExit(bootstrap.run_up(config.up(flags)))
+    raise SystemExit(bootstrap.run_up(settings))
 
 
 @click.command()
@@ -87,9 +88,10 @@ def server(**flags: Any) -> None:
       timeball server --store postgresql://timeball@db/timeball --host 0.0.0.0
       timeball server --data-dir /var/lib/timeball
     """
+    settings = config.server(flags)
     from timeball import bootstrap
 
-    raise SystemExit(bootstrap.run_server(config.server(flags)))
+    raise SystemExit(bootstrap.run_server(settings))
 
 
 @click.command()
@@ -113,6 +115,7 @@ def worker(**flags: Any) -> None:
       timeball worker --server http://10.0.0.5:1300 --token "$(cat worker.key)"
       timeball worker --server http://a:1300,http://b:1300 --slots 8 --label gpu --tasks myapp.jobs
     """
+    settings = config.worker(flags)
     from timeball import bootstrap
 
-    raise SystemExit(bootstrap.run_worker(config.worker(flags)))
+    raise SystemExit(bootstrap.run_worker(settings))

@@ -237,10 +237,9 @@ def dead_letters(
 def retry_dead(
     *, run_ids: Sequence[str] = (), job_id: str | None = None, everything: bool = False
 ) -> Request[models.Retrial]:
-    body: dict[str, Any] = (
-        {"runIds": list(run_ids)} if run_ids else {"jobId": job_id} if job_id else {"all": everything}
-    )
-    return _post("/v1/dead-letters:retry", models.Retrial, body)
+    """Exactly one of them; the server refuses anything else, so that nothing is retried by accident."""
+    which = {"runIds": list(run_ids), "jobId": job_id, "all": everything}
+    return _post("/v1/dead-letters:retry", models.Retrial, {name: value for name, value in which.items() if value})
 
 
 def tasks(*, limit: int | None = None, cursor: str | None = None) -> Request[models.Tasks]:

@@ -1,0 +1,67 @@
+"""A server that answers what a test told it to, behind the client's transport: no socket, no clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from timeball.client.transport import Incoming, Outgoing
+
+
+class Seen:
+    """One request as it arrived."""
+
+    def __init__(self, server: str, outgoing: Outgoing) -> None:
+        parts = urlsplit(outgoing.target)
+        self.server = server
+        self.method = outgoing.method
+        self.path = parts.path
+        self.query = dict(parse_qsl(parts.query))
+        self.headers = dict(outgoing.headers)
+        self.json = json.loads(outgoing.body) if outgoing.body else None
+
+
+class StubServer:
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self._answers: dict[tuple[str, str], list[Incoming | Exception]] = {}
+
+    def on(
+        self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
+        """The next answer to such a request; the last one is given again and again."""
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        self._answers.setdefault((method, path), []).append(Incoming(status, headers or {}, raw))
+
+    def fail(self, method: str, path: str, error: Exception) -> None:
+        """The next such request gets no answer."""
+        self._answers.setdefault((method, path), []).append(error)
+
+    def problem(self, method: str, path: str, status: int, code: str, detail: str, **more: Any) -> None:
+        headers = more.pop("headers", {})
+        body = {"title": "Wrong", "status": status, "code": code, "detail": detail, **more}
+        self.on(method, path, body, status=status, headers=headers)
+
+    @property
+    def last(self) -> Seen:
+        return self.seen[-1]
+
+    def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
+        seen = Seen(server, outgoing)
+        self.seen.append(seen)
+        answers = self._answers.get((seen.method, seen.path))
+        assert answers, f"the test has no answer to {seen.method} {seen.path}"
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
+        answer = self.send(server, outgoing, timeout)
+        yield Incoming(answer.status, answer.headers, answer.body if answer.status >= 400 else b"")
+        yield from answer.body.splitlines(keepends=True)
+
+    def close(self) -> None:
+        pass

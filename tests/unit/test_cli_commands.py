@@ -1,0 +1,397 @@
+"""Commands against a stub server: what they send, what they print, how they exit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.stub_server import StubServer
+from timeball.cli import session
+from timeball.cli.root import timeball
+from timeball.client.transport import Unreachable
+
+JOB_ID = "j_0194f3a1c2b79f86d081884c7d65"
+RUN_ID = "r_0194f3a1c2b79f86d081884c7d65"
+JOB = {
+    "jobId": JOB_ID,
+    "name": "etl",
+    "status": "scheduled",
+    "version": 4,
+    "nextFireAt": "2026-03-01T02:00:00Z",
+    "schedule": {"type": "cron", "expression": "0 2 * * *", "timezone": "Europe/Berlin"},
+    "task": {"kind": "shell", "command": ["python3", "etl.py"]},
+    "parameters": {"days": 30},
+    "retry": {"maxRetries": 3},
+    "tags": ["etl"],
+}
+RUN = {
+    "runId": RUN_ID,
+    "jobId": JOB_ID,
+    "jobName": "etl",
+    "status": "succeeded",
+    "fireTime": "2026-03-01T02:00:00Z",
+    "startTime": "2026-03-01T02:00:00.010Z",
+    "endTime": "2026-03-01T02:00:05.010Z",
+    "attempt": 1,
+}
+
+Timeball = Callable[..., Result]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubServer:
+    server = StubServer()
+    monkeypatch.setattr(session, "make_transport", lambda: server)
+    monkeypatch.setattr("timeball.client.client.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("timeball.cli.waiting.time.sleep", lambda seconds: None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return server
+
+
+@pytest.fixture
+def run(server: StubServer) -> Timeball:
+    def run(*arguments: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(timeball, arguments, input=stdin, prog_name="timeball")
+
+    return run
+
+
+def test_create_sends_what_was_said_and_prints_the_id(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/jobs", JOB, status=201)
+    result = run(
+        *("jobs", "create", "etl", "--shell", "python3 etl.py", "--cron", "0 2 * * *", "--tz", "Europe/Berlin"),
+        *("--param", "days=30", "--param", "who=me", "--param", 'id="42"', "--priority", "7", "--timeout", "30m"),
+        *("--retries", "0", "--overlap", "skip", "--catch-up", "last", "--tag", "a", "--tag", "b"),
+        *("--env", "HOME=/tmp", "--idempotency-key", "mine"),
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"{JOB_ID}\n"
+    assert server.last.headers["Idempotency-Key"] == "mine"
+    assert server.last.json == {
+        "name": "etl",
+        "task": {"kind": "shell", "command": "python3 etl.py", "env": {"HOME": "/tmp"}},
+        "schedule": {"type": "cron", "expression": "0 2 * * *", "timezone": "Europe/Berlin"},
+        "parameters": {"days": 30, "who": "me", "id": "42"},
+        "priority": 7,
+        "timeout": "30m",
+        "retry": {"maxRetries": 0},
+        "overlap": "skip",
+        "catchUp": "last",
+        "tags": ["a", "b"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "task"),
+    [
+        (
+            ("--http", "https://x", "--method", "put", "--header", "A: b:c", "--body", '{"a": 1}'),
+            {"kind": "http", "url": "https://x", "method": "PUT", "headers": {"A": "b:c"}, "body": {"a": 1}},
+        ),
+        (("--http", "https://x", "--body", "12"), {"kind": "http", "url": "https://x", "body": "12"}),
+        (("--script", "a.py"), {"kind": "script", "script": "a.py"}),
+        (("--python", "reports.nightly"), {"kind": "python", "function": "reports.nightly"}),
+    ],
+)
+def test_every_kind_of_task_can_be_said(
+    server: StubServer, run: Timeball, options: tuple[str, ...], task: dict[str, Any]
+) -> None:
+    server.on("POST", "/v1/jobs", JOB)
+    assert run("jobs", "create", *options).exit_code == 0
+    assert server.last.json == {"task": task}
+
+
+def test_a_file_is_the_job_and_options_win(server: StubServer, run: Timeball, tmp_path: Path) -> None:
+    server.on("POST", "/v1/jobs", JOB)
+    job = {"name": "old", "taskId": "t", "parameters": {"a": 1, "b": 2}, "scheduleType": "immediate"}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    assert run("jobs", "create", "new", "--file", "job.json", "--shell", "x", "--param", "b=3").exit_code == 0
+    assert server.last.json == {
+        "name": "new",
+        "task": {"kind": "shell", "command": "x"},
+        "parameters": {"a": 1, "b": 3},
+        "scheduleType": "immediate",
+    }
+    assert run("jobs", "create", "--file", "-", stdin=json.dumps(job)).exit_code == 0
+    assert server.last.json == job
+    assert run("jobs", "create", "--file", "gone.json").exit_code == 2
+    bad = run("jobs", "create", "--file", "-", stdin="[]")
+    assert bad.exit_code == 2
+    assert "standard input is not a JSON object" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--shell", "x", "--http", "y"), "--shell and --http both say what to run"),
+        (("--shell", "x", "--task-id", "y"), "both say what to run"),
+        (("--shell", "x", "--cron", "* * * * *", "--every", "1m"), "both say when to run"),
+        (("--shell", "x", "--tz", "UTC"), "timezone needs a cron expression"),
+        (("--shell", "x", "--param", "days"), "--param 'days' is not NAME=VALUE"),
+        (("--shell", "x", "--method", "GET"), "--method goes with --http"),
+        (("--shell", "x", "--header", "A: b"), "--header goes with --http"),
+        (("--http", "x", "--header", "nothing"), "--header 'nothing' is not 'NAME: VALUE'"),
+        (("--shell", "x", "--at", "tomorrow"), "'tomorrow' is not a time; write it like"),
+    ],
+)
+def test_contradictions_are_refused_before_anything_is_sent(
+    server: StubServer, run: Timeball, options: tuple[str, ...], reason: str
+) -> None:
+    result = run("jobs", "create", "x", *options)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert not server.seen
+
+
+def test_create_and_wait_exits_as_the_run_ends(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/jobs", JOB)
+    server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "scheduled", "runId": None})
+    server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "running", "runId": RUN_ID})
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "status": "running"})
+    server.on("GET", f"/v1/runs/{RUN_ID}", RUN)
+    result = run("jobs", "create", "x", "--shell", "true", "--wait")
+    assert result.exit_code == 0
+    assert result.stdout == f"{RUN_ID}\tsucceeded\n"
+
+
+def test_wait_exits_with_one_unless_it_succeeded(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "status": "dead", "error": {"kind": "exit", "message": "exit 1"}})
+    result = run("runs", "wait", RUN_ID, "-o", "table")
+    assert result.exit_code == 1
+    assert f"{RUN_ID} dead: exit 1" in result.stdout
+
+
+def test_wait_gives_up_with_its_own_code(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "status": "running"})
+    result = run("runs", "wait", RUN_ID, "--timeout", "0")
+    assert result.exit_code == 124
+    assert "is still running after 0 s" in result.stderr
+
+
+def test_a_list_in_a_pipe_is_tab_separated_with_exact_times(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/jobs", {"items": [{**JOB, "name": "a\tb\x1b[31m"}], "nextCursor": "more"})
+    result = run("jobs", "list", "--status", "scheduled", "--limit", "1")
+    assert result.stdout.splitlines() == [
+        "NAME\tID\tSTATUS\tSCHEDULE\tNEXT FIRE\tTAGS",
+        f"a b\ufffd[31m\t{JOB_ID}\tscheduled\t0 2 * * * (Europe/Berlin)\t2026-03-01T02:00:00Z\tetl",
+    ]
+    assert server.last.query == {"status": "scheduled", "limit": "1"}
+
+
+def test_a_list_on_a_terminal_is_a_table_with_relative_times(
+    server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    server.on("GET", "/v1/jobs", {"items": [JOB], "nextCursor": "more"})
+    result = run("jobs", "list", "-o", "table")
+    assert "\t" not in result.stdout
+    assert " ago" in result.stdout or "in " in result.stdout
+    assert "2026-03-01T02:00:00Z" not in result.stdout
+    assert "There is more: raise --limit, or add --all." in result.stderr
+
+
+def test_json_is_what_the_api_answered(server: StubServer, run: Timeball) -> None:
+    page = {"items": [JOB], "nextCursor": "more"}
+    server.on("GET", "/v1/jobs", page)
+    assert json.loads(run("jobs", "list", "-o", "json").stdout) == page
+    server.on("GET", f"/v1/jobs/{JOB_ID}", b'{"jobId":"x",  "new":1}')
+    assert run("jobs", "show", JOB_ID, "-o", "json").stdout == '{"jobId":"x",  "new":1}\n'
+
+
+def test_all_pages_are_one_document(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/runs", {"items": [RUN], "nextCursor": "more"})
+    server.on("GET", "/v1/runs", {"items": [RUN], "nextCursor": None})
+    assert json.loads(run("runs", "list", "--all", "-o", "json").stdout) == {"items": [RUN, RUN], "nextCursor": None}
+    server.on("GET", "/v1/runs", {"items": [RUN], "nextCursor": None})
+
+
+def test_a_name_means_the_job_that_is_still_to_run(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/jobs", {"items": [{**JOB, "jobId": "j_old", "status": "cancelled"}, JOB]})
+    server.on("POST", f"/v1/jobs/{JOB_ID}/pause", {**JOB, "status": "paused"})
+    assert run("jobs", "pause", "etl", "--reason", "holiday").stdout == f"{JOB_ID}\n"
+    assert server.seen[0].query["name"] == "etl"
+    assert server.last.json == {"reason": "holiday"}
+
+
+def test_an_ambiguous_name_is_refused_with_the_candidates(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/jobs", {"items": [JOB, {**JOB, "jobId": "j_other", "status": "paused"}]})
+    result = run("jobs", "resume", "etl")
+    assert result.exit_code == 6
+    assert f"2 jobs are called 'etl': {JOB_ID} (scheduled), j_other (paused); say which by its id" in result.stderr
+
+
+def test_an_unknown_name_is_refused_with_a_suggestion(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/jobs", {"items": []})
+    server.on("GET", "/v1/jobs", {"items": [JOB]})
+    result = run("jobs", "show", "elt")
+    assert result.exit_code == 4
+    assert "there is no job 'elt'; did you mean 'etl'?" in result.stderr
+
+
+def test_show_tells_everything_but_what_is_empty(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/jobs/{JOB_ID}", JOB)
+    server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "running", "runId": RUN_ID})
+    server.on("GET", f"/v1/jobs/{JOB_ID}/next", {"items": ["2026-03-01T02:00:00Z", "2026-03-02T02:00:00Z"]})
+    lines = dict(line.split("\t") for line in run("jobs", "show", JOB_ID).stdout.splitlines())
+    assert lines["runs"] == "shell: python3 etl.py"
+    assert lines["parameters"] == '{"days":30}'
+    assert lines["schedule"] == "0 2 * * * (Europe/Berlin)"
+    assert lines["next"] == "2026-03-01T02:00:00Z"
+    assert lines["then"] == "2026-03-02T02:00:00Z"
+    assert lines["last run"] == f"{RUN_ID} running"
+    assert "description" not in lines
+
+
+def test_an_update_leaves_alone_what_it_does_not_name(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/jobs/{JOB_ID}", JOB)
+    server.on("PATCH", f"/v1/jobs/{JOB_ID}", JOB)
+    assert run("jobs", "update", JOB_ID, "--timeout", "1h").exit_code == 0
+    assert server.last.json == {"timeout": "1h"}
+    assert "If-Match" not in server.last.headers
+    assert run("jobs", "update", JOB_ID, "--cron", "0 3 * * *").exit_code == 0
+    assert server.last.json == {"schedule": {"type": "cron", "expression": "0 3 * * *", "timezone": "Europe/Berlin"}}
+    assert server.last.headers["If-Match"] == '"4"'
+    assert run("jobs", "update", JOB_ID, "--tz", "UTC", "--param", "who=me").exit_code == 0
+    assert server.last.json == {
+        "schedule": {"type": "cron", "expression": "0 2 * * *", "timezone": "UTC"},
+        "parameters": {"days": 30, "who": "me"},
+    }
+    nothing = run("jobs", "update", JOB_ID)
+    assert nothing.exit_code == 2
+    assert "say what to change" in nothing.stderr
+
+
+def test_run_and_delete(server: StubServer, run: Timeball) -> None:
+    blocked = {"jobId": JOB_ID, "runId": RUN_ID, "status": "blocked", "detail": "busy"}
+    server.on("POST", f"/v1/jobs/{JOB_ID}/run", blocked)
+    server.on("DELETE", f"/v1/jobs/{JOB_ID}", {"jobId": JOB_ID, "status": "cancelled"})
+    assert run("jobs", "run", JOB_ID).stdout == f"{RUN_ID}\n"
+    assert run("jobs", "run", JOB_ID, "-o", "table").stdout == f"Run {RUN_ID} is blocked: busy.\n"
+    assert run("jobs", "delete", JOB_ID).stdout == f"{JOB_ID}\n"
+
+
+def test_runs_are_listed_for_a_job_and_a_window(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/runs", {"items": [RUN]})
+    result = run("runs", "list", "--job", JOB_ID, "--from", "2026-03-01", "--status", "failed,dead")
+    assert result.stdout.splitlines()[1].split("\t")[:5] == [RUN_ID, "etl", "succeeded", "2026-03-01T02:00:00Z", "5 s"]
+    assert server.last.query == {
+        "jobId": JOB_ID,
+        "status": "failed,dead",
+        "startTime": "2026-03-01T00:00:00Z",
+        "limit": "50",
+    }
+
+
+def test_a_run_is_shown_with_its_attempts(server: StubServer, run: Timeball) -> None:
+    attempt = {"attempt": 1, "executorId": "w", "error": {"kind": "exit", "message": "exit code 1"}, "endTime": None}
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "lateMs": 10.0, "attempts": [attempt]})
+    out = run("runs", "show", RUN_ID).stdout
+    assert "late\t10 ms\n" in out
+    assert "attempt 1\texit: exit code 1 (on w)\n" in out
+
+
+def test_logs_are_printed_byte_by_byte_for_a_run_or_a_job(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/runs/{RUN_ID}/logs", b"caf\xc3\xa9\xff\n")
+    assert run("runs", "logs", RUN_ID).stdout_bytes == b"caf\xc3\xa9\xff\n"
+    server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "running", "runId": RUN_ID})
+    assert run("runs", "logs", JOB_ID, "-f").stdout_bytes == b"caf\xc3\xa9\xff\n"
+    assert server.last.query == {"follow": "1"}
+    assert run("runs", "logs", RUN_ID, "-f", "-o", "json").exit_code == 2
+
+
+def test_cancel_and_retry(server: StubServer, run: Timeball) -> None:
+    asked = {**RUN, "status": "running", "cancelRequestedAt": "2026-03-01T02:00:01Z"}
+    server.on("POST", f"/v1/runs/{RUN_ID}/cancel", asked)
+    server.on("POST", f"/v1/runs/{RUN_ID}/retry", {**RUN, "runId": "r_new", "status": "queued"})
+    assert run("runs", "cancel", RUN_ID, "-o", "table").stdout == f"Run {RUN_ID} is running and asked to stop.\n"
+    assert run("runs", "retry", RUN_ID).stdout == "r_new\n"
+
+
+def test_dead_letters_are_listed_and_retried(server: StubServer, run: Timeball) -> None:
+    dead = {**RUN, "status": "dead", "error": {"kind": "exit", "message": "exit code 1"}}
+    server.on("GET", "/v1/dead-letters", {"items": [dead]})
+    assert "exit: exit code 1" in run("dead", "list").stdout
+    items = [{"runId": RUN_ID, "newRunId": "r_new"}, {"runId": "r_2", "error": {"detail": "retried already"}}]
+    server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "refused": 1, "more": True, "items": items})
+    result = run("dead", "retry", "--all")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1:] == [f"{RUN_ID}\tr_new\t-", "r_2\t-\tretried already"]
+    assert "There are more" in result.stderr
+    assert server.last.json == {"all": True}
+    assert run("dead", "retry").exit_code == 2
+    assert run("dead", "retry", RUN_ID, "--all").exit_code == 2
+
+
+def test_keys_are_printed_alone_so_that_scripts_can_take_them(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/api-keys", {"keyId": "k_1", "role": "worker", "name": "", "key": "tb_secret"}, status=201)
+    server.on("GET", "/v1/api-keys", {"items": [{"keyId": "k_1", "role": "worker", "name": "rack"}]})
+    server.on("DELETE", "/v1/api-keys/k_1", status=204)
+    assert run("keys", "create", "--role", "worker").stdout == "tb_secret\n"
+    assert "it is not shown again" in run("keys", "create", "--role", "worker", "-o", "table").stderr
+    assert "k_1\tworker\track" in run("keys", "list").stdout
+    assert run("keys", "revoke", "k_1").stdout == "k_1\n"
+    assert run("keys", "revoke", "k_1", "-o", "json").stdout == ""
+
+
+def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
+    task = {"taskId": "backup", "task": {"kind": "shell", "command": "x"}, "version": 2}
+    server.on("PUT", "/v1/tasks/backup", task)
+    server.on("GET", "/v1/tasks", {"items": [task]})
+    server.on("GET", "/v1/tasks/backup", task)
+    server.on("DELETE", "/v1/tasks/backup", status=204)
+    server.on("GET", "/v1/workers", {"items": [{"workerId": "w_1", "name": "rack", "slots": 8, "running": 3}]})
+    assert run("tasks", "set", "backup", "--shell", "x").stdout == "backup\n"
+    assert server.last.json == {"kind": "shell", "command": "x"}
+    assert run("tasks", "set", "backup").exit_code == 2
+    assert "backup\tshell\t2" in run("tasks", "list").stdout
+    assert "command\tx\n" in run("tasks", "show", "backup").stdout
+    assert run("tasks", "delete", "backup").exit_code == 0
+    assert "rack\tw_1\t3/8" in run("workers").stdout
+
+
+def test_empty_lists_say_what_to_do_next(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/jobs", {"items": []})
+    assert "Create one: timeball jobs create" in run("jobs", "list", "-o", "table").stdout
+    assert run("jobs", "list").stdout == "NAME\tID\tSTATUS\tSCHEDULE\tNEXT FIRE\tTAGS\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "exit_code"),
+    [(422, "invalid", 2), (503, "unavailable", 3), (404, "not_found", 4), (401, "unauthorized", 5),
+     (403, "forbidden", 5), (409, "conflict", 6), (412, "precondition_failed", 6), (413, "too_large", 7),
+     (429, "too_many_requests", 7), (500, "internal", 8)],
+)  # fmt: skip
+def test_every_refusal_has_its_exit_code(
+    server: StubServer, run: Timeball, status: int, code: str, exit_code: int
+) -> None:
+    server.problem("GET", "/v1/workers", status, code, "because", headers={"retry-after": "60"})
+    result = run("workers")
+    assert result.exit_code == exit_code
+    assert result.stderr.startswith("Error: because\n")
+    assert result.stdout == ""
+
+
+def test_a_server_that_is_not_there(server: StubServer, run: Timeball) -> None:
+    server.fail("GET", "/v1/jobs", Unreachable("Connection refused"))
+    result = run("jobs", "list")
+    assert result.exit_code == 3
+    assert "start it with `timeball up`" in result.stderr
+    assert result.stdout == ""
+
+
+def test_every_wrong_value_is_pointed_at(server: StubServer, run: Timeball) -> None:
+    one = [{"pointer": "/timeout", "detail": "too short"}]
+    server.problem("POST", "/v1/jobs", 422, "invalid", "too short", errors=one)
+    assert run("jobs", "create", "--shell", "x").stderr == "Error: too short (at /timeout)\n"
+    two = [*one, {"pointer": "/tags/0", "detail": "is empty"}]
+    server.problem("POST", "/v1/jobs", 422, "invalid", "2 values are wrong", errors=two)
+    run("jobs", "create", "--shell", "x")
+    assert run("jobs", "create", "--shell", "x").stderr.splitlines() == [
+        "Error: 2 values are wrong",
+        "  /timeout: too short",
+        "  /tags/0: is empty",
+    ]

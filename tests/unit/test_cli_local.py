@@ -1,0 +1,200 @@
+"""What the command line does without a server: help, `next`, times, and starting quickly."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from timeball import __version__, config
+from timeball.cli import serve, times
+from timeball.cli.root import timeball
+from timeball.domain.errors import Conflict, Invalid
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, of
+
+NOW = of(datetime(2026, 3, 1, 12, tzinfo=UTC))
+
+
+def run(*arguments: str) -> click.testing.Result:
+    return CliRunner().invoke(timeball, arguments, prog_name="timeball")
+
+
+def every_command(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from every_command(found, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(every_command(timeball)), ids=" ".join)
+def test_every_command_has_help_for_itself_and_its_options(path: tuple[str, ...]) -> None:
+    result = run(*path, "--help")
+    assert result.exit_code == 0
+    command: click.Command = timeball
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), name) or command
+    assert command.help
+    for parameter in command.params:
+        assert not isinstance(parameter, click.Option) or parameter.help, parameter
+
+
+def test_exit_codes_are_documented() -> None:
+    assert "Exit codes:" in run("--help").stdout
+
+
+def test_a_misspelt_command_gets_a_suggestion() -> None:
+    result = run("jbos")
+    assert result.exit_code == 2
+    assert "there is no command 'jbos'; did you mean 'jobs'?" in result.stderr
+    assert "did you mean 'create'?" in run("jobs", "craete").stderr
+
+
+def test_version() -> None:
+    assert run("version").stdout == run("--version").stdout == f"timeball {__version__}\n"
+    assert json.loads(run("version", "-o", "json").stdout) == {"version": __version__}
+
+
+def test_next_marks_clock_changes() -> None:
+    result = run("next", "30 2 * * *", "--tz", "Europe/Berlin", "--after", "2026-03-28", "--count", "3")
+    assert result.stdout.splitlines() == [
+        "UTC\tLOCAL TIME\tNOTE",
+        "2026-03-28T01:30:00Z\t2026-03-28T02:30:00+01:00\t-",
+        "2026-03-29T01:00:00Z\t2026-03-29T03:00:00+02:00\tclocks went forward by 1 h",
+        "2026-03-30T00:30:00Z\t2026-03-30T02:30:00+02:00\t-",
+    ]
+    back = run("next", "0", "12", "*", "*", "*", "--tz", "Australia/Lord_Howe", "--after", "2026-04-04", "-o", "json")
+    assert json.loads(back.stdout)["items"][1]["note"] == "clocks went back by 30 min"
+    table = run("next", "@daily", "-o", "table")
+    assert table.exit_code == 0
+
+
+def test_next_refuses_with_the_reason() -> None:
+    result = run("next", "0 0 30 2 *")
+    assert result.exit_code == 2
+    assert "never fires: month '2' has no day '30'" in result.stderr
+    assert "did you mean 'Europe/Berlin'?" in run("next", "@daily", "--tz", "Berlin").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "past", "moment"),
+    [
+        ("now", False, "2026-03-01T12:00:00Z"),
+        ("2026-02-01", False, "2026-02-01T00:00:00Z"),
+        ("2026-02-01T10:00:00+02:00", False, "2026-02-01T08:00:00Z"),
+        ("10m", False, "2026-03-01T12:10:00Z"),
+        ("24h", True, "2026-02-28T12:00:00Z"),
+        ("-1h", False, "2026-03-01T11:00:00Z"),
+        ("+1h", True, "2026-03-01T13:00:00Z"),
+    ],
+)
+def test_moments_as_people_say_them(text: str, past: bool, moment: str) -> None:
+    assert times.when(text, NOW, past=past) == moment
+
+
+def test_a_moment_that_means_nothing_is_refused() -> None:
+    with pytest.raises(Invalid, match="'noon' is not a time"):
+        times.when("noon", NOW)
+
+
+@pytest.mark.parametrize(
+    ("distance", "words"),
+    [
+        (0, "now"),
+        (12 * SECOND, "in 12 s"),
+        (-12 * SECOND, "12 s ago"),
+        (-3 * MINUTE, "3 min ago"),
+        (-(3 * MINUTE + 5 * SECOND), "3 min 5 s ago"),
+        (26 * HOUR, "in 1 d 2 h"),
+        (40 * DAY, "in 40 d"),
+        (800 * DAY, "in 2 y 70 d"),
+    ],
+)
+def test_moments_as_people_read_them(distance: int, words: str) -> None:
+    from timeball.domain.instant import to_datetime
+
+    assert times.relative(to_datetime(NOW + distance), NOW) == words
+
+
+@pytest.fixture
+def bootstrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+    """A stand-in for the module that starts everything."""
+    stand_in = SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "timeball.bootstrap", stand_in)
+    monkeypatch.setattr("timeball.bootstrap", stand_in, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return stand_in
+
+
+def test_up_hands_its_settings_to_bootstrap(bootstrap: SimpleNamespace, tmp_path: Path) -> None:
+    seen: list[config.UpConfig] = []
+
+    def run_up(settings: config.UpConfig) -> int:
+        seen.append(settings)
+        return 3
+
+    bootstrap.run_up = run_up
+    result = run("up", "--port", "0", "--data-dir", "d", "--slots", "2", "--tasks", "a", "--tasks", "b", "--label", "x")
+    assert result.exit_code == 3
+    assert (seen[0].port, seen[0].data_dir, seen[0].slots) == (0, tmp_path / "d", 2)
+    assert (seen[0].tasks, seen[0].labels) == (("a", "b"), ("x",))
+
+
+def test_a_server_that_cannot_start_says_why_in_one_sentence(bootstrap: SimpleNamespace) -> None:
+    def run_server(settings: config.ServerConfig) -> int:
+        raise Conflict("another server uses this folder; stop it or choose another with --data-dir")
+
+    bootstrap.run_server = run_server
+    result = run("server")
+    assert result.exit_code == 6
+    assert result.stderr == "Error: another server uses this folder; stop it or choose another with --data-dir\n"
+
+
+def test_a_wrong_setting_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    result = run("worker", "--server", "http://a:1")
+    assert result.exit_code == 2
+    assert "a worker needs a key" in result.stderr
+
+
+def test_flags_carry_no_secret_that_every_process_could_read() -> None:
+    for command in (serve.up, serve.server):
+        assert "admin_key" not in {parameter.name for parameter in command.params}
+
+
+TELL_MODULES = """
+import sys
+from timeball.cli import main
+try:
+    main()
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
+HEAVY = {"asyncio", "httpx2", "rich", "starlette", "structlog", "uvicorn", "uvloop", "aiohttp"}
+
+
+@pytest.mark.parametrize("command", ["--help", "version", "jobs list", "jobs create --help"])
+def test_commands_start_without_what_they_do_not_need(command: str, tmp_path: Path) -> None:
+    """The promise is a start within 150 ms; what would break it is known by name."""
+    done = subprocess.run(
+        [sys.executable, "-c", TELL_MODULES, *command.split()],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "TIMEBALL_URL": "http://127.0.0.1:9"},
+    )
+    loaded = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
+    assert "click" in loaded
+    assert not loaded & HEAVY

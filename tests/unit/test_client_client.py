@@ -1,0 +1,263 @@
+"""The client: answers as typed values, refusals as errors, and patience where it can do no harm."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.stub_server import StubServer
+from timeball import Client
+from timeball.client.transport import Interrupted, Unreachable
+from timeball.domain import errors
+from timeball.domain.errors import Invalid, NotFound, Problem, TimeballError, Unavailable
+
+JOB = {"jobId": "j_1", "name": "etl", "status": "scheduled", "nextFireAt": "2026-03-01T02:00:00Z", "someday": 1}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    slept: list[float] = []
+    monkeypatch.setattr("timeball.client.client.time.sleep", slept.append)
+    return slept
+
+
+@pytest.fixture
+def server() -> StubServer:
+    return StubServer()
+
+
+@pytest.fixture
+def client(server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.chdir(tmp_path)
+    with Client("http://one,http://two", "secret", transport=server) as client:
+        yield client
+
+
+def test_a_job_is_created_and_read(server: StubServer, client: Client) -> None:
+    server.on("POST", "/v1/jobs", JOB, status=201)
+    job = client.create_job("etl", shell="true", cron="0 2 * * *")
+    assert job.job_id == "j_1"
+    assert job.next_fire_at == datetime(2026, 3, 1, 2, tzinfo=UTC)
+    assert server.last.json == {
+        "name": "etl",
+        "task": {"kind": "shell", "command": "true"},
+        "schedule": {"type": "cron", "expression": "0 2 * * *"},
+    }
+    assert server.last.headers["Authorization"] == "Bearer secret"
+    assert server.last.headers["Idempotency-Key"]
+
+
+def test_every_job_gets_a_key_of_its_own_unless_it_brings_one(server: StubServer, client: Client) -> None:
+    server.on("POST", "/v1/jobs", JOB)
+    client.create_job(shell="true")
+    client.create_job(shell="true")
+    client.create_job(shell="true", idempotency_key="mine")
+    first, second, mine = (seen.headers["Idempotency-Key"] for seen in server.seen)
+    assert first != second
+    assert mine == "mine"
+    assert "idempotencyKey" not in server.last.json
+
+
+def test_a_lost_connection_is_tried_again_with_the_same_key_at_the_next_server(
+    server: StubServer, client: Client
+) -> None:
+    server.fail("POST", "/v1/jobs", Interrupted("reset"))
+    server.on("POST", "/v1/jobs", JOB)
+    assert client.create_job(shell="true").job_id == "j_1"
+    first, second = server.seen
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+    assert (first.server, second.server) == ("http://one", "http://two")
+
+
+def test_what_could_happen_twice_is_not_repeated_after_it_was_sent(server: StubServer, client: Client) -> None:
+    server.fail("POST", "/v1/jobs/j_1/run", Interrupted("reset"))
+    with pytest.raises(Unavailable, match=r"POST /v1/jobs/j_1/run \(reset\); it may have taken effect"):
+        client.run_now("j_1")
+    assert len(server.seen) == 1
+
+
+def test_what_was_never_sent_is_repeated_in_any_case(server: StubServer, client: Client) -> None:
+    server.fail("POST", "/v1/jobs/j_1/run", Unreachable("refused"))
+    server.on("POST", "/v1/jobs/j_1/run", {"jobId": "j_1", "runId": "r_1", "status": "queued"})
+    assert client.run_now("j_1").run_id == "r_1"
+
+
+def test_patience_ends(server: StubServer, client: Client, no_waiting: list[float]) -> None:
+    server.fail("GET", "/v1/jobs/j_1", Unreachable("Connection refused"))
+    with pytest.raises(Unavailable, match=r"cannot reach .* \(Connection refused\); start it with `timeball up`"):
+        client.job("j_1")
+    assert len(server.seen) == 4
+    assert no_waiting == [0.1, 0.2, 0.4]
+
+
+def test_a_503_is_waited_out_as_long_as_the_server_asks(
+    server: StubServer, client: Client, no_waiting: list[float]
+) -> None:
+    server.problem("GET", "/v1/jobs/j_1", 503, "unavailable", "away", headers={"retry-after": "2"})
+    server.on("GET", "/v1/jobs/j_1", JOB)
+    assert client.job("j_1").name == "etl"
+    assert no_waiting == [2.0]
+
+
+def test_a_503_is_reported_if_it_asks_for_too_much_or_the_request_must_not_be_repeated(
+    server: StubServer, client: Client
+) -> None:
+    server.problem("GET", "/v1/jobs/j_1", 503, "unavailable", "away", headers={"retry-after": "60"})
+    with pytest.raises(Unavailable, match="away") as failure:
+        client.job("j_1")
+    assert failure.value.retry_after == 60
+    server.problem("POST", "/v1/jobs/j_1/run", 503, "unavailable", "away")
+    with pytest.raises(Unavailable, match="away"):
+        client.run_now("j_1")
+    assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (401, "unauthorized", errors.Unauthorized),
+        (403, "forbidden", errors.Forbidden),
+        (404, "not_found", NotFound),
+        (409, "conflict", errors.Conflict),
+        (412, "precondition_failed", errors.PreconditionFailed),
+        (413, "too_large", errors.TooLarge),
+        (422, "invalid", Invalid),
+        (422, "invalid_schedule", errors.InvalidSchedule),
+        (422, "idempotency_mismatch", errors.IdempotencyMismatch),
+        (429, "too_many_requests", errors.TooManyRequests),
+        (400, "malformed", Invalid),
+        (409, "a_newer_code", errors.Conflict),
+        (500, "internal", TimeballError),
+    ],
+)
+def test_refusals_become_the_errors_they_were(
+    server: StubServer, client: Client, status: int, code: str, kind: type[TimeballError]
+) -> None:
+    server.problem("GET", "/v1/jobs/j_1", status, code, "there is no job 'j_1'")
+    with pytest.raises(TimeballError) as failure:
+        client.job("j_1")
+    assert type(failure.value) is kind
+    assert failure.value.detail == str(failure.value) == "there is no job 'j_1'"
+
+
+def test_a_refusal_keeps_its_pointers_and_names(server: StubServer, client: Client) -> None:
+    wrong = [{"pointer": "/schedule/expression", "detail": "no such month"}]
+    server.problem("POST", "/v1/jobs", 422, "invalid_schedule", "bad cron", errors=wrong)
+    with pytest.raises(Invalid) as invalid:
+        client.create_job(shell="true", cron="0 0 1 13 *")
+    assert invalid.value.problems == (Problem("/schedule/expression", "no such month"),)
+    server.problem("GET", "/v1/runs/r_1", 404, "not_found", "there is no run 'r_1'")
+    with pytest.raises(NotFound) as missing:
+        client.run("r_1")
+    assert (missing.value.what, missing.value.ident) == ("run", "r_1")
+
+
+def test_an_answer_that_is_not_timeballs_says_so(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/jobs/j_1", b"<html>", status=404)
+    with pytest.raises(NotFound, match="is this Timeball's address"):
+        client.job("j_1")
+    server.on("GET", "/v1/jobs/j_2", b"<html>")
+    with pytest.raises(TimeballError, match="cannot read"):
+        client.job("j_2")
+
+
+def test_lists_are_fetched_page_by_page_while_iterating(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/jobs", {"items": [JOB, JOB], "nextCursor": "more"})
+    server.on("GET", "/v1/jobs", {"items": [JOB], "nextCursor": None})
+    found = client.jobs(tag="etl")
+    assert not server.seen
+    next(found)
+    assert len(server.seen) == 1
+    assert len(list(found)) == 2
+    assert [seen.query for seen in server.seen] == [{"tag": "etl"}, {"tag": "etl", "cursor": "more"}]
+
+
+def test_the_ledger_is_put_together_from_its_pages(server: StubServer, client: Client) -> None:
+    entry = {"fireTime": "2026-03-01T02:00:00Z", "to": "2026-03-01T03:00:00Z", "verdict": "missed", "count": 2}
+    page = {"due": 3, "counts": {"missed": 2, "on_time": 1}, "items": [entry]}
+    server.on("GET", "/v1/jobs/j_1/ledger", {**page, "nextCursor": "more"})
+    server.on("GET", "/v1/jobs/j_1/ledger", {**page, "nextCursor": None})
+    ledger = client.ledger("j_1", since="2026-03-01T00:00:00Z")
+    assert ledger.balanced
+    assert len(ledger.items) == 2
+    assert ledger.items[0].fire_until == datetime(2026, 3, 1, 3, tzinfo=UTC)
+    assert ledger.next_cursor is None
+
+
+def test_wait_returns_the_ended_run(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/runs/r_1", {"runId": "r_1", "status": "running", "progress": "50%"})
+    server.on("GET", "/v1/runs/r_1", {"runId": "r_1", "status": "dead", "error": {"kind": "exit", "message": "exit 1"}})
+    run = client.wait("r_1", timeout=10)
+    assert run.done
+    assert not run.succeeded
+    assert run.error is not None
+    assert run.error.message == "exit 1"
+
+
+def test_wait_gives_up_in_time(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/runs/r_1", {"runId": "r_1", "status": "running"})
+    with pytest.raises(TimeoutError, match="run r_1 is still running after 0 s"):
+        client.wait("r_1", timeout=0)
+
+
+def test_a_batch_answers_item_by_item(server: StubServer, client: Client) -> None:
+    refused = {"error": {"code": "invalid", "detail": "no task"}}
+    server.on("POST", "/v1/jobs:batch", {"items": [{"jobId": "j_1"}, refused]})
+    good, bad = client.batch([{"name": "a", "shell": "true"}, {"name": "b"}])
+    assert good.job_id == "j_1"
+    assert bad.error is not None
+    assert bad.error.detail == "no task"
+
+
+def test_logs_come_as_text_and_live(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/runs/r_1/logs", b"one\ntwo\n")
+    assert client.logs("r_1") == "one\ntwo\n"
+    assert server.last.headers["Accept"] == "text/plain"
+    assert list(client.follow("r_1")) == [b"one\n", b"two\n"]
+    assert server.last.query == {"follow": "1"}
+    server.problem("GET", "/v1/runs/r_2/logs", 404, "not_found", "there is no run 'r_2'")
+    with pytest.raises(NotFound):
+        list(client.follow("r_2"))
+
+
+def test_a_run_without_a_result_has_none(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/runs/r_1/result", {"rows": 3})
+    assert client.result("r_1") == {"rows": 3}
+    server.problem("GET", "/v1/runs/r_2/result", 404, "not_found", "there is no result of run 'r_2'")
+    assert client.result("r_2") is None
+    server.problem("GET", "/v1/runs/r_3/result", 404, "not_found", "there is no run 'r_3'")
+    with pytest.raises(NotFound):
+        client.result("r_3")
+
+
+def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: Client) -> None:
+    run = {"runId": "r_1", "jobId": "j_1", "status": "queued"}
+    server.on("PATCH", "/v1/jobs/j_1", JOB)
+    server.on("DELETE", "/v1/jobs/j_1", {"jobId": "j_1", "status": "cancelled"})
+    for action in ("pause", "resume"):
+        server.on("POST", f"/v1/jobs/j_1/{action}", JOB)
+    server.on("GET", "/v1/jobs/j_1/status", {"jobId": "j_1", "status": "running", "runId": "r_1"})
+    server.on("GET", "/v1/jobs/j_1/next", {"items": ["2026-03-01T02:00:00Z"]})
+    server.on("GET", "/v1/runs", {"items": [run]})
+    server.on("POST", "/v1/runs/r_1/cancel", run)
+    server.on("POST", "/v1/runs/r_1/retry", run)
+    server.on("GET", "/v1/dead-letters", {"items": [run]})
+    server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "items": [{"runId": "r_1", "newRunId": "r_2"}]})
+    server.on("GET", "/v1/tasks", {"items": [{"taskId": "t", "task": {"kind": "shell"}}]})
+    server.on("GET", "/v1/workers", {"items": [{"workerId": "w_1", "slots": 4}]})
+    server.on("POST", "/v1/api-keys", {"keyId": "k_1", "role": "worker", "key": "tb_x"}, status=201)
+
+    assert client.update_job("j_1", version=3, timeout="5m").name == "etl"
+    assert server.last.headers["If-Match"] == '"3"'
+    assert client.delete_job("j_1").status == "cancelled"
+    assert client.pause("j_1", "holiday").job_id == client.resume("j_1").job_id == "j_1"
+    assert client.status("j_1").run_id == "r_1"
+    assert client.next("j_1") == [datetime(2026, 3, 1, 2, tzinfo=UTC)]
+    assert [found.run_id for found in client.runs(job_id="j_1")] == ["r_1"]
+    assert client.cancel("r_1").status == client.retry("r_1").status == "queued"
+    assert [found.run_id for found in client.dead_letters()] == ["r_1"]
+    assert client.retry_dead(["r_1"]).items[0].new_run_id == "r_2"
+    assert next(client.tasks()).task_id == "t"
+    assert client.workers()[0].slots == 4
+    assert client.create_key("worker").key == "tb_x"

@@ -1,0 +1,110 @@
+"""Requests are built from friendly words, without sending anything."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import timeball
+from timeball.client import requests
+from timeball.client.job_document import document
+from timeball.domain.errors import Invalid
+
+
+@pytest.mark.parametrize(
+    ("options", "job"),
+    [
+        ({"shell": "echo hi"}, {"task": {"kind": "shell", "command": "echo hi"}}),
+        ({"shell": ("echo", "hi")}, {"task": {"kind": "shell", "command": ["echo", "hi"]}}),
+        ({"http": "https://x"}, {"task": {"kind": "http", "url": "https://x"}}),
+        ({"script": "a.py"}, {"task": {"kind": "script", "script": "a.py"}}),
+        ({"python": "a.b"}, {"task": {"kind": "python", "function": "a.b"}}),
+        ({"task_id": "backup"}, {"taskId": "backup"}),
+        ({"task": {"kind": "shell", "command": "x"}}, {"task": {"kind": "shell", "command": "x"}}),
+        (
+            {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "dst_gap": "skip"},
+            {"schedule": {"type": "cron", "expression": "0 2 * * *", "timezone": "Europe/Berlin", "dstGap": "skip"}},
+        ),
+        ({"every": "15m"}, {"schedule": {"type": "interval", "expression": "15m"}}),
+        ({"every": timedelta(minutes=90)}, {"schedule": {"type": "interval", "expression": "1h30m"}}),
+        ({"every": 30}, {"schedule": {"type": "interval", "expression": 30}}),
+        (
+            {"at": datetime(2026, 3, 1, 2, tzinfo=UTC)},
+            {"schedule": {"type": "date", "expression": "2026-03-01T02:00:00Z"}},
+        ),
+        ({"schedule": {"type": "immediate"}}, {"schedule": {"type": "immediate"}}),
+        ({"max_retries": 0}, {"retry": {"maxRetries": 0}}),
+        ({"retry": {"backoff": "fixed"}, "max_retries": 2}, {"retry": {"backoff": "fixed", "maxRetries": 2}}),
+        ({"timeout": timedelta(seconds=90), "grace": "1s"}, {"timeout": "1m30s", "grace": "1s"}),
+        ({"catch_up": "last", "catch_up_window": "2h"}, {"catchUp": "last", "catchUpWindow": "2h"}),
+        ({"tags": ("a", "b"), "user_id": "u"}, {"tags": ["a", "b"], "userId": "u"}),
+        ({"parameters": {}}, {"parameters": {}}),
+        ({"timeout": None}, {}),
+    ],
+)
+def test_options_become_the_canonical_job_and_nothing_else(options: Any, job: dict[str, Any]) -> None:
+    assert document(options) == job
+
+
+def test_a_decorated_function_is_a_task() -> None:
+    @timeball.task("tests.client.greet")
+    def greet() -> None: ...
+
+    assert document({"task": greet}) == {"task": {"kind": "python", "function": "tests.client.greet"}}
+    with pytest.raises(Invalid, match=r"neither a task's JSON nor a function made with @timeball\.task"):
+        document({"task": print})
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"shell": "x", "http": "y"}, "shell and http both say what to run"),
+        ({"cron": "x", "every": "1m"}, "cron and every both say when to run"),
+        ({"every": "1m", "timezone": "UTC"}, "timezone needs a cron expression"),
+        ({"at": datetime(2026, 3, 1)}, "2026-03-01T00:00:00 has no time zone"),
+        ({"comand": "x"}, "a job has no comand"),
+        ({"max_retry": 1}, "did you mean max_retries?"),
+    ],
+)
+def test_contradictions_are_found_before_anything_is_sent(options: Any, reason: str) -> None:
+    with pytest.raises(Invalid, match=reason.replace("?", r"\?")):
+        document(options)
+
+
+def test_targets_are_quoted_and_leave_out_what_is_not_said() -> None:
+    assert requests.job("a/b?c").target == "/v1/jobs/a%2Fb%3Fc"
+    assert requests.jobs(name="my job", limit=5).target == "/v1/jobs?name=my+job&limit=5"
+    assert requests.runs().target == "/v1/runs"
+    since = datetime(2026, 3, 1, tzinfo=UTC)
+    assert requests.ledger("j", since=since).target == "/v1/jobs/j/ledger?from=2026-03-01T00%3A00%3A00Z"
+    assert requests.logs("r", follow=True).target == "/v1/runs/r/logs?follow=1"
+
+
+def test_only_what_may_happen_twice_is_repeatable() -> None:
+    for request in (
+        requests.job("j"),
+        requests.create_job({}, "key"),
+        requests.delete_job("j"),
+        requests.update_job("j", {}, None),
+        requests.cancel("r"),
+        requests.pause("j", ""),
+        requests.batch([{"shell": "x"}], "key"),
+        requests.batch([{"shell": "x", "idempotency_key": "k"}], None),
+    ):
+        assert request.repeatable, request
+    for request in (
+        requests.run_now("j"),
+        requests.retry("r"),
+        requests.retry_dead(everything=True),
+        requests.create_key("worker", ""),
+        requests.update_job("j", {}, 3),
+        requests.batch([{"shell": "x"}], None),
+    ):
+        assert not request.repeatable, request
+
+
+def test_dead_letters_are_chosen_in_one_of_three_ways() -> None:
+    assert requests.retry_dead(run_ids=["r"]).body == {"runIds": ["r"]}
+    assert requests.retry_dead(job_id="j").body == {"jobId": "j"}
+    assert requests.retry_dead(everything=True).body == {"all": True}
+    assert requests.retry_dead().body == {}

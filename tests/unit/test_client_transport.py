@@ -1,0 +1,135 @@
+"""The transport on real sockets: connections are kept, dead ones noticed, and every failure has its kind."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+
+from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Unreachable
+
+GET = Outgoing("GET", "/hello?x=1", {"X-Mine": "yes"}, None)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    peers: ClassVar[list[tuple[str, int]]] = []
+    hangs: ClassVar[threading.Event] = threading.Event()
+
+    def do_GET(self) -> None:
+        self.peers.append(self.client_address)
+        if self.path.endswith("/broken"):
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"half")
+            self.close_connection = True
+            return
+        if self.path.endswith("/hang"):
+            self.hangs.wait(5)
+        if self.path.endswith("/goodbye"):
+            self.close_connection = True  # without saying so: as a server that restarts
+        if self.path.endswith("/stream"):
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for word in (b"one", b"two"):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(word), word))
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        body = f"{self.path} {self.headers['X-Mine']}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Theirs", "too")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Handler.peers.clear()
+    Handler.hangs.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        Handler.hangs.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def transport() -> Iterator[HttpTransport]:
+    transport = HttpTransport()
+    yield transport
+    transport.close()
+
+
+def asking(path: str) -> Outgoing:
+    return Outgoing("GET", path, {}, None)
+
+
+def test_connections_are_kept_between_requests(server: str, transport: HttpTransport) -> None:
+    answer = transport.send(server, GET, 5)
+    assert answer.body == b"/hello?x=1 yes"
+    assert answer.headers["x-theirs"] == "too"
+    transport.send(server, GET, 5)
+    assert len(set(Handler.peers)) == 1
+
+
+def test_a_base_path_is_kept(server: str, transport: HttpTransport) -> None:
+    assert transport.send(f"{server}/base", GET, 5).body == b"/base/hello?x=1 yes"
+
+
+def test_a_connection_that_the_server_closed_is_not_used_again(server: str, transport: HttpTransport) -> None:
+    transport.send(server, asking("/goodbye"), 5)
+    threading.Event().wait(0.05)
+    transport.send(server, GET, 5)
+    assert len(set(Handler.peers)) == 2
+
+
+def test_nobody_listens(transport: HttpTransport) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with pytest.raises(Unreachable, match="Connection refused"):
+        transport.send(f"http://127.0.0.1:{port}", GET, 5)
+    with pytest.raises(Unreachable):
+        transport.send("http://name.invalid", GET, 5)
+
+
+def test_an_answer_that_breaks_off_or_takes_too_long(server: str, transport: HttpTransport) -> None:
+    with pytest.raises(Interrupted):
+        transport.send(server, asking("/broken"), 5)
+    with pytest.raises(Interrupted, match="it did not answer in time"):
+        transport.send(server, asking("/hang"), 0.05)
+
+
+def test_a_stream_arrives_as_it_is_written(server: str, transport: HttpTransport) -> None:
+    head, *chunks = transport.stream(server, asking("/stream"), 5)
+    assert isinstance(head, Incoming)
+    assert head.status == 200
+    assert b"".join(chunk for chunk in chunks if isinstance(chunk, bytes)) == b"onetwo"
+
+
+def test_threads_may_share_it(server: str, transport: HttpTransport) -> None:
+    wrong: list[bytes] = []
+
+    def ask(number: int) -> None:
+        for _ in range(20):
+            body = transport.send(server, asking(f"/{number}"), 5).body
+            if body != f"/{number} None".encode():
+                wrong.append(body)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,147 @@
+"""Settings: flag before environment before file before default, and errors that say what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from timeball import config
+from timeball.config import InvalidSetting
+
+KEY = "k" * 32
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in, and an empty home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_everything_has_a_default(elsewhere: Path) -> None:
+    up = config.up({}, {})
+    assert (up.host, up.port, up.slots, up.drain_seconds) == ("127.0.0.1", 1300, 32, 30.0)
+    assert up.data_dir == elsewhere / "home/.local/share/timeball"
+    assert up.scripts_dir == up.data_dir / "scripts"
+    assert (up.admin_key, up.labels, up.tasks) == (None, (), ())
+    assert up.name
+    server = config.server({}, {})
+    assert server.store == f"sqlite:///{server.data_dir}/timeball.db"
+    assert server.sqlite_path == server.data_dir / "timeball.db"
+    assert config.client({}, {}) == config.ClientConfig(servers=("http://127.0.0.1:1300",), token=None)
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(elsewhere: Path) -> None:
+    (elsewhere / "timeball.toml").write_text("port = 1\nslots = 1\nhost = '10.0.0.1'\n")
+    environ = {"TIMEBALL_PORT": "2", "TIMEBALL_SLOTS": "2"}
+    up = config.up({"port": "3", "slots": None, "tasks": ()}, environ)
+    assert (up.port, up.slots, up.host) == (3, 2, "10.0.0.1")
+
+
+def test_an_empty_variable_is_unset_and_zero_is_not(elsewhere: Path) -> None:
+    assert config.up({}, {"TIMEBALL_PORT": ""}).port == 1300
+    assert config.up({"port": 0}, {"TIMEBALL_PORT": "5"}).port == 0
+    assert config.up({"drain": "0s"}, {}).drain_seconds == 0
+
+
+def test_the_file_is_named_or_found_at_home(elsewhere: Path) -> None:
+    home = elsewhere / "config/timeball"
+    home.mkdir(parents=True)
+    (home / "timeball.toml").write_text("port = 7")
+    environ = {"XDG_CONFIG_HOME": str(elsewhere / "config")}
+    assert config.up({}, environ).port == 7
+    (elsewhere / "mine.toml").write_text("port = 8")
+    assert config.up({}, {**environ, "TIMEBALL_CONFIG": "mine.toml"}).port == 8
+    with pytest.raises(InvalidSetting, match=r"TIMEBALL_CONFIG names 'gone\.toml', which is not a file"):
+        config.up({}, {"TIMEBALL_CONFIG": "gone.toml"})
+
+
+def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:
+    (elsewhere / "timeball.toml").write_text("labels = ['gpu', 'eu']")
+    assert config.up({}, {}).labels == ("gpu", "eu")
+    assert config.up({}, {"TIMEBALL_LABELS": "a, b"}).labels == ("a", "b")
+    assert config.up({"labels": ("x", "y")}, {}).labels == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "said"),
+    [
+        ({"port": "70000"}, {}, "port '70000' from --port cannot be used: write a whole number from 0 to 65535"),
+        ({}, {"TIMEBALL_SLOTS": "0"}, "slots '0' from the environment variable TIMEBALL_SLOTS .* from 1 to 10000"),
+        (
+            {"url": "localhost:1300"},
+            {},
+            "url .* from --url cannot be used: write an address like http://127.0.0.1:1300",
+        ),
+        ({"drain": "soon"}, {}, "drain 'soon' from --drain cannot be used: 'soon' is not a duration"),
+        ({"log_level": "loud"}, {}, "write debug, info, warning or error"),
+        ({"store": "mysql://x"}, {}, "write sqlite:///path/to/file.db or postgresql://"),
+        ({"store": "sqlite:///"}, {}, "write sqlite:///path/to/file.db"),
+        ({}, {"TIMEBALL_ADMIN_KEY": "short"}, "admin_key from .*TIMEBALL_ADMIN_KEY .* 5 characters; use 32 or more"),
+    ],
+)
+def test_an_error_names_the_setting_its_value_its_source_and_the_cure(
+    flags: dict[str, str], environ: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=said):
+        _all_of(flags, environ)
+
+
+def _all_of(flags: dict[str, str], environ: dict[str, str]) -> None:
+    config.client(flags, environ)
+    config.up(flags, environ)
+    config.server(flags, environ)
+
+
+def test_secrets_are_not_repeated_in_errors() -> None:
+    for flags, environ in (({"store": "mysql://me:hunter2@db"}, {}), ({}, {"TIMEBALL_ADMIN_KEY": "hunter2"})):
+        with pytest.raises(InvalidSetting) as failure:
+            config.server(flags, environ)
+        assert "hunter2" not in failure.value.detail
+
+
+def test_a_misspelt_setting_in_the_file_is_refused_with_a_suggestion(elsewhere: Path) -> None:
+    (elsewhere / "timeball.toml").write_text("prot = 1")
+    with pytest.raises(InvalidSetting, match=r"timeball.toml sets prot, which is not a setting; did you mean port\?"):
+        config.up({}, {})
+    (elsewhere / "timeball.toml").write_text("port 1")
+    with pytest.raises(InvalidSetting, match=r"cannot read timeball.toml"):
+        config.up({}, {})
+
+
+def test_the_admin_key_on_this_machine_is_found(elsewhere: Path) -> None:
+    (elsewhere / "admin.key").write_text(f"{KEY}\n")
+    environ = {"TIMEBALL_DATA_DIR": str(elsewhere)}
+    assert config.client({}, environ).token == KEY
+    assert config.client({"token": "mine"}, environ).token == "mine"
+    assert config.client({}, {**environ, "TIMEBALL_TOKEN": "theirs"}).token == "theirs"
+
+
+def test_the_admin_key_never_goes_to_another_machine(elsewhere: Path) -> None:
+    (elsewhere / "admin.key").write_text(KEY)
+    environ = {"TIMEBALL_DATA_DIR": str(elsewhere)}
+    for url in ("http://10.0.0.5:1300", "http://127.0.0.1:1300,https://evil.example", "http://localhost.evil.example"):
+        assert config.client({"url": url}, environ).token is None
+    for url in ("http://localhost:1", "http://[::1]:1300", "http://127.0.0.2:1"):
+        assert config.client({"url": url}, environ).token == KEY
+
+
+def test_a_worker_needs_a_key_and_may_know_several_servers() -> None:
+    with pytest.raises(InvalidSetting, match="timeball keys create --role worker"):
+        config.worker({"url": "http://a:1"}, {})
+    worker = config.worker({"url": "http://a:1/,http://b:2", "token": "key", "slots": "4"}, {})
+    assert worker.servers == ("http://a:1", "http://b:2")
+    assert (worker.token, worker.slots) == ("key", 4)
+
+
+def test_the_store_is_one_of_two_and_its_path_absolute(elsewhere: Path) -> None:
+    assert config.server({"store": "postgres://u@h/d"}, {}).store == "postgresql://u@h/d"
+    assert config.server({"store": "postgresql://u@h/d"}, {}).sqlite_path is None
+    assert config.server({"store": "sqlite:///my.db"}, {}).sqlite_path == elsewhere / "my.db"
+    assert config.server({"store": "sqlite:////var/my.db"}, {}).sqlite_path == Path("/var/my.db")
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for setting in config.SETTINGS.values():
+        assert setting.meaning
+        assert setting.variable.startswith("TIMEBALL_")
