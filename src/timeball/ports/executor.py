@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from timeball.domain.instant import Micros
@@ -32,8 +33,17 @@ class Attempt(Protocol):
         """Whether it is to stop."""
         ...
 
-    def on_cancel(self, callback: object) -> None:
-        """Call this (no arguments, in the event loop) when it is to stop; at once if it already is."""
+    @property
+    def grace(self) -> Micros:
+        """How long it may take to end by itself once it is to stop. 0: end it by force, at once."""
+        ...
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call this, in the event loop, when it is to stop; at once if it already is.
+
+        Called again when matters get more urgent: `grace` is shorter then. Without a callback, the coroutine that
+        executes the attempt is cancelled instead.
+        """
         ...
 
 

@@ -1,1 +1,1 @@
-"""The loops of a server, one duty and one file each, and the worker."""
+"""What runs on its own: the loops of a server, and the worker."""

@@ -1,0 +1,1 @@
+"""How attempts of each task kind are executed."""

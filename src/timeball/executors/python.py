@@ -1,0 +1,216 @@
+"""Python functions, by name: in the event loop, in a thread, or in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from timeball.domain import instant
+from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task import Python
+from timeball.executors.threads import Threads
+from timeball.ports.executor import Attempt
+from timeball.registry import Context, Function, Registry
+
+LARGEST_RESULT: Final = 1024 * 1024
+MOST_UNHEARD: Final = 1024 * 1024
+"""Characters a thread may log faster than the event loop takes them; more is dropped."""
+
+_NOTHING: Final = Succeeded()
+_encode = msgspec.json.Encoder().encode
+
+
+class ProcessMode(Protocol):
+    """Executes a function in a child process."""
+
+    async def execute(self, attempt: Attempt, function: Function) -> Outcome: ...
+
+
+class PythonExecutor:
+    """Executes functions of the registry; parameters become keyword arguments."""
+
+    kind = "python"
+
+    def __init__(self, registry: Registry, *, slots: int, process_mode: ProcessMode | None = None) -> None:
+        self._registry = registry
+        self._threads = Threads(slots)
+        self._process_mode = process_mode
+
+    def close(self) -> None:
+        self._threads.close()
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        task = attempt.task
+        assert isinstance(task, Python)
+        function = self._registry.get(task.function)
+        if function is None:
+            offer = ", ".join(self._registry.names) or "none"
+            return _failed(f"no task named {task.function!r} on this worker; it has: {offer}")
+        if function.mode == "async":
+            return await self._in_loop(attempt, function)
+        if function.mode == "thread":
+            return await self._in_thread(attempt, function)
+        if self._process_mode is None:
+            return _failed(f"task {function.name!r} wants a process of its own; this worker starts none")
+        return await self._process_mode.execute(attempt, function)
+
+    async def _in_loop(self, attempt: Attempt, function: Function) -> Outcome:
+        arguments = attempt.spec.parameters
+        if function.wants_context:
+            arguments = {**arguments, "ctx": context_of(attempt, LoopVoice(attempt))}
+        try:
+            result = await function.call(**arguments)
+        except (GeneratorExit, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            return raised(attempt, error)
+        return returned(function.name, result)
+
+    async def _in_thread(self, attempt: Attempt, function: Function) -> Outcome:
+        voice = ThreadVoice(attempt, asyncio.get_running_loop())
+        arguments = attempt.spec.parameters
+        if function.wants_context:
+            arguments = {**arguments, "ctx": context_of(attempt, voice)}
+
+        def call() -> tuple[Any, BaseException | None]:
+            try:
+                return function.call(**arguments), None
+            except BaseException as error:
+                return None, error
+
+        # A thread cannot be interrupted: it is told through `ctx.cancelled`, and waited for.
+        attempt.on_cancel(lambda: None)
+        result, error = await self._threads.run(call)
+        voice.pass_on()
+        return raised(attempt, error) if error is not None else returned(function.name, result)
+
+
+class Voice(Protocol):
+    def log(self, text: str) -> None: ...
+
+    def progress(self, fraction: float, note: str) -> None: ...
+
+
+class LoopVoice:
+    """Speaks for a function inside the event loop."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def log(self, text: str) -> None:
+        self._attempt.log("stdout", line(text))
+
+    def progress(self, fraction: float, note: str) -> None:
+        self._attempt.progress(fraction, note)
+
+
+class ThreadVoice:
+    """Speaks for a function inside a thread: gathers words, and passes them on in the event loop."""
+
+    def __init__(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> None:
+        self._attempt = attempt
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._lines: list[str] = []
+        self._size = 0
+        self._dropped = 0
+        self._progress: tuple[float, str] | None = None
+        self._called = False
+
+    def log(self, text: str) -> None:
+        text = line(text)
+        with self._lock:
+            if self._size + len(text) > MOST_UNHEARD:
+                self._dropped += len(text)
+            else:
+                self._lines.append(text)
+                self._size += len(text)
+            self._call()
+
+    def progress(self, fraction: float, note: str) -> None:
+        with self._lock:
+            self._progress = (fraction, note)
+            self._call()
+
+    def _call(self) -> None:
+        if not self._called and not self._loop.is_closed():
+            self._called = True
+            self._loop.call_soon_threadsafe(self.pass_on)
+
+    def pass_on(self) -> None:
+        with self._lock:
+            text, dropped, progress = "".join(self._lines), self._dropped, self._progress
+            self._lines, self._size, self._dropped, self._progress, self._called = [], 0, 0, None, False
+        self._attempt.log("stdout", text)
+        if dropped:
+            self._attempt.log("system", f"[{dropped} characters were logged too fast and dropped]\n")
+        if progress is not None:
+            self._attempt.progress(*progress)
+
+
+def line(text: object) -> str:
+    text = str(text)
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def context_of(attempt: Attempt, voice: Voice) -> Context:
+    return Context(
+        job_id=attempt.job_id,
+        run_id=attempt.run_id,
+        attempt=attempt.attempt,
+        fencing_token=attempt.token,
+        fire_time=instant.to_datetime(attempt.fire_time),
+        parameters=attempt.spec.parameters,
+        say_progress=voice.progress,
+        say_log=voice.log,
+        ask_cancelled=lambda: attempt.cancelled,
+    )
+
+
+def returned(name: str, result: object) -> Outcome:
+    if result is None:
+        return _NOTHING
+    try:
+        encoded = _encode(result)
+    except Exception as error:
+        return Failed(
+            Failure(
+                kind="exception",
+                message=f"task {name!r} returned what is not JSON: {error}; return plain values",
+                exceptions=exception_names(type(error)),
+            )
+        )
+    if len(encoded) > LARGEST_RESULT:
+        return _failed(f"task {name!r} returned {len(encoded)} bytes of JSON; at most {LARGEST_RESULT} are kept")
+    return Succeeded(Raw(encoded))
+
+
+def raised(attempt: Attempt, error: BaseException) -> Failed:
+    """The failure of an exception; its traceback goes to the log, without the frames that are ours."""
+    try:
+        lines = traceback.format_exception(
+            type(error), error, error.__traceback__.tb_next if error.__traceback__ else None
+        )
+        attempt.log("stderr", "".join(lines))
+        message = f"{type(error).__name__}: {error}"
+    except Exception:
+        message = type(error).__name__
+    return Failed(Failure(kind="exception", message=message, exceptions=exception_names(type(error))))
+
+
+def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
+    """Short and qualified names of the class and its bases, most specific first."""
+    names: list[str] = []
+    for base in kind.__mro__:
+        if base is not object:
+            names += (base.__name__, f"{base.__module__}.{base.__qualname__}")
+    return tuple(names)
+
+
+def _failed(message: str) -> Failed:
+    return Failed(Failure(kind="worker", message=message))

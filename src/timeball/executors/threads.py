@@ -1,0 +1,51 @@
+"""Threads for functions that block: as many as needed up to a bound, none of which keeps the process from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Work = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+
+
+class Threads:
+    """Runs calls in daemon threads. The standard pool would wait at exit for a job that never ends."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._threads = 0
+        self._busy = 0
+        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """The call must not raise. Being cancelled does not end it: the thread goes on."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+        self._busy += 1
+        if self._busy > self._threads and self._threads < self._size:
+            self._threads += 1
+            threading.Thread(target=self._serve, name=f"timeball-job-{self._threads}", daemon=True).start()
+        self._work.put((call, loop, result))
+        return await result
+
+    def close(self) -> None:
+        """Idle threads end now, busy ones after their call."""
+        for _ in range(self._threads):
+            self._work.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            call, loop, result = work
+            value = call()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._deliver, result, value)
+
+    def _deliver(self, result: asyncio.Future[Any], value: Any) -> None:
+        self._busy -= 1
+        if not result.done():
+            result.set_result(value)

@@ -1,0 +1,147 @@
+"""Python functions that a worker can run: `@timeball.task`, and the context such a function may ask for.
+
+@timeball.task("reports.nightly")
+async def nightly(days: int, ctx: timeball.Context) -> dict[str, int]:
+    ctx.progress(0.5, "half way")
+    return {"days": days}
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, ParamSpec, TypeVar, overload
+
+from timeball.domain.task import Python
+
+Mode = Literal["async", "thread", "process"]
+MODES: Final = ("async", "thread", "process")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a function learns about the attempt it executes, and how it speaks while it lasts."""
+
+    job_id: str
+    run_id: str
+    attempt: int
+    """1 for the first try."""
+    fencing_token: int
+    """Grows over all attempts of a store: hand it to systems that can refuse older ones."""
+    fire_time: datetime
+    """The instant this run is for, in UTC."""
+    parameters: dict[str, Any]
+    say_progress: Callable[[float, str], None] = field(repr=False)
+    say_log: Callable[[str], None] = field(repr=False)
+    ask_cancelled: Callable[[], bool] = field(repr=False)
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """How far it is, from 0 to 1."""
+        self.say_progress(fraction, note)
+
+    def log(self, text: str) -> None:
+        """A line for the run's log."""
+        self.say_log(text)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it is to stop: cancelled, out of time, or the worker leaves. In a thread, look often."""
+        return self.ask_cancelled()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A registered function."""
+
+    name: str
+    call: Callable[..., Any]
+    mode: Mode
+    wants_context: bool
+
+
+class Registry:
+    """Functions by name."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Function] = {}
+
+    def add(self, call: Callable[..., Any], name: str | None = None, mode: Mode | None = None) -> Function:
+        name = name if name is not None else getattr(call, "__name__", "")
+        Python(function=name)
+        is_async = inspect.iscoroutinefunction(call)
+        mode = mode or ("async" if is_async else "thread")
+        if mode not in MODES:
+            raise ValueError(f"task {name!r}: {mode!r} is not a mode; use one of {', '.join(MODES)}")
+        if (mode == "async") > is_async:
+            raise ValueError(f"task {name!r}: only an async function can run in mode 'async'")
+        if mode == "thread" and is_async:
+            raise ValueError(f"task {name!r}: an async function runs in mode 'async' or 'process'")
+        known = self._functions.get(name)
+        if known is not None and _origin(known.call) != _origin(call):
+            raise ValueError(f"two tasks are named {name!r}: {_origin(known.call)} and {_origin(call)}")
+        function = Function(name, call, mode, "ctx" in inspect.signature(call).parameters)
+        self._functions[name] = function
+        return function
+
+    def get(self, name: str) -> Function | None:
+        return self._functions.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._functions)
+
+
+REGISTRY: Final = Registry()
+"""What `@timeball.task` fills and a worker offers."""
+
+
+@overload
+def task(name: Callable[P, R]) -> Callable[P, R]: ...
+
+
+@overload
+def task(name: str | None = None, *, mode: Mode | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def task(name: Any = None, *, mode: Mode | None = None) -> Any:
+    """Register a function under a name (its own, if none is given). It stays callable as it was.
+
+    `mode`: async functions run in the worker's event loop, others in a thread and stop when they look at
+    `ctx.cancelled`; a `process` is a child of its own, for work that must not block the worker or has to be killable.
+    """
+    if callable(name):
+        REGISTRY.add(name)
+        return name
+
+    def register(call: Callable[P, R]) -> Callable[P, R]:
+        REGISTRY.add(call, name, mode)
+        return call
+
+    return register
+
+
+def load(module: str) -> list[str]:
+    """Import a module, found like a script in the current folder would find it; the names it registered."""
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    before = set(REGISTRY.names)
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise ValueError(f"there is no module {module!r} in {folder} or on the Python path") from None
+        raise
+    return [name for name in REGISTRY.names if name not in before]
+
+
+def _origin(call: Callable[..., Any]) -> str:
+    return f"{call.__module__}.{getattr(call, '__qualname__', call)}"

@@ -1,0 +1,91 @@
+"""Many moments to wait for, behind one timer of the event loop.
+
+Event loop timers round, and may wake half a millisecond early. After waking, the monotonic clock is read again and
+the rest is waited for: what is due at a microsecond never happens before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from timeball.domain.instant import SECOND, Micros
+from timeball.ports.clock import Clock
+
+FURTHEST: Final = 3600 * SECOND
+"""The loop's timer is set at most this far ahead: some loops refuse more than a few weeks."""
+
+
+MANY: Final = 1_000
+"""Cancelled alarms stay in the heap; when they are this many and the majority, they are swept out."""
+
+
+class Alarm:
+    """One moment, and what to call then; None once it was cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+
+class Alarms:
+    """Calls back at moments of the monotonic clock, in their order, never early."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[Micros, int, Alarm]] = []
+        self._count = 0
+        self._cancelled = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due: Micros = 0
+
+    def at(self, due: Micros, call: Callable[[], None]) -> Alarm:
+        alarm = Alarm(call)
+        self._count += 1
+        heappush(self._heap, (due, self._count, alarm))
+        if self._timer is None or due < self._timer_due:
+            self._arm(due)
+        return alarm
+
+    def cancel(self, alarm: Alarm) -> None:
+        if alarm.call is None:
+            return
+        alarm.call = None
+        self._cancelled += 1
+        if self._cancelled > MANY and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
+            heapify(self._heap)
+            self._cancelled = 0
+
+    def clear(self) -> None:
+        """Forget everything; nothing rings any more."""
+        self._heap = []
+        self._cancelled = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, due: Micros) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        rest = min(max(due - self._clock.monotonic(), 0), FURTHEST)
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().call_later(rest / SECOND, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                alarm = heappop(self._heap)[2]
+                call, alarm.call = alarm.call, None
+                if call is None:
+                    self._cancelled -= 1
+                else:
+                    call()
+        finally:
+            if self._heap and self._timer is None:
+                self._arm(self._heap[0][0])

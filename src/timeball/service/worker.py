@@ -1,0 +1,209 @@
+"""The worker: pulls attempts through the dispatch port, has them executed, and says what became of them.
+
+It holds attempts under a session with the servers. A session that is lost takes everything with it: attempts are
+killed, their outcomes forgotten, and a new session begins with a hello.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from timeball.domain.errors import Forbidden, Unauthorized
+from timeball.domain.instant import SECOND, Micros
+from timeball.ports.clock import Clock, Dice
+from timeball.ports.dispatch import Dispatch, Hello, Orders
+from timeball.ports.executor import Executor
+from timeball.ports.guard import Guard
+from timeball.service.alarms import Alarms
+from timeball.service.worker_attempt import Stop
+from timeball.service.worker_attempts import Attempts
+from timeball.service.worker_outbox import Batch, Outbox
+from timeball.service.worker_session import ANSWER, Backoff, Session, said
+
+LAST_WORDS: Final = 5 * SECOND
+"""How long a leaving worker tries to get its last report and its goodbye through."""
+LASTING: Final = 5 * SECOND
+"""A session that lasted longer was a real one; after shorter ones the next hello waits, more each time."""
+
+log = logging.getLogger("timeball.worker")
+
+
+class Worker:
+    """Starts once, ends once: `start`, then `drain` (gently) or `stop` (at once), whenever and as often as you like.
+
+    Lives in one event loop and starts no thread; time and chance come from `clock` and `dice`. `guard` is None when no
+    executor starts processes.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        executors: Mapping[str, Executor],
+        clock: Clock,
+        hello: Hello,
+        *,
+        dice: Dice,
+        guard: Guard | None = None,
+    ) -> None:
+        self._dispatch = dispatch
+        self._clock = clock
+        self._hello = hello
+        self._dice = dice
+        self._guard = guard
+        self._alarms = Alarms(clock)
+        self._outbox = Outbox(clock, self._alarms)
+        self._attempts = Attempts(
+            slots=hello.slots,
+            executors=executors,
+            clock=clock,
+            alarms=self._alarms,
+            outbox=self._outbox,
+            may_start=self._may_start,
+        )
+        self._session: Session | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._failure: Exception | None = None
+
+    @property
+    def session(self) -> str | None:
+        """The current session's id, if there is one."""
+        return self._session.id if self._session is not None else None
+
+    async def start(self) -> None:
+        """Returns at once; servers may appear later."""
+        if self._life is None and not self._ended.is_set():
+            self._life = asyncio.create_task(self._live(), name="timeball worker")
+
+    async def wait(self) -> None:
+        """Until it was drained or stopped. Raises if the servers refuse this worker for good."""
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def drain(self, patience: Micros) -> None:
+        """Take nothing new, let attempts finish for this long, hand back the rest at no cost, say goodbye, stop."""
+        if self._life is None or self._ended.is_set():
+            await self.stop()
+            return
+        self._attempts.closed = True
+        self._attempts.release_waiting()
+        if self._session is not None:
+            self._outbox.amend()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience / SECOND):
+                await self._attempts.idle()
+        self._attempts.stop_all(Stop.RELEASE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((self._attempts.longest_grace() + LAST_WORDS) / SECOND):
+                await self._attempts.idle()
+                await self._outbox.flushed()
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Kill everything, say goodbye if somebody listens, and be gone."""
+        life, self._life = self._life, None
+        if self._ended.is_set():
+            return
+        listening = None if self._session is None or self._session.lost else self._session.id
+        self._kill_everything()
+        if life is not None:
+            life.cancel()
+            await asyncio.wait([life])
+        if listening is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(LAST_WORDS / SECOND):
+                    await self._dispatch.goodbye(listening)
+        self._attempts.close()
+        self._alarms.clear()
+        self._ended.set()
+
+    async def _live(self) -> None:
+        backoff = Backoff(self._clock, self._dice)
+        try:
+            while True:
+                self._session = session = await self._introduce(backoff)
+                began = self._clock.monotonic()
+                await session.run()
+                log.warning("session %s is lost: everything it held is killed", session.id)
+                self._kill_everything()
+                if self._clock.monotonic() - began > LASTING:
+                    backoff.reset()
+                await backoff.pause()
+        except (Unauthorized, Forbidden) as error:
+            self._failure = error
+            self._kill_everything()
+            self._attempts.close()
+            self._ended.set()
+
+    async def _introduce(self, backoff: Backoff) -> Session:
+        while True:
+            said_at = self._clock.monotonic()
+            try:
+                async with asyncio.timeout(ANSWER / SECOND):
+                    welcome = await self._dispatch.hello(self._hello)
+            except (Unauthorized, Forbidden):
+                raise
+            except Exception as error:
+                log.warning("no server yet: %s", said(error))
+                await backoff.pause()
+                continue
+            return Session(
+                welcome,
+                said_at,
+                dispatch=self._dispatch,
+                clock=self._clock,
+                dice=self._dice,
+                alarms=self._alarms,
+                outbox=self._outbox,
+                holder=self,
+                renewed=self._renewed,
+            )
+
+    def _kill_everything(self) -> None:
+        self._attempts.stop_all(Stop.LOST)
+        if self._guard is not None:
+            self._guard.kill_all()
+        self._outbox.clear()
+
+    def _may_start(self, now: Micros) -> bool:
+        """After a long stop (SIGSTOP, a suspended machine) attempts may be due that have long been somebody else's."""
+        session = self._session
+        if session is None or session.lost:
+            return False
+        if now < session.deadline:
+            return True
+        session.lose()
+        return False
+
+    def _renewed(self, deadline: Micros) -> None:
+        if self._guard is not None:
+            self._guard.renew(deadline)
+
+    # What the session asks of its holder.
+
+    @property
+    def free(self) -> int:
+        return self._attempts.free
+
+    def tokens(self) -> list[int]:
+        return self._attempts.tokens()
+
+    def obey(self, orders: Orders, arrived: Micros) -> bool:
+        for token in orders.lost:
+            self._attempts.stop(token, Stop.LOST)
+        for token in orders.cancel:
+            self._attempts.stop(token, Stop.CANCEL)
+        self._attempts.take(orders.assignments, arrived)
+        return bool(orders.assignments)
+
+    def confirmed(self, batch: Batch) -> None:
+        self._attempts.confirm(batch.ended)
+
+    def refused(self, tokens: list[int]) -> None:
+        for token in tokens:
+            self._attempts.stop(token, Stop.LOST)

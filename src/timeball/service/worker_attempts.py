@@ -1,0 +1,228 @@
+"""All attempts a worker has in its hands: which wait for their moment, which execute, which are to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, assert_never
+
+import msgspec
+from msgspec import structs
+
+from timeball.domain import duration, task
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.job import decode_spec
+from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released
+from timeball.ports.clock import Clock
+from timeball.ports.dispatch import Assignment
+from timeball.ports.executor import Executor
+from timeball.service.alarms import Alarms
+from timeball.service.worker_attempt import HeldAttempt, Stop
+from timeball.service.worker_lanes import Lanes
+from timeball.service.worker_outbox import Outbox
+from timeball.service.worker_output import clean
+
+STARTED_AFTER: Final = 100 * MILLISECOND
+"""An attempt that still executes after this long is reported as started; shorter ones only by their outcome."""
+ASK_AGAIN: Final = SECOND
+"""Code in the event loop that ignores being interrupted is interrupted again, at least this much later."""
+LONGEST_MESSAGE: Final = 4_000
+
+_decode_task = msgspec.json.Decoder(task.Task).decode
+
+
+class Attempts:
+    """Starts attempts when it is time, stops them when told to, and hands their outcomes to the outbox."""
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        executors: Mapping[str, Executor],
+        clock: Clock,
+        alarms: Alarms,
+        outbox: Outbox,
+        may_start: Callable[[Micros], bool],
+    ) -> None:
+        """`may_start` is asked right before an attempt starts: is it still ours at this moment?"""
+        self._slots = slots
+        self._executors = executors
+        self._clock = clock
+        self._alarms = alarms
+        self._outbox = outbox
+        self._may_start = may_start
+        self._lanes = Lanes(self._begin, self._executed)
+        self._held: dict[int, HeldAttempt] = {}
+        self._young: deque[HeldAttempt] = deque()
+        self._young_watched = False
+        self._occupied = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.closed = False
+        """Takes nothing new: what arrives is handed back."""
+
+    @property
+    def free(self) -> int:
+        return 0 if self.closed or self._outbox.congested else max(0, self._slots - self._occupied)
+
+    def tokens(self) -> list[int]:
+        """Of all attempts that are ours, ended ones included until the server has confirmed that."""
+        return list(self._held)
+
+    async def idle(self) -> None:
+        """Wait until no slot is occupied."""
+        await self._idle.wait()
+
+    def take(self, assignments: list[Assignment], arrived: Micros) -> None:
+        for assignment in assignments:
+            if assignment.token in self._held:
+                continue
+            attempt = self._held[assignment.token] = HeldAttempt(assignment, self._outbox)
+            self._occupied += 1
+            if self.closed or self._occupied > self._slots:
+                self._end(attempt, Released())
+            elif assignment.delay > 0:
+                # A thousandth more than asked: the server's clock may run that much slower than ours.
+                due = arrived + assignment.delay + assignment.delay // 1000 + 1
+                attempt.alarm = self._alarms.at(due, partial(self._lanes.put, attempt))
+            else:
+                self._lanes.put(attempt)
+        if self._occupied:
+            self._idle.clear()
+
+    def confirm(self, attempts: list[HeldAttempt]) -> None:
+        """The server knows that these have ended."""
+        for attempt in attempts:
+            self._held.pop(attempt.token, None)
+
+    def stop(self, token: int, reason: Stop) -> None:
+        """Let the attempt end for this reason. Tokens of attempts that are gone or ended are ignored."""
+        attempt = self._held.get(token)
+        if attempt is None:
+            return
+        if reason is Stop.LOST:
+            del self._held[token]
+            self._outbox.forget(token)
+        if attempt.outcome is None and (attempt.stop is None or reason > attempt.stop):
+            attempt.stop = reason
+            if attempt.started_at is None:
+                self._end(attempt, self._verdict(attempt, Released()))
+            else:
+                attempt.tell_to_stop()
+                self._watch_stopping(attempt)
+
+    def stop_all(self, reason: Stop) -> None:
+        for token in list(self._held):
+            self.stop(token, reason)
+
+    def release_waiting(self) -> None:
+        """Hand back what has not started."""
+        for attempt in list(self._held.values()):
+            if attempt.started_at is None:
+                self.stop(attempt.token, Stop.RELEASE)
+
+    def longest_grace(self) -> Micros:
+        """Of those that execute."""
+        running = [a for a in self._held.values() if a.started_at is not None and a.outcome is None]
+        return max((attempt.grace for attempt in running), default=0)
+
+    def close(self) -> None:
+        """Interrupt whatever still executes, and forget it."""
+        self.closed = True
+        self._lanes.close()
+
+    def _begin(self, attempt: HeldAttempt) -> Executor | None:
+        now = self._clock.monotonic()
+        if attempt.outcome is not None or attempt.stop is not None or not self._may_start(now):
+            return None
+        assignment = attempt.assignment
+        attempt.alarm = None
+        try:
+            attempt.spec = spec = decode_spec(assignment.spec)
+            what = spec.task if assignment.task is None else _decode_task(assignment.task)
+        except msgspec.MsgspecError as error:
+            self._end(attempt, _unfit(f"this worker cannot read the job, its version may be too old: {error}"))
+            return None
+        kind = type(what).__struct_config__.tag if what is not None else None
+        executor = self._executors.get(str(kind))
+        if what is None or executor is None:
+            offer = ", ".join(self._executors) or "none"
+            self._end(attempt, _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}"))
+            return None
+        attempt.task = what
+        attempt.started_at = now
+        if spec.timeout is not None:
+            length = duration.parse(spec.timeout)
+            attempt.alarm = self._alarms.at(now + length, partial(self.stop, attempt.token, Stop.TIMEOUT))
+        self._young.append(attempt)
+        if not self._young_watched:
+            self._young_watched = True
+            self._alarms.at(now + STARTED_AFTER, self._report_started)
+        return executor
+
+    def _report_started(self) -> None:
+        young = self._young
+        before = self._clock.monotonic() - STARTED_AFTER
+        while young and (young[0].outcome is not None or (young[0].started_at or 0) <= before):
+            attempt = young.popleft()
+            if attempt.outcome is None and attempt.stop is not Stop.LOST:
+                self._outbox.started(attempt)
+        self._young_watched = bool(young)
+        if young:
+            self._alarms.at((young[0].started_at or 0) + STARTED_AFTER, self._report_started)
+
+    def _watch_stopping(self, attempt: HeldAttempt) -> None:
+        """Whoever is interrupted and goes on regardless is told again, and again."""
+
+        def again() -> None:
+            if attempt.outcome is None:
+                attempt.tell_to_stop()
+                self._watch_stopping(attempt)
+
+        self._alarms.at(self._clock.monotonic() + max(attempt.grace, ASK_AGAIN), again)
+
+    def _executed(self, attempt: HeldAttempt, outcome: Outcome) -> None:
+        self._end(attempt, outcome if attempt.stop is None else self._verdict(attempt, outcome))
+
+    def _verdict(self, attempt: HeldAttempt, outcome: Outcome) -> Outcome:
+        """What an attempt that was told to stop is reported as, whatever it made of that."""
+        match attempt.stop:
+            case None | Stop.LOST:
+                return outcome
+            case Stop.CANCEL:
+                return Cancelled()
+            case Stop.RELEASE:
+                return Released()
+            case Stop.TIMEOUT:
+                limit = attempt.spec.timeout
+                rendered = duration.render(duration.parse(limit)) if limit is not None else "its time limit"
+                return Failed(Failure(kind="timeout", message=f"stopped after {rendered}: its timeout"))
+            case _:
+                assert_never(attempt.stop)
+
+    def _end(self, attempt: HeldAttempt, outcome: Outcome) -> None:
+        attempt.ended_at = self._clock.monotonic()
+        if attempt.alarm is not None:
+            self._alarms.cancel(attempt.alarm)
+            attempt.alarm = None
+        attempt.outcome = _presentable(outcome) if isinstance(outcome, Failed) else outcome
+        if attempt.stop is not Stop.LOST:
+            self._outbox.ended(attempt)
+        self._occupied -= 1
+        if not self._occupied:
+            self._idle.set()
+
+
+def _unfit(message: str) -> Failed:
+    return Failed(Failure(kind="worker", message=message))
+
+
+def _presentable(outcome: Failed) -> Failed:
+    """Messages come from anywhere: bound them, and make them fit for every store."""
+    failure = outcome.failure
+    message = clean(failure.message)
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[:LONGEST_MESSAGE]} […]"
+    return outcome if message is failure.message else Failed(structs.replace(failure, message=message))

@@ -1,0 +1,218 @@
+"""What a worker has to say to the server, gathered into one report after the other.
+
+One report is under way at a time; whatever happens meanwhile goes into the next. An attempt's output is never behind
+its outcome: a server takes no output of an attempt that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.lifecycle import Succeeded
+from timeball.ports.clock import Clock
+from timeball.ports.dispatch import Ended, LogChunk, Progress, Report, Started
+from timeball.service.alarms import Alarms
+from timeball.service.worker_attempt import HeldAttempt, Stop
+from timeball.service.worker_output import CHUNK, clean
+
+PATIENCE: Final = 200 * MILLISECOND
+"""Output and progress wait this long for more of the same."""
+MOST_OUTCOMES: Final = 2_000
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""A report's output, and a report's results, stay below about this."""
+MOST_UNSAID: Final = 20_000
+MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
+
+
+class Batch(Struct):
+    """What one report carries. Sent again with the same content until it is answered; ages grow meanwhile."""
+
+    started: list[HeldAttempt]
+    progress: list[Progress]
+    logs: list[LogChunk]
+    ended: list[HeldAttempt]
+
+    def report(self, session: str, poll_seq: int, free: int, now: Micros) -> Report:
+        return Report(
+            session=session,
+            poll_seq=poll_seq,
+            free=free,
+            started=[
+                Started(run_id=attempt.run_id, token=attempt.token, age=now - attempt.started_at)
+                for attempt in self.started
+                if attempt.started_at is not None
+            ],
+            progress=self.progress,
+            logs=self.logs,
+            ended=[_ended(attempt, now) for attempt in self.ended],
+        )
+
+
+def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
+    assert attempt.outcome is not None
+    began = attempt.started_at
+    return Ended(
+        run_id=attempt.run_id,
+        job_id=attempt.job_id,
+        attempt=attempt.attempt,
+        token=attempt.token,
+        serial=attempt.assignment.serial,
+        outcome=attempt.outcome,
+        age=None if began is None else now - began,
+        took=0 if began is None else attempt.ended_at - began,
+    )
+
+
+class Outbox:
+    """Implements `Listener`; drained by the session."""
+
+    def __init__(self, clock: Clock, alarms: Alarms) -> None:
+        self._clock = clock
+        self._alarms = alarms
+        self._started: list[HeldAttempt] = []
+        self._progress: dict[int, Progress] = {}
+        self._talking: dict[int, HeldAttempt] = {}
+        self._logs: deque[LogChunk] = deque()
+        self._log_size = 0
+        self._ended: deque[HeldAttempt] = deque()
+        self._under_way: Batch | None = None
+        self._alarm_set = False
+        self._news = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @property
+    def congested(self) -> bool:
+        """So much is unsaid that the worker had better take nothing new."""
+        return len(self._ended) > MOST_UNSAID or self._log_size > MOST_UNSAID_BYTES
+
+    def wrote(self, attempt: HeldAttempt) -> None:
+        self._empty.clear()
+        self._talking[attempt.token] = attempt
+        if attempt.output is not None and attempt.output.waiting >= CHUNK:
+            self._collect(attempt)
+            self._news.set()
+        else:
+            self._tell_soon()
+
+    def advanced(self, attempt: HeldAttempt, fraction: float, note: str) -> None:
+        self._empty.clear()
+        self._progress[attempt.token] = Progress(
+            run_id=attempt.run_id, token=attempt.token, fraction=fraction, note=clean(note)[:1000]
+        )
+        self._tell_soon()
+
+    def started(self, attempt: HeldAttempt) -> None:
+        self._started.append(attempt)
+        self._tell()
+
+    def ended(self, attempt: HeldAttempt) -> None:
+        if attempt.output is not None:
+            attempt.output.close()
+            self._collect(attempt)
+        self._ended.append(attempt)
+        self._tell()
+
+    def amend(self) -> None:
+        """Report although nothing happened: the free slots changed under a poll that hangs."""
+        self._tell()
+
+    def forget(self, token: int) -> None:
+        """Say nothing more about an attempt that is not ours any more."""
+        self._talking.pop(token, None)
+        self._progress.pop(token, None)
+
+    def clear(self) -> None:
+        """The session is gone: nobody would listen."""
+        self._started.clear()
+        self._progress.clear()
+        self._talking.clear()
+        self._logs.clear()
+        self._log_size = 0
+        self._ended.clear()
+        self._under_way = None
+        self._news.clear()
+        self._empty.set()
+
+    async def flushed(self) -> None:
+        """Wait until everything was said and confirmed."""
+        await self._empty.wait()
+
+    async def next(self) -> Batch:
+        """Wait for something to say. `confirm` it once it was heard."""
+        await self._news.wait()
+        self._news.clear()
+        for attempt in list(self._talking.values()):
+            self._collect(attempt)
+        logs = self._take_logs()
+        self._under_way = Batch(
+            started=[a for a in self._started if a.outcome is None and a.stop is not Stop.LOST],
+            progress=list(self._progress.values()),
+            logs=logs,
+            ended=self._take_ended(),
+        )
+        self._started.clear()
+        self._progress.clear()
+        return self._under_way
+
+    def confirm(self) -> None:
+        self._under_way = None
+        if self._logs or self._ended:
+            self._news.set()
+        elif not (self._news.is_set() or self._talking or self._progress):
+            self._empty.set()
+
+    def _tell(self) -> None:
+        self._empty.clear()
+        self._news.set()
+
+    def _tell_soon(self) -> None:
+        if not self._alarm_set:
+            self._alarm_set = True
+            self._alarms.at(self._clock.monotonic() + PATIENCE, self._patience_over)
+
+    def _patience_over(self) -> None:
+        self._alarm_set = False
+        if self._talking or self._progress:
+            self._news.set()
+
+    def _collect(self, attempt: HeldAttempt) -> None:
+        self._talking.pop(attempt.token, None)
+        if attempt.output is not None:
+            self._log_size += attempt.output.waiting
+            self._logs.extend(attempt.output.take(attempt.run_id, attempt.attempt, attempt.token))
+
+    def _take_logs(self) -> list[LogChunk]:
+        taken: list[LogChunk] = []
+        size = 0
+        while self._logs and size < MOST_BYTES:
+            chunk = self._logs.popleft()
+            size += len(chunk.text)
+            taken.append(chunk)
+        self._log_size = self._log_size - size if self._logs else 0
+        return taken
+
+    def _take_ended(self) -> list[HeldAttempt]:
+        """Outcomes whose output is on its way, as many as fit."""
+        if not self._ended:
+            return []
+        behind = {chunk.token for chunk in self._logs}
+        taken: list[HeldAttempt] = []
+        size = 0
+        while self._ended and len(taken) < MOST_OUTCOMES and size < MOST_BYTES:
+            if behind and self._ended[0].token in behind:
+                break
+            attempt = self._ended.popleft()
+            size += _result_size(attempt)
+            taken.append(attempt)
+        return taken
+
+
+def _result_size(attempt: HeldAttempt) -> int:
+    outcome = attempt.outcome
+    return len(outcome.result) if isinstance(outcome, Succeeded) and isinstance(outcome.result, Raw) else 0

@@ -1,0 +1,106 @@
+"""What an attempt printed, within bounds: live at first, then only its end.
+
+The first 512 KiB are passed on as they come. Of what follows, the last 64 KiB are kept and passed on when the attempt
+ends, after a line that says how much is missing. A flood costs no memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from timeball.ports.dispatch import LogChunk
+
+LIVE: Final = 512 * 1024
+TAIL: Final = 64 * 1024
+CHUNK: Final = 16 * 1024
+"""Pass on at once when this much is waiting; less waits a moment for more."""
+LARGEST_CHUNK: Final = 64 * 1024
+
+
+def clean(text: str) -> str:
+    """Text that every store and every JSON reader takes: no NUL, no half of a surrogate pair."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class Output:
+    """The output of one attempt."""
+
+    __slots__ = ("_dropped", "_live_left", "_pending", "_seq", "_tail", "_tail_size", "waiting")
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[str, str]] = []
+        self._live_left = LIVE
+        self._tail: deque[tuple[str, str]] = deque()
+        self._tail_size = 0
+        self._dropped = 0
+        self._seq = 0
+        self.waiting = 0
+        """Characters that `take` would give now."""
+
+    def write(self, stream: str, text: str) -> None:
+        text = clean(text)
+        if self._live_left:
+            live, text = text[: self._live_left], text[self._live_left :]
+            self._live_left -= len(live)
+            self._pending.append((stream, live))
+            self.waiting += len(live)
+        if text:
+            self._keep_end(stream, text)
+
+    def _keep_end(self, stream: str, text: str) -> None:
+        if len(text) > TAIL:
+            self._dropped += _size(text[:-TAIL])
+            text = text[-TAIL:]
+        self._tail.append((stream, text))
+        self._tail_size += len(text)
+        while self._tail_size > TAIL:
+            oldest_stream, oldest = self._tail.popleft()
+            excess = min(self._tail_size - TAIL, len(oldest))
+            self._dropped += _size(oldest[:excess])
+            self._tail_size -= excess
+            if excess < len(oldest):
+                self._tail.appendleft((oldest_stream, oldest[excess:]))
+
+    def close(self) -> None:
+        """Nothing more will be written: the end that was kept may be taken."""
+        if self._dropped:
+            self._pending.append(("system", f"\n[{self._dropped} bytes of output were dropped here]\n"))
+        self._pending.extend(self._tail)
+        self._tail.clear()
+        self._tail_size = self._dropped = 0
+
+    def take(self, run_id: str, attempt: int, token: int) -> list[LogChunk]:
+        """What was written since the last time, in as few chunks as its streams allow."""
+        chunks: list[LogChunk] = []
+        for stream, text in _joined(self._pending):
+            chunks.append(
+                LogChunk(run_id=run_id, attempt=attempt, token=token, seq=self._seq, stream=stream, text=text)
+            )
+            self._seq += 1
+        self._pending.clear()
+        self.waiting = 0
+        return chunks
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _joined(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Neighbours of one stream become one piece, up to the largest a chunk may be."""
+    joined: list[tuple[str, str]] = []
+    start = 0
+    while start < len(pieces):
+        stream = pieces[start][0]
+        end = start
+        while end < len(pieces) and pieces[end][0] == stream:
+            end += 1
+        text = "".join(piece for _, piece in pieces[start:end])
+        joined.extend((stream, text[i : i + LARGEST_CHUNK]) for i in range(0, len(text), LARGEST_CHUNK))
+        start = end
+    return joined

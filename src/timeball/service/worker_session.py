@@ -1,0 +1,197 @@
+"""One session of a worker with the servers: it polls, beats and reports until the session is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from timeball.domain.errors import Forbidden, Unauthorized
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.ports.clock import Clock, Dice
+from timeball.ports.dispatch import Beat, Dispatch, Orders, Poll, SessionLost, Welcome
+from timeball.service.alarms import Alarm, Alarms
+from timeball.service.worker_outbox import Batch, Outbox
+
+WAIT: Final = 10 * SECOND
+"""How long a poll may hang at the server."""
+ANSWER: Final = 10 * SECOND
+"""How long an answer may take beyond that; then the call counts as lost."""
+MARGIN: Final = SECOND
+"""Jobs are killed this long before the lease lapses."""
+FIRST_RETRY: Final = 50 * MILLISECOND
+LONGEST_RETRY: Final = SECOND
+BREATH: Final = 20 * MILLISECOND
+"""Between a poll that brought nothing although it was answered at once, and the next."""
+
+log = logging.getLogger("timeball.worker")
+
+
+class Backoff:
+    """Growing pauses between tries, spread by chance so that a fleet does not come back as one."""
+
+    def __init__(self, clock: Clock, dice: Dice) -> None:
+        self._clock = clock
+        self._dice = dice
+        self._next = FIRST_RETRY
+
+    async def pause(self) -> None:
+        length, self._next = self._next, min(self._next * 2, LONGEST_RETRY)
+        await self._clock.sleep(length // 2 + int(self._dice.random() * length / 2))
+
+    def reset(self) -> None:
+        self._next = FIRST_RETRY
+
+
+class Holder(Protocol):
+    """Whose attempts the session speaks of."""
+
+    @property
+    def free(self) -> int: ...
+
+    def tokens(self) -> list[int]: ...
+
+    def obey(self, orders: Orders, arrived: Micros) -> bool:
+        """Do as told; whether there was anything new to do."""
+        ...
+
+    def confirmed(self, batch: Batch) -> None: ...
+
+    def refused(self, tokens: list[int]) -> None: ...
+
+
+class Session:
+    """Runs until it is lost: refused by a server, or not renewed in time."""
+
+    def __init__(
+        self,
+        welcome: Welcome,
+        said_hello_at: Micros,
+        *,
+        dispatch: Dispatch,
+        clock: Clock,
+        dice: Dice,
+        alarms: Alarms,
+        outbox: Outbox,
+        holder: Holder,
+        renewed: Callable[[Micros], None],
+    ) -> None:
+        """`renewed` is told every new moment at which the jobs have to be gone."""
+        self.id = welcome.session
+        self._beat_every = welcome.beat_every
+        self._lasts = welcome.lease - min(MARGIN, welcome.lease // 5)
+        self._dispatch = dispatch
+        self._clock = clock
+        self._dice = dice
+        self._alarms = alarms
+        self._outbox = outbox
+        self._holder = holder
+        self._renewed = renewed
+        self._poll_seq = 0
+        self._lapse: Alarm | None = None
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.deadline: Micros = 0
+        """When it counts as lost, and with it everything it holds, unless a beat is answered before."""
+        self._renew(said_hello_at)
+
+    @property
+    def lost(self) -> bool:
+        return self._over.done()
+
+    def lose(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    async def run(self) -> None:
+        """Returns when the session is lost. Raises what no new session would heal."""
+        loops = [asyncio.ensure_future(loop) for loop in (self._polls(), self._beats(), self._reports())]
+        try:
+            await asyncio.wait([*loops, self._over], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.lose()
+            if self._lapse is not None:
+                self._alarms.cancel(self._lapse)
+            for loop in loops:
+                loop.cancel()
+        for ended in await asyncio.gather(*loops, return_exceptions=True):
+            if isinstance(ended, Exception) and not isinstance(ended, SessionLost):
+                raise ended
+
+    def _renew(self, sent_at: Micros) -> None:
+        self.deadline = sent_at + self._lasts
+        if self._lapse is not None:
+            self._alarms.cancel(self._lapse)
+        self._lapse = self._alarms.at(self.deadline, self.lose)
+        self._renewed(self.deadline)
+
+    async def _polls(self) -> None:
+        backoff = Backoff(self._clock, self._dice)
+        while True:
+            self._poll_seq += 1
+            holder = self._holder
+            poll = Poll(session=self.id, seq=self._poll_seq, free=holder.free, held=holder.tokens(), wait=WAIT)
+            sent = self._clock.monotonic()
+            try:
+                async with asyncio.timeout((WAIT + ANSWER) / SECOND):
+                    orders = await self._dispatch.poll(poll)
+            except (SessionLost, Unauthorized, Forbidden):
+                raise
+            except Exception as error:
+                log.warning("poll failed: %s", said(error))
+                await backoff.pause()
+                continue
+            backoff.reset()
+            arrived = self._clock.monotonic()
+            if not self.lost:
+                busy = holder.obey(orders, arrived)
+                # Short attempts end within this turn of the loop; the next poll already offers their slots again.
+                await asyncio.sleep(0)
+                if not busy and arrived - sent < BREATH:
+                    await self._clock.sleep(BREATH)
+
+    async def _beats(self) -> None:
+        pause = self._beat_every
+        while True:
+            await self._clock.sleep(pause)
+            sent = self._clock.monotonic()
+            try:
+                async with asyncio.timeout(self._beat_every / SECOND):
+                    orders = await self._dispatch.beat(Beat(session=self.id, held=self._holder.tokens()))
+            except (SessionLost, Unauthorized, Forbidden):
+                raise
+            except Exception as error:
+                log.warning("beat failed: %s", said(error))
+                pause = min(self._beat_every, LONGEST_RETRY) // 2
+                continue
+            pause = self._beat_every
+            if not self.lost:
+                self._renew(sent)
+                self._holder.obey(orders, sent)
+
+    async def _reports(self) -> None:
+        backoff = Backoff(self._clock, self._dice)
+        while True:
+            batch = await self._outbox.next()
+            while True:
+                now = self._clock.monotonic()
+                report = batch.report(self.id, self._poll_seq, self._holder.free, now)
+                try:
+                    async with asyncio.timeout(ANSWER / SECOND):
+                        receipt = await self._dispatch.report(report)
+                except (SessionLost, Unauthorized, Forbidden):
+                    raise
+                except Exception as error:
+                    log.warning("report failed: %s", said(error))
+                    await backoff.pause()
+                    continue
+                break
+            backoff.reset()
+            if not self.lost:
+                self._holder.confirmed(batch)
+                self._holder.refused(receipt.stale)
+                self._outbox.confirm()
+
+
+def said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

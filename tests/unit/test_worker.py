@@ -1,0 +1,353 @@
+"""The worker against a scripted server: what it takes, when it starts it, and what it says about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from tests.support.fake_dispatch import FakeDispatch, assignment, python
+from timeball.domain.errors import Unauthorized, Unavailable
+from timeball.domain.instant import MILLISECOND, SECOND
+from timeball.domain.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
+from timeball.domain.task import Python
+from timeball.ports.dispatch import Hello, SessionLost
+from timeball.ports.executor import Attempt
+from timeball.service.worker import Worker
+from timeball.system import SystemClock, dice
+
+pytestmark = pytest.mark.timeout(30)
+
+Behaviour = Callable[[Attempt], Awaitable[Outcome]]
+
+
+class Scripted:
+    """An executor whose functions are written by the test."""
+
+    kind = "python"
+
+    def __init__(self) -> None:
+        self.behaviours: dict[str, Behaviour] = {"noop": _noop, "forever": self._forever, "wait": self._wait}
+        self.started: list[int] = []
+        self.started_at: dict[int, int] = {}
+        self.interrupted: list[int] = []
+        self.go = asyncio.Event()
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        assert isinstance(attempt.task, Python)
+        self.started.append(attempt.token)
+        self.started_at[attempt.token] = CLOCK.monotonic()
+        try:
+            return await self.behaviours[attempt.task.function](attempt)
+        except asyncio.CancelledError:
+            self.interrupted.append(attempt.token)
+            raise
+
+    async def _forever(self, attempt: Attempt) -> Outcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def _wait(self, attempt: Attempt) -> Outcome:
+        await self.go.wait()
+        return Succeeded()
+
+
+async def _noop(attempt: Attempt) -> Outcome:
+    return Succeeded()
+
+
+class RecordingGuard:
+    def __init__(self) -> None:
+        self.deadlines: list[int] = []
+        self.kills = 0
+
+    def renew(self, deadline: int) -> None:
+        self.deadlines.append(deadline)
+
+    def kill_all(self) -> None:
+        self.kills += 1
+
+
+CLOCK = SystemClock()
+
+
+class Bench:
+    def __init__(self, *, slots: int = 10, lease: int = 15 * SECOND, beat_every: int = 5 * SECOND) -> None:
+        self.server = FakeDispatch(lease=lease, beat_every=beat_every)
+        self.executor = Scripted()
+        self.guard = RecordingGuard()
+        self.worker = Worker(
+            self.server,
+            {"python": self.executor},
+            CLOCK,
+            Hello(name="w", slots=slots),
+            dice=dice(),
+            guard=self.guard,
+        )
+
+
+@asynccontextmanager
+async def working(*, slots: int = 10, lease: int = 15 * SECOND, beat_every: int = 5 * SECOND) -> AsyncIterator[Bench]:
+    bench = Bench(slots=slots, lease=lease, beat_every=beat_every)
+    await bench.worker.start()
+    try:
+        yield bench
+    finally:
+        await bench.worker.stop()
+
+
+async def test_executes_in_order_and_reports_every_outcome_once() -> None:
+    async with working(slots=200) as bench:
+        bench.server.give(*(python(token, "noop") for token in range(1, 151)))
+        await bench.server.until(lambda: len(bench.server.ended) == 150)
+        assert bench.executor.started == list(range(1, 151))
+        assert sum(len(report.ended) for report in bench.server.reports) == 150
+        assert all(ended.outcome == Succeeded() for ended in bench.server.ended.values())
+        assert not bench.server.started, "short attempts only report their outcome"
+
+
+async def test_never_starts_before_the_delay_has_passed() -> None:
+    async with working() as bench:
+        await bench.server.until(lambda: bool(bench.server.polls))
+        given = CLOCK.monotonic()
+        delays = {1: 40 * MILLISECOND, 2: 3 * MILLISECOND, 3: 777, 4: 1, 5: 0}
+        bench.server.give(*(python(token, "noop", delay=delay) for token, delay in delays.items()))
+        await bench.server.until(lambda: len(bench.server.ended) == 5)
+        for token, delay in delays.items():
+            assert bench.executor.started_at[token] >= given + delay + delay // 1000
+        assert bench.executor.started == [5, 4, 3, 2, 1]
+
+
+async def test_an_attempt_that_lasts_is_reported_as_started_and_amends_the_hanging_poll() -> None:
+    async with working(slots=3) as bench:
+        bench.server.give(python(1, "wait"))
+        await bench.server.until(lambda: 1 in bench.server.started)
+        assert bench.server.started[1].age >= 100 * MILLISECOND
+        await bench.server.until_polled(lambda poll: (poll.free, poll.held) == (2, [1]))
+        bench.executor.go.set()
+        await bench.server.until(lambda: 1 in bench.server.ended)
+        report = bench.server.reports[-1]
+        assert (report.poll_seq, report.free) == (bench.server.polls[-1].seq, 3)
+        assert report.ended[0].took >= 100 * MILLISECOND
+
+
+async def test_an_ended_attempt_is_held_until_its_report_is_confirmed() -> None:
+    async with working() as bench:
+        bench.server.failing["report"] = lambda: Unavailable("away")
+        bench.server.give(python(1, "noop"))
+        await bench.server.until(lambda: len(bench.server.reports) >= 3)
+        bench.server.give(python(2, "noop"))
+        await bench.server.until(lambda: 2 in bench.server.polls[-1].held)
+        assert bench.server.polls[-1].held == [1, 2]
+        first = [(e.token, e.outcome) for e in bench.server.reports[0].ended]
+        assert all([(e.token, e.outcome) for e in report.ended] == first for report in bench.server.reports[:3])
+        del bench.server.failing["report"]
+        await bench.server.until(lambda: 2 in bench.server.ended)
+        await bench.server.until_polled(lambda poll: poll.held == [])
+
+
+async def test_cancel_interrupts_and_reports_cancelled() -> None:
+    async with working() as bench:
+        bench.server.give(python(1, "forever"), python(2, "forever", delay=60 * SECOND))
+        await bench.server.until(lambda: len(bench.server.polls) >= 2)
+        bench.server.order(cancel=[1, 2, 99])
+        await bench.server.until(lambda: len(bench.server.ended) == 2)
+        assert [bench.server.ended[token].outcome for token in (1, 2)] == [Cancelled(), Cancelled()]
+        assert bench.server.ended[1].age is not None
+        assert bench.server.ended[2].age is None, "it never started"
+        assert bench.executor.started == [1]
+
+
+async def test_cancel_wins_over_a_success_that_comes_after_it() -> None:
+    async def stubborn(attempt: Attempt) -> Outcome:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Succeeded()
+
+    async with working() as bench:
+        bench.executor.behaviours["stubborn"] = stubborn
+        bench.server.give(python(1, "stubborn"))
+        await bench.server.until(lambda: len(bench.server.polls) >= 2)
+        bench.server.order(cancel=[1])
+        await bench.server.until(lambda: 1 in bench.server.ended)
+        assert bench.server.ended[1].outcome == Cancelled()
+
+
+async def test_timeout_stops_and_fails() -> None:
+    async with working() as bench:
+        bench.server.give(python(1, "forever", timeout="50ms"), python(2, "noop", timeout="50ms"))
+        await bench.server.until(lambda: len(bench.server.ended) == 2)
+        outcome = bench.server.ended[1].outcome
+        assert isinstance(outcome, Failed)
+        assert (outcome.failure.kind, outcome.failure.message) == ("timeout", "stopped after 50ms: its timeout")
+        assert bench.server.ended[2].outcome == Succeeded()
+
+
+@pytest.mark.parametrize("how", ["order", "stale"])
+async def test_a_lost_attempt_is_killed_without_a_word(how: str) -> None:
+    async with working(slots=1) as bench:
+        bench.server.give(python(1, "forever"))
+        if how == "stale":
+            bench.server.stale = [1]
+        else:
+            await bench.server.until(lambda: 1 in bench.server.started)
+            bench.server.order(lost=[1])
+        await bench.server.until(lambda: bool(bench.executor.interrupted))
+        bench.server.give(python(2, "noop"))
+        await bench.server.until(lambda: 2 in bench.server.ended)
+        assert 1 not in bench.server.ended
+
+
+@pytest.mark.parametrize("call", ["poll", "beat", "report"])
+async def test_a_lost_session_kills_everything_and_says_hello_again(call: str) -> None:
+    async with working(beat_every=50 * MILLISECOND) as bench:
+        bench.server.give(python(1, "forever"), python(2, "forever", delay=60 * SECOND))
+        await bench.server.until(lambda: 1 in bench.server.started)
+        bench.server.failing[call] = SessionLost
+        bench.server.give(python(3, "noop"))
+        await bench.server.until(lambda: len(bench.server.hellos) >= 2)
+        del bench.server.failing[call]
+        assert bench.executor.interrupted == [1]
+        assert bench.guard.kills >= 1
+        bench.server.give(python(4, "noop"))
+        await bench.server.until(lambda: 4 in bench.server.ended)
+        assert not {1, 2} & set(bench.server.ended)
+        assert bench.server.reports[-1].session != "w_1"
+
+
+async def test_unanswered_beats_kill_everything_before_the_lease_lapses() -> None:
+    async with working(lease=SECOND, beat_every=100 * MILLISECOND) as bench:
+        bench.server.give(python(1, "forever"))
+        await bench.server.until(lambda: len(bench.server.beats) >= 2 and 1 in bench.server.started)
+        last_renewed = CLOCK.monotonic()
+        bench.server.failing["beat"] = lambda: Unavailable("away")
+        bench.server.failing["hello"] = lambda: Unavailable("away")
+        await bench.server.until(lambda: len(bench.server.hellos) >= 2)
+        assert bench.executor.interrupted == [1]
+        assert CLOCK.monotonic() <= last_renewed + SECOND
+        assert bench.guard.deadlines == sorted(bench.guard.deadlines)
+        assert 1 not in bench.server.ended
+
+
+async def test_errors_are_retried_until_a_server_answers() -> None:
+    bench = Bench()
+    for call in ("hello", "poll", "report"):
+        bench.server.failing[call] = lambda: Unavailable("away")
+    await bench.worker.start()
+    await bench.server.until(lambda: len(bench.server.hellos) >= 2)
+    del bench.server.failing["hello"]
+    await bench.server.until(lambda: len(bench.server.polls) >= 2)
+    assert bench.server.polls[1].seq > bench.server.polls[0].seq
+    del bench.server.failing["poll"]
+    bench.server.give(python(1, "noop"))
+    await bench.server.until(lambda: len(bench.server.reports) >= 2)
+    del bench.server.failing["report"]
+    await bench.server.until_polled(lambda poll: poll.held == [])
+    assert 1 in bench.server.ended
+    await bench.worker.stop()
+
+
+async def test_a_refused_key_ends_the_worker_with_the_reason() -> None:
+    bench = Bench()
+    bench.server.failing["hello"] = lambda: Unauthorized("nobody knows this key")
+    await bench.worker.start()
+    with pytest.raises(Unauthorized, match="nobody knows this key"):
+        await bench.worker.wait()
+    await bench.worker.stop()
+
+
+async def test_drain_finishes_what_it_can_and_hands_back_the_rest() -> None:
+    bench = Bench()
+    await bench.worker.start()
+    bench.server.give(python(1, "wait"), python(2, "forever"), python(3, "noop", delay=60 * SECOND))
+    await bench.server.until(lambda: len(bench.server.polls) >= 2)
+    draining = asyncio.create_task(bench.worker.drain(300 * MILLISECOND))
+    await bench.server.until(lambda: 3 in bench.server.ended)
+    assert bench.server.reports[-1].free == 0
+    bench.server.give(python(4, "noop"))
+    await bench.server.until(lambda: 4 in bench.server.ended)
+    bench.executor.go.set()
+    await draining
+    outcomes = {token: ended.outcome for token, ended in bench.server.ended.items()}
+    assert outcomes == {1: Succeeded(), 2: Released(), 3: Released(), 4: Released()}
+    assert bench.executor.started == [1, 2]
+    assert bench.server.goodbyes == ["w_1"]
+    await bench.worker.wait()
+
+
+async def test_start_and_stop_in_any_order_and_number() -> None:
+    await Bench().worker.stop()
+    await Bench().worker.drain(0)
+    bench = Bench()
+    await bench.worker.stop()
+    await bench.worker.start()
+    assert not bench.server.hellos
+    bench = Bench()
+    await bench.worker.start()
+    await bench.worker.start()
+    await asyncio.gather(bench.worker.stop(), bench.worker.stop(), bench.worker.drain(0))
+    await bench.worker.wait()
+
+
+async def test_what_the_worker_cannot_do_fails_and_says_why() -> None:
+    async with working() as bench:
+        bench.server.give(assignment(1, {"kind": "shell", "command": "true"}), assignment(2, {"kind": "quantum"}))
+        await bench.server.until(lambda: len(bench.server.ended) == 2)
+        first, second = (bench.server.ended[token].outcome for token in (1, 2))
+        assert isinstance(first, Failed)
+        assert isinstance(second, Failed)
+        assert first.failure.message == "this worker has no executor for 'shell' tasks; it has: python"
+        assert "cannot read the job" in second.failure.message
+
+
+async def test_output_comes_before_the_outcome_and_progress_arrives() -> None:
+    async def talkative(attempt: Attempt) -> Outcome:
+        attempt.log("stdout", "one\n")
+        attempt.log("stdout", "two\0\ud800\n")
+        attempt.log("stderr", "three\n")
+        attempt.progress(0.5, "half")
+        await asyncio.sleep(0.5)
+        attempt.log("stdout", "four\n")
+        return Succeeded()
+
+    async with working() as bench:
+        bench.executor.behaviours["talkative"] = talkative
+        bench.server.give(python(1, "talkative"))
+        await bench.server.until(lambda: 1 in bench.server.ended)
+        chunks = [(chunk.seq, chunk.stream, chunk.text) for chunk in bench.server.logs(1)]
+        assert chunks == [
+            (0, "stdout", "one\ntwo\ufffd?\n"),
+            (1, "stderr", "three\n"),
+            (2, "stdout", "four\n"),
+        ]
+        assert [(p.fraction, p.note) for p in bench.server.progress] == [(0.5, "half")]
+        assert len(bench.server.reports) >= 2, "the first lines arrived while it ran"
+
+
+async def test_context_variables_of_one_attempt_do_not_reach_the_next() -> None:
+    from contextvars import ContextVar
+
+    seen: list[str] = []
+    variable = ContextVar("variable", default="untouched")
+
+    async def colour(attempt: Attempt) -> Outcome:
+        seen.append(variable.get())
+        variable.set("touched")
+        return Succeeded()
+
+    async with working() as bench:
+        bench.executor.behaviours["colour"] = colour
+        bench.server.give(*(python(token, "colour") for token in range(1, 6)))
+        await bench.server.until(lambda: len(bench.server.ended) == 5)
+        assert seen == ["untouched"] * 5
+
+
+async def test_a_job_that_waits_does_not_hold_up_others() -> None:
+    async with working(slots=100) as bench:
+        bench.server.give(*(python(token, "wait" if token % 2 else "noop") for token in range(1, 101)))
+        await bench.server.until(lambda: len(bench.server.ended) == 50)
+        assert len(bench.executor.started) == 100
+        bench.executor.go.set()
+        await bench.server.until(lambda: len(bench.server.ended) == 100)
