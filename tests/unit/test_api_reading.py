@@ -113,10 +113,9 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
-FIELDS = st.sampled_from(
-    "name task taskId parameters schedule retry priority timeout tags payload maxRetries scheduleType scheduleTime"
-    " cronExpression isRecurring jobInterval idempotencyKey timezone".split()
-)
+PARTS = ("name", "task", "taskId", "parameters", "schedule", "retry", "priority", "timeout", "tags", "payload")
+FLAT = ("maxRetries", "scheduleType", "scheduleTime", "cronExpression", "isRecurring", "jobInterval", "timezone")
+FIELDS = st.sampled_from([*PARTS, *FLAT, "idempotencyKey"])
 
 
 def status_of(read: Callable[[bytes], object], raw: bytes) -> int:

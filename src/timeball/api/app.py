@@ -61,7 +61,8 @@ def create_app(
     version: str,
     routes: Sequence[Route] = ROUTES,
 ) -> ASGIApp:
-    """The API over a store and a dispatcher. `ready` names what has to run and whether it does; `new_secret` makes
+    """The API over a store and a dispatcher. `ready` names what has to work (the store, the loops) and
+    whether it does; `new_secret` makes
     the secret of a new API key, and must be unguessable."""
     authenticate = Authenticator(context.store, context.clock)
     services = Services(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from timeball.api.explain import did_you_mean, explain
-from timeball.domain import instant
+from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Status
@@ -61,6 +61,14 @@ RUN_STATUSES: Final[dict[str, frozenset[Status]]] = {
 class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     cursor: Cursor = ""
     limit: Limit = 100
+
+    def after(self, prefix: str) -> str | None:
+        """The id after which the page begins."""
+        if self.cursor and not ids.is_id(prefix, self.cursor):
+            raise Invalid(
+                f"{self.cursor[:64]!r} is not a cursor of this list; use `nextCursor` of the page before", _at("cursor")
+            )
+        return self.cursor or None
 
 
 class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

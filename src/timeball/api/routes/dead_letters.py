@@ -39,7 +39,7 @@ class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 async def list_dead_letters(call: Call) -> Answer:
     query: RunsQuery = call.query
-    return await answer_runs(call, query.filter(call.tenant, dead_letters=True), query.cursor, query.limit)
+    return await answer_runs(call, query.filter(call.tenant, dead_letters=True), query)
 
 
 async def retry(call: Call) -> Answer:

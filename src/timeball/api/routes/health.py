@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -10,10 +9,6 @@ from msgspec import Struct
 
 from timeball.api.problems import CONTENT_TYPE, NotReady, headers, problem
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.domain.errors import TimeballError
-
-PATIENCE: Final = 2.0
-"""Seconds to wait for the store's sign of life."""
 
 
 class Alive(Struct, frozen=True):
@@ -31,21 +26,13 @@ async def livez(call: Call) -> Answer:
 
 
 async def readyz(call: Call) -> Answer:
-    checks = {"store": await _store_answers(call), **await call.services.ready()}
+    checks = dict(await call.services.ready())
     if all(checks.values()):
         return answer_json(Ready("ready", checks))
     waiting = ", ".join(name for name, fine in checks.items() if not fine)
     error = NotReady(f"not ready: {waiting}")
     body = msgspec.structs.replace(problem(error), checks=checks)
     return Answer(msgspec.json.encode(body), 503, CONTENT_TYPE, headers(error))
-
-
-async def _store_answers(call: Call) -> bool:
-    try:
-        await asyncio.wait_for(call.context.store.ping(), PATIENCE)
-    except (TimeballError, TimeoutError):
-        return False
-    return True
 
 
 async def openapi(call: Call) -> Answer:

@@ -130,7 +130,7 @@ async def resume_job(call: Call) -> Answer:
 async def runs(call: Call) -> Answer:
     await find_job(call.context, call.tenant, call.job_id)
     query: RunsQuery = call.query
-    return await answer_runs(call, query.filter(call.tenant, job_id=call.job_id), query.cursor, query.limit)
+    return await answer_runs(call, query.filter(call.tenant, job_id=call.job_id), query)
 
 
 async def logs(call: Call) -> Answer:
@@ -174,7 +174,10 @@ async def ledger(call: Call) -> Answer:
     if until < since:
         raise Invalid("'to' is before 'from'", "/query/to")
     sums = await store.ledger_sums(call.job_id, since, until)
-    page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit)
+    try:
+        page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit)
+    except Invalid as error:
+        raise Invalid(error.detail, "/query/cursor") from None
     return answer_json(LedgerAnswer(sums.due, sums.counts, [_ledger_item(row) for row in page.items], page.next_cursor))
 
 

@@ -25,7 +25,7 @@ class Execution(Struct, frozen=True, rename="camel"):
 
 async def executions(call: Call) -> Answer:
     query: LegacyQuery = call.query
-    page = await call.context.store.list_runs(query.filter(call.tenant), query.cursor or None, query.limit)
+    page = await call.context.store.list_runs(query.filter(call.tenant), query.after("r"), query.limit)
     items = [Execution(run.job_id, run.fire_time // MILLISECOND, run.status, run.attempt) for run in page.items]
     more: Headers = [] if page.next_cursor is None else [(b"next-cursor", page.next_cursor.encode())]
     return answer_json(items, headers=more)

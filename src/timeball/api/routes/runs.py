@@ -23,14 +23,14 @@ class RunList(Struct, frozen=True, rename="camel"):
     next_cursor: str | None
 
 
-async def answer_runs(call: Call, where: RunFilter, cursor: str, limit: int) -> Answer:
-    page = await call.context.store.list_runs(where, cursor or None, limit)
+async def answer_runs(call: Call, where: RunFilter, query: RunsQuery) -> Answer:
+    page = await call.context.store.list_runs(where, query.after("r"), query.limit)
     return answer_json(RunList([views.run_view(run) for run in page.items], page.next_cursor))
 
 
 async def list_runs(call: Call) -> Answer:
     query: RunsQuery = call.query
-    return await answer_runs(call, query.filter(call.tenant), query.cursor, query.limit)
+    return await answer_runs(call, query.filter(call.tenant), query)
 
 
 async def _answer_run(call: Call, run: Run) -> Answer:

@@ -14,11 +14,14 @@ from timeball.api.bodies import Goodbye
 from timeball.api.problems import Malformed
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import Invalid
-from timeball.domain.instant import MINUTE
+from timeball.domain.instant import DAY, MINUTE
 from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
 
 MOST_SLOTS: Final = 100_000
 LONGEST_WAIT: Final = MINUTE
+LONGEST_RUN: Final = 3_660 * DAY
+MOST_CHUNKS: Final = 1_000_000
+"""Of output per attempt: a position in the output of a run is made of its attempt and its number there."""
 
 _hello = msgspec.json.Decoder(Hello)
 _poll = msgspec.json.Decoder(Poll)
@@ -31,6 +34,22 @@ def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Output of jobs may hold anything. NUL, which the store cannot keep, is shown as what it is: not a character."""
     raw = call.raw
     return reading.read(raw.replace(b"\\u0000", b"\\ufffd") if b"\\u0000" in raw else raw, decoder)
+
+
+def _check_report(report: Report) -> None:
+    """Numbers that the store could not add up."""
+    for index, ended in enumerate(report.ended):
+        if not 0 <= ended.took <= LONGEST_RUN or not 0 <= (ended.age or 0) <= LONGEST_RUN:
+            raise Invalid("an attempt took between nothing and ten years", f"/ended/{index}")
+    for index, started in enumerate(report.started):
+        if not 0 <= started.age <= LONGEST_RUN:
+            raise Invalid("an attempt started between now and ten years ago", f"/started/{index}/age")
+    for index, chunk in enumerate(report.logs):
+        if not 0 <= chunk.seq < MOST_CHUNKS:
+            raise Invalid(f"seq must be between 0 and {MOST_CHUNKS:,}", f"/logs/{index}/seq")
+    for index, progress in enumerate(report.progress):
+        if not 0 <= progress.fraction <= 1:
+            raise Invalid("a fraction is between 0 and 1", f"/progress/{index}/fraction")
 
 
 def _check_slots(count: int, field: str) -> None:
@@ -74,6 +93,7 @@ async def beat(call: Call) -> Answer:
 async def report(call: Call) -> Answer:
     message: Report = _read(call, _report)
     _check_slots(message.free, "free")
+    _check_report(message)
     return answer_json(await call.services.dispatch.report(message))
 
 

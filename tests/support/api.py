@@ -1,0 +1,123 @@
+"""The API over a real store and real loops, called in process: no port is opened, nothing is faked but the worker."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from starlette.types import ASGIApp
+
+from timeball import system
+from timeball.api.app import create_app
+from timeball.ports.store import Key, Store
+from timeball.service.server import Server
+from timeball.stores.sqlite import SqliteStore
+
+ADMIN = "admin-key-of-the-tests-0123456789abcdef"
+WORKER = "worker-key-of-the-tests-0123456789abcdef"
+OTHER = "key-of-another-tenant-0123456789abcdef00"
+
+
+class Api:
+    """An application and a client of it."""
+
+    def __init__(self, app: ASGIApp, server: Server, client: httpx2.AsyncClient) -> None:
+        self.app = app
+        self.server = server
+        self.client = client
+
+    async def __call__(self, method: str, path: str, key: str | None = ADMIN, **options: Any) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers |= options.pop("headers", {})
+        return await self.client.request(method, path, headers=headers, **options)
+
+    async def get(self, path: str, **options: Any) -> Any:
+        answer = await self("GET", path, **options)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def create(self, **job: Any) -> dict[str, Any]:
+        answer = await self("POST", "/v1/jobs", json={"task": {"kind": "shell", "command": "true"}, **job})
+        assert answer.status_code == 201, answer.text
+        created: dict[str, Any] = answer.json()
+        return created
+
+
+@asynccontextmanager
+async def running_api(folder: Path) -> AsyncIterator[Api]:
+    store = SqliteStore(folder / "timeball.db", wall=system.wall, monotonic=system.monotonic)
+    await store.open()
+    server = Server(store, system.SystemClock(), system.dice())
+    await add_keys(store)
+    server.start()
+
+    async def ready() -> dict[str, bool]:
+        await store.ping()
+        return {"store": True, **{loop.name: loop.name not in server.stalled() for loop in server.loops}}
+
+    app = create_app(server.context, server.desk, ready=ready, new_secret=system.secret, version="0.0.0")
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
+    try:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://timeball") as client:
+            yield Api(app, server, client)
+    finally:
+        await server.stop()
+        await store.close()
+
+
+async def add_keys(store: Store) -> None:
+    for secret, role, tenant in ((ADMIN, "admin", "default"), (WORKER, "worker", "default"), (OTHER, "admin", "other")):
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        ident = f"k_{digest[:28]}"
+        await store.add_key(
+            Key(id=ident, tenant=tenant, name=role, role=role, digest=digest, created_at=store.now())  # type: ignore[arg-type]
+        )
+
+
+class FakeWorker:
+    """Speaks the worker protocol over the API and does what the test says."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._seq = 0
+        self.session = ""
+
+    async def send(self, message: str, body: Any, status: int = 200) -> Any:
+        answer = await self._api("POST", f"/v1/worker/{message}", WORKER, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    async def hello(self, slots: int = 4) -> None:
+        welcome = await self.send("hello", {"name": "w1", "slots": slots})
+        self.session = welcome["session"]
+
+    async def take(self, held: tuple[int, ...] = ()) -> dict[str, Any]:
+        """The next assignment."""
+        while True:
+            self._seq += 1
+            body = {"session": self.session, "seq": self._seq, "free": 1, "held": list(held), "wait": 5_000_000}
+            orders = await self.send("poll", body)
+            if orders["assignments"]:
+                assigned: dict[str, Any] = orders["assignments"][0]
+                return assigned
+
+    async def report(self, **what: Any) -> Any:
+        return await self.send("report", {"session": self.session, "pollSeq": self._seq, "free": 1, **what})
+
+    async def end(self, assigned: dict[str, Any], outcome: dict[str, Any], **rest: Any) -> Any:
+        same = {name: assigned[name] for name in ("runId", "jobId", "attempt", "token", "serial")}
+        return await self.report(ended=[{**same, "outcome": outcome, "age": 2_000, "took": 1_000}], **rest)
+
+    async def succeed(self, assigned: dict[str, Any], result: Any = None) -> None:
+        await self.end(assigned, {"type": "succeeded", "result": result})
+
+    async def fail(self, assigned: dict[str, Any], message: str = "boom") -> None:
+        failure = {"kind": "exit", "message": message, "exitCode": 1}
+        await self.end(assigned, {"type": "failed", "failure": failure})
+
+    async def write(self, assigned: dict[str, Any], *texts: str) -> None:
+        same = {name: assigned[name] for name in ("runId", "attempt", "token")}
+        chunks = [{**same, "seq": seq, "stream": "stdout", "text": text} for seq, text in enumerate(texts)]
+        await self.report(logs=chunks)
