@@ -98,7 +98,9 @@ class FakeDispatch:
             raise self.failing[call]()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
+        while True:
+            if condition():
+                return
             await asyncio.sleep(0.002)
 
     async def until_polled(self, condition: Callable[[Poll], bool]) -> None:
