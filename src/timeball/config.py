@@ -114,6 +114,10 @@ class UpConfig:
         return _admin_key_file(self.data_dir)
 
     @property
+    def store(self) -> str:
+        return f"{_SQLITE}{self.sqlite_path}"
+
+    @property
     def sqlite_path(self) -> Path:
         return self.data_dir / "timeball.db"
 
@@ -124,7 +128,7 @@ def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConf
     token = given(TOKEN)
     if token is None and all(_is_loopback(server) for server in servers):
         # The key of this machine's Timeball never leaves this machine, whatever a file in this folder says.
-        token = _key_on_this_machine(given.data_dir())
+        token = given(ADMIN_KEY) or _key_on_this_machine(given.data_dir())
     return ClientConfig(servers=servers, token=token)
 
 

@@ -14,7 +14,13 @@ JOB_ID = "j_0194f3a1c2b79f86d081884c7d65"
 
 
 def entry(verdict: str, **more: Any) -> dict[str, Any]:
-    return {"fireTime": "2026-03-01T02:00:00Z", "to": "2026-03-01T02:00:00Z", "count": 1, "verdict": verdict, **more}
+    return {
+        "fireTime": "2026-03-01T02:00:00Z",
+        "fireUntil": "2026-03-01T02:00:00Z",
+        "count": 1,
+        "verdict": verdict,
+        **more,
+    }
 
 
 def audited(ledger: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
@@ -48,7 +54,7 @@ def test_the_sentence_of_the_specification(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_span_of_missed_instants_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    span = entry("missed", count=60, to="2026-03-01T02:59:00Z", reason="no server was running")
+    span = entry("missed", count=60, fireUntil="2026-03-01T02:59:00Z", reason="no server was running")
     result = audited({"due": 60, "counts": {"missed": 60}, "items": [span]}, tmp_path, monkeypatch)
     assert "60 due = 60 missed (no server was running)" in result.stdout
     assert "2026-03-01T02:00:00Z to 2026-03-01T02:59:00Z\t60\tmissed" in result.stdout

@@ -235,7 +235,9 @@ def test_an_unknown_name_is_refused_with_a_suggestion(server: StubServer, run: T
 def test_show_tells_everything_but_what_is_empty(server: StubServer, run: Timeball) -> None:
     server.on("GET", f"/v1/jobs/{JOB_ID}", JOB)
     server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "running", "runId": RUN_ID})
-    server.on("GET", f"/v1/jobs/{JOB_ID}/next", {"items": ["2026-03-01T02:00:00Z", "2026-03-02T02:00:00Z"]})
+    server.on(
+        "GET", f"/v1/jobs/{JOB_ID}/next", {"items": [{"fireTime": f"2026-03-0{day}T02:00:00Z"} for day in (1, 2)]}
+    )
     lines = dict(line.split("\t") for line in run("jobs", "show", JOB_ID).stdout.splitlines())
     assert lines["runs"] == "shell: python3 etl.py"
     assert lines["parameters"] == '{"days":30}'
@@ -315,7 +317,7 @@ def test_dead_letters_are_listed_and_retried(server: StubServer, run: Timeball) 
     dead = {**RUN, "status": "dead", "error": {"kind": "exit", "message": "exit code 1"}}
     server.on("GET", "/v1/dead-letters", {"items": [dead]})
     assert "exit: exit code 1" in run("dead", "list").stdout
-    items = [{"runId": RUN_ID, "newRunId": "r_new"}, {"runId": "r_2", "error": {"detail": "retried already"}}]
+    items = [{"runId": RUN_ID, "retriedAs": "r_new"}, {"runId": "r_2", "error": {"detail": "retried already"}}]
     server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "refused": 1, "more": True, "items": items})
     result = run("dead", "retry", "--all")
     assert result.exit_code == 1

@@ -174,7 +174,7 @@ def test_lists_are_fetched_page_by_page_while_iterating(server: StubServer, clie
 
 
 def test_the_ledger_is_put_together_from_its_pages(server: StubServer, client: Client) -> None:
-    entry = {"fireTime": "2026-03-01T02:00:00Z", "to": "2026-03-01T03:00:00Z", "verdict": "missed", "count": 2}
+    entry = {"fireTime": "2026-03-01T02:00:00Z", "fireUntil": "2026-03-01T03:00:00Z", "verdict": "missed", "count": 2}
     page = {"due": 3, "counts": {"missed": 2, "on_time": 1}, "items": [entry]}
     server.on("GET", "/v1/jobs/j_1/ledger", {**page, "nextCursor": "more"})
     server.on("GET", "/v1/jobs/j_1/ledger", {**page, "nextCursor": None})
@@ -238,12 +238,12 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     for action in ("pause", "resume"):
         server.on("POST", f"/v1/jobs/j_1/{action}", JOB)
     server.on("GET", "/v1/jobs/j_1/status", {"jobId": "j_1", "status": "running", "runId": "r_1"})
-    server.on("GET", "/v1/jobs/j_1/next", {"items": ["2026-03-01T02:00:00Z"]})
+    server.on("GET", "/v1/jobs/j_1/next", {"items": [{"fireTime": "2026-03-01T02:00:00Z"}]})
     server.on("GET", "/v1/runs", {"items": [run]})
     server.on("POST", "/v1/runs/r_1/cancel", run)
     server.on("POST", "/v1/runs/r_1/retry", run)
     server.on("GET", "/v1/dead-letters", {"items": [run]})
-    server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "items": [{"runId": "r_1", "newRunId": "r_2"}]})
+    server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "items": [{"runId": "r_1", "retriedAs": "r_2"}]})
     server.on("GET", "/v1/tasks", {"items": [{"taskId": "t", "task": {"kind": "shell"}}]})
     server.on("GET", "/v1/workers", {"items": [{"workerId": "w_1", "slots": 4}]})
     server.on("POST", "/v1/api-keys", {"keyId": "k_1", "role": "worker", "key": "tb_x"}, status=201)
@@ -257,7 +257,7 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     assert [found.run_id for found in client.runs(job_id="j_1")] == ["r_1"]
     assert client.cancel("r_1").status == client.retry("r_1").status == "queued"
     assert [found.run_id for found in client.dead_letters()] == ["r_1"]
-    assert client.retry_dead(["r_1"]).items[0].new_run_id == "r_2"
+    assert client.retry_dead(["r_1"]).items[0].retried_as == "r_2"
     assert next(client.tasks()).task_id == "t"
     assert client.workers()[0].slots == 4
     assert client.create_key("worker").key == "tb_x"

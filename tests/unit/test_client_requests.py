@@ -87,6 +87,8 @@ def test_only_what_may_happen_twice_is_repeatable() -> None:
         requests.delete_job("j"),
         requests.update_job("j", {}, None),
         requests.cancel("r"),
+        requests.retry("r"),
+        requests.retry_dead(run_ids=["r"]),
         requests.pause("j", ""),
         requests.batch([{"shell": "x"}], "key"),
         requests.batch([{"shell": "x", "idempotency_key": "k"}], None),
@@ -94,7 +96,6 @@ def test_only_what_may_happen_twice_is_repeatable() -> None:
         assert request.repeatable, request
     for request in (
         requests.run_now("j"),
-        requests.retry("r"),
         requests.retry_dead(everything=True),
         requests.create_key("worker", ""),
         requests.update_job("j", {}, 3),

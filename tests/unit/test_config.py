@@ -115,6 +115,7 @@ def test_the_admin_key_on_this_machine_is_found(elsewhere: Path) -> None:
     assert config.client({}, environ).token == KEY
     assert config.client({"token": "mine"}, environ).token == "mine"
     assert config.client({}, {**environ, "TIMEBALL_TOKEN": "theirs"}).token == "theirs"
+    assert config.client({}, {**environ, "TIMEBALL_ADMIN_KEY": "a" * 32}).token == "a" * 32
 
 
 def test_the_admin_key_never_goes_to_another_machine(elsewhere: Path) -> None:
@@ -122,6 +123,7 @@ def test_the_admin_key_never_goes_to_another_machine(elsewhere: Path) -> None:
     environ = {"TIMEBALL_DATA_DIR": str(elsewhere)}
     for url in ("http://10.0.0.5:1300", "http://127.0.0.1:1300,https://evil.example", "http://localhost.evil.example"):
         assert config.client({"url": url}, environ).token is None
+        assert config.client({"url": url}, {"TIMEBALL_ADMIN_KEY": KEY}).token is None
     for url in ("http://localhost:1", "http://[::1]:1300", "http://127.0.0.2:1"):
         assert config.client({"url": url}, environ).token == KEY
 

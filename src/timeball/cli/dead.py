@@ -64,7 +64,7 @@ def retry(session: Session, runs: tuple[str, ...], *, job: str | None, everythin
     session.output.table(
         [
             Column("run", lambda item: item.run_id),
-            Column("again as", lambda item: item.new_run_id),
+            Column("again as", lambda item: item.retried_as),
             Column("refused because", lambda item: item.error.detail if item.error else None),
         ],
         answer.items,

@@ -177,7 +177,7 @@ class Client:
 
     def next(self, job_id: str, count: int = 5) -> list[datetime]:
         """The coming fires of a job."""
-        return self.ask(requests.next_of_job(job_id, count)).items
+        return [fire.fire_time for fire in self.ask(requests.next_of_job(job_id, count)).items]
 
     def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> models.Ledger:
         """What became of every due instant in [since, until): sums, and all entries."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
 
@@ -128,7 +128,7 @@ class LedgerEntry(Answer, frozen=True):
 
     fire_time: datetime
     verdict: str
-    fire_until: datetime | None = field(name="to", default=None)
+    fire_until: datetime | None = None
     count: int = 1
     reason: str | None = None
     run_id: str | None = None
@@ -199,7 +199,7 @@ class Retried(Answer, frozen=True):
     """One dead run that was asked to run again: as which run, or why not."""
 
     run_id: str
-    new_run_id: str | None = None
+    retried_as: str | None = None
     error: Refusal | None = None
 
 
@@ -230,10 +230,14 @@ class Batch(Answer, frozen=True):
     items: list[Created]
 
 
+class Fire(Answer, frozen=True):
+    fire_time: datetime
+
+
 class Fires(Answer, frozen=True):
     """The coming fires of a job."""
 
-    items: list[datetime]
+    items: list[Fire]
     detail: str = ""
 
 

@@ -201,7 +201,8 @@ def cancel(run_id: str) -> Request[models.Run]:
 
 
 def retry(run_id: str) -> Request[models.Run]:
-    return _post(_of_run(run_id, "/retry"), models.Run)
+    """A run is followed by one other at most: the second time, the server answers that one."""
+    return _post(_of_run(run_id, "/retry"), models.Run, repeatable=True)
 
 
 def logs(run_id: str, *, attempt: int | None = None, follow: bool = False) -> Request[bytes]:
@@ -239,7 +240,8 @@ def retry_dead(
 ) -> Request[models.Retrial]:
     """Exactly one of them; the server refuses anything else, so that nothing is retried by accident."""
     which = {"runIds": list(run_ids), "jobId": job_id, "all": everything}
-    return _post("/v1/dead-letters:retry", models.Retrial, {name: value for name, value in which.items() if value})
+    body = {name: value for name, value in which.items() if value}
+    return _post("/v1/dead-letters:retry", models.Retrial, body, repeatable=bool(run_ids))
 
 
 def tasks(*, limit: int | None = None, cursor: str | None = None) -> Request[models.Tasks]:

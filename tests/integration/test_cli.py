@@ -1,0 +1,260 @@
+"""The command line and the client over real HTTP, against the real API, store and loops; only the worker is played."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from click.testing import CliRunner, Result
+
+from tests.support.api import ADMIN, WORKER, FakeWorker, running_api
+from timeball import Client, Invalid, NotFound, Unauthorized
+from timeball.cli.root import timeball
+from timeball.client.job_document import JobOptions
+
+Timeball = Callable[..., Result]
+
+
+class LiveServer:
+    """The API on a loopback port, in a thread with its own event loop, with a worker that obeys simple commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ready = threading.Event()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
+        self.url = ""
+
+    def __enter__(self) -> "LiveServer":
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            async with running_api(self._folder) as api:
+                http = uvicorn.Server(
+                    uvicorn.Config(api.app, log_config=None, access_log=False, lifespan="off", ws="none")
+                )
+                serving = asyncio.create_task(http.serve([listener]))
+                working = asyncio.create_task(self._work(FakeWorker(api)))
+                self._ready.set()
+                await self._stopping.wait()
+                working.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await working
+                http.should_exit = True
+                await serving
+
+    async def _work(self, worker: FakeWorker) -> None:
+        await worker.hello()
+        beating = asyncio.create_task(self._beat(worker))
+        try:
+            while True:
+                assigned = await worker.take()
+                command = assigned["spec"].get("task", {}).get("command")
+                if command == "false":
+                    await worker.fail(assigned, "exit code 1")
+                else:
+                    await worker.write(assigned, f"did {command}\n", "and ended\n")
+                    await worker.succeed(assigned, {"did": command})
+        finally:
+            beating.cancel()
+
+    @staticmethod
+    async def _beat(worker: FakeWorker) -> None:
+        while True:
+            await asyncio.sleep(3)
+            await worker.send("beat", {"session": worker.session, "held": []})
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with LiveServer(tmp_path_factory.mktemp("live")) as live:
+        yield live
+
+
+@pytest.fixture(autouse=True)
+def surroundings(live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("TIMEBALL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TIMEBALL_URL", live.url)
+    monkeypatch.setenv("TIMEBALL_TOKEN", ADMIN)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(timeball, arguments, prog_name="timeball")
+    assert result.exit_code == code, result.output
+    return result.stdout if code in (0, 1) else result.stderr
+
+
+def run_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "-o", "json"))
+
+
+def fields(text: str) -> dict[str, str]:
+    return dict(line.split("\t", 1) for line in text.splitlines())
+
+
+def test_a_job_from_its_creation_to_the_ledger() -> None:
+    run_id, status = run("jobs", "create", "hello", "--shell", "echo", "--param", "a=1", "--wait").split()
+    assert status == "succeeded"
+    assert run("runs", "logs", run_id) == run("runs", "logs", "hello", "-f") == "did echo\nand ended\n"
+    assert [line["stream"] for line in run_json("runs", "logs", run_id)["items"]] == ["stdout", "stdout"]
+    shown = fields(run("runs", "show", run_id))
+    assert (shown["status"], shown["verdict"], shown["progress"]) == ("succeeded", "on_time", "100%")
+    assert shown["job"].startswith("hello (j_")
+    assert run("audit", "hello") == "1 due = 1 on time\n"
+    assert run("runs", "wait", run_id) == f"{run_id}\tsucceeded\n"
+    job = run_json("jobs", "show", "hello")
+    assert (job["status"], job["parameters"]) == ("completed", {"a": 1})
+
+
+def test_a_job_that_fails_ends_in_the_dead_letters_and_can_be_retried() -> None:
+    run_id = run("jobs", "create", "broken", "--shell", "false", "--retries", "0", "--wait", code=1).split()[0]
+    assert f"{run_id}\tbroken" in run("dead", "list", "--job", "broken")
+    assert "exit: exit code 1" in run("dead", "list")
+    again = run("dead", "retry", run_id).splitlines()[1].split("\t")
+    assert again[0] == run_id
+    run("runs", "wait", again[1], code=1)
+    third = run("runs", "retry", again[1], "--wait", code=1).split()[0]
+    assert fields(run("runs", "show", third))["retry of"] == again[1]
+    assert run("runs", "list", "--job", "broken", "--status", "dead").count("\tdead\t") == 3
+    assert run("runs", "retry", run_id).strip() == again[1]
+
+
+def test_a_schedule_is_listed_changed_paused_and_cancelled() -> None:
+    job_id = run(
+        *("jobs", "create", "nightly", "--shell", "x", "--cron", "0 2 * * *", "--tz", "Europe/Berlin", "--tag", "night")
+    ).strip()
+    assert f"nightly\t{job_id}\tscheduled\t0 2 * * * (Europe/Berlin)" in run("jobs", "list", "--tag", "night")
+    run("jobs", "update", "nightly", "--cron", "30 3 * * *", "--timeout", "5m", "--param", "days=3")
+    job = run_json("jobs", "show", "nightly")
+    assert (job["schedule"]["expression"], job["schedule"]["timezone"]) == ("30 3 * * *", "Europe/Berlin")
+    assert (job["timeout"], job["parameters"], job["version"]) == ("5m", {"days": 3}, 2)
+    assert "version" in run("jobs", "update", job_id, "--timeout", "1m", "--version", "1", code=6)
+    run("jobs", "pause", "nightly", "--reason", "holiday")
+    assert fields(run("jobs", "show", "nightly"))["paused because"] == "holiday"
+    run("jobs", "resume", "nightly")
+    shown = fields(run("jobs", "show", "nightly"))
+    assert shown["status"] == "scheduled"
+    assert "then" in shown
+    run_id = run("jobs", "run", "nightly").strip()
+    assert run("runs", "wait", run_id) == f"{run_id}\tsucceeded\n"
+    run("jobs", "delete", "nightly", "--yes")
+    assert run("jobs", "delete", job_id) == f"{job_id}\n"
+    assert run_json("jobs", "show", job_id)["status"] == "cancelled"
+    assert run("audit", "nightly") == "0 due\n"
+
+
+def test_a_waiting_run_is_cancelled_and_accounted_for() -> None:
+    at = (datetime.now(UTC) + timedelta(seconds=8)).isoformat(timespec="seconds")
+    job_id = run("jobs", "create", "later", "--shell", "x", "--at", at).strip()
+    run_id = run_json("runs", "list", "--job", job_id)["items"][0]["runId"]
+    assert run_json("runs", "cancel", run_id)["status"] == "cancelled"
+    assert run("runs", "wait", run_id, code=1) == f"{run_id}\tcancelled\n"
+
+
+def test_one_idempotency_key_makes_one_job() -> None:
+    create = ("jobs", "create", "once", "--shell", "x", "--at", "2100-01-01T00:00:00Z", "--idempotency-key", "the-one")
+    assert run(*create) == run(*create)
+    assert "key" in run(*create, "--priority", "high", code=6)
+
+
+def test_keys_have_roles_and_can_be_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
+    created = run_json("keys", "create", "--role", "admin", "--name", "mine")
+    assert f"{created['keyId']}\tadmin\tmine" in run("keys", "list")
+    assert run("workers", "--token", created["key"]).splitlines()[1].startswith("w1\t")
+    run("keys", "revoke", created["keyId"])
+    assert "TIMEBALL_TOKEN" in run("workers", "--token", created["key"], code=5)
+    run("jobs", "list", "--token", WORKER, code=5)
+    monkeypatch.delenv("TIMEBALL_TOKEN")
+    run("jobs", "list", code=5)
+
+
+def test_a_registered_task_is_shared_and_kept_while_it_is_used() -> None:
+    assert run("tasks", "set", "backup", "--shell", "pg_dump") == "backup\n"
+    assert "backup\tshell\t1" in run("tasks", "list")
+    assert fields(run("tasks", "show", "backup"))["command"] == "pg_dump"
+    run("jobs", "create", "backups", "--task-id", "backup", "--every", "1h")
+    run("tasks", "delete", "backup", code=6)
+    run("jobs", "delete", "backups")
+    run("tasks", "delete", "backup")
+    run("tasks", "show", "backup", code=4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("jobs", "create", "--shell", "x", "--cron", "0 0 30 2 *"), 2, "(at /schedule/expression)"),
+        (("jobs", "create", "--shell", "x", "--cron", "@daily", "--tz", "Berlin"), 2, "did you mean 'Europe/Berlin'"),
+        (("jobs", "create", "nothing"), 2, "a job needs"),
+        (("jobs", "create", "--shell", "x", "--overlap", "skp"), 2, "did you mean 'skip'"),
+        (("jobs", "show", "j_0000000000000000000000000000"), 4, "there is no job"),
+        (("jobs", "show", "nobody"), 4, "there is no job 'nobody'"),
+        (("runs", "show", "r_0000000000000000000000000000"), 4, "there is no run"),
+        (("runs", "list", "--status", "runing"), 2, "did you mean 'running'"),
+        (("keys", "revoke", "k_1"), 4, "there is no key 'k_1'"),
+        (("workers", "--url", "http://127.0.0.1:9"), 3, "cannot reach Timeball at http://127.0.0.1:9"),
+    ],
+)
+def test_refusals_say_what_is_wrong_and_exit_accordingly(arguments: tuple[str, ...], code: int, said: str) -> None:
+    assert said in run(*arguments, code=code)
+
+
+def test_lists_come_in_pages() -> None:
+    for number in range(5):
+        run("jobs", "create", f"page-{number}", "--shell", "x", "--every", "1d", "--tag", "pages")
+    assert len(run("jobs", "list", "--tag", "pages", "--limit", "2").splitlines()) == 3
+    assert len(run("jobs", "list", "--tag", "pages", "--limit", "2", "--all").splitlines()) == 6
+    whole = run_json("jobs", "list", "--tag", "pages", "--limit", "2", "--all")
+    assert [job["name"] for job in whole["items"]] == [f"page-{number}" for number in reversed(range(5))]
+    assert whole["nextCursor"] is None
+
+
+def test_the_client_from_python() -> None:
+    with Client() as client:
+        job = client.create_job("from-python", shell=["echo", "hi"], parameters={"days": 3}, tags=["py"])
+        run_id = client.status(job.job_id).run_id
+        assert run_id is not None
+        done = client.wait(run_id, timeout=20)
+        assert done.succeeded
+        assert client.result(run_id) == {"did": ["echo", "hi"]}
+        assert client.ledger(job.job_id).balanced
+        assert [found.job_id for found in client.jobs(tag="py")] == [job.job_id]
+
+        cron = client.create_job(python="tests.f", cron="0 0 2 * * *", timezone="Europe/Berlin", max_retries=0)
+        assert cron.next_fire_at is not None
+        assert client.next(cron.job_id, 2)[0] == cron.next_fire_at
+        assert client.update_job(cron.job_id, version=1, priority="high").priority == "high"
+        assert client.delete_job(cron.job_id).status == "cancelled"
+
+        daily: JobOptions = {"name": "a", "shell": "x", "every": "1d"}
+        good, bad = client.batch([daily, {"name": "b"}], idempotency_key="batch-1")
+        assert good.job_id is not None
+        assert bad.error is not None
+        assert client.batch([daily], idempotency_key="batch-1")[0].job_id == good.job_id
+        assert client.workers()[0].name == "w1"
+        with pytest.raises(NotFound):
+            client.job("j_0000000000000000000000000000")
+        with pytest.raises(Invalid, match="day"):
+            client.create_job(shell="x", cron="0 0 30 2 *")
+    with Client(token="wrong") as stranger, pytest.raises(Unauthorized):
+        stranger.job(job.job_id)
