@@ -6,7 +6,9 @@ In the texts stand
     {now}                                  the store's time, in microseconds, when the statement runs
     {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
-    {lock}, {lock r}, {skip_locked}        keep the rows found (of `r`) until the end; pass over rows kept by others
+    {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
+                                           order of their ids, so that nobody waits in a circle
+    {skip_locked}                          keep them too, but pass over rows that others keep
     {token}, {same}, {greatest}, ...       words that are spelled differently, see `Dialect.fragments`
 """
 
@@ -84,7 +86,7 @@ class Dialect:
                 table, alias = argument.split()
                 return ", ".join(f"{alias}.{column}" for column in TABLES[table].columns)
             fragment = self.fragments[word]
-            return fragment.format(argument) if argument else fragment.replace("OF {}", "").rstrip()
+            return fragment.format(argument) if argument else fragment
 
         return Compiled(_PIECE.sub(piece, text), tuple(parameters), batches)
 
@@ -96,7 +98,7 @@ SQLITE = Dialect(
         "now": ":now",
         "lock": "",
         "skip_locked": "",
-        "token": "(SELECT value FROM meta WHERE name = 'token') + picked.place",
+        "token": "(SELECT value FROM meta WHERE name = 'token') + row_number() OVER ()",
         "same": "IS",
         "greatest": "max",
         "least": "min",
@@ -111,7 +113,7 @@ POSTGRES = Dialect(
     numbered=True,
     fragments={
         "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
-        "lock": "FOR UPDATE OF {}",
+        "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
         "token": "nextval('tokens')",
         "same": "IS NOT DISTINCT FROM",

@@ -22,11 +22,12 @@ def _per_level(name: str) -> str:
     return "\n  UNION ALL ".join(text(name).replace("{level}", str(level)) for level in LEVELS)
 
 
-CLAIM = query("claim", levels=_per_level("claim_level"), credit=str(CREDIT))
+LEASED_SESSIONS = query("leased_sessions")
+CLAIMABLE = query("claimable", levels=_per_level("claimable_level"), credit=str(CREDIT))
+CLAIM = query("claim")
 ADVANCE_TOKENS = query("advance_tokens")
 NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=_per_level("next_of_level"))
-LOCK_TOKENS = query("lock_tokens")
-LOCK_WRITERS = query("lock_writers")
+LOCK_HOLDERS = query("lock_holders")
 NOTE_STARTS = query("note_starts")
 NOTE_PROGRESS = query("note_progress")
 SERIAL_JOBS_OF = query("serial_jobs_of")
@@ -40,21 +41,23 @@ HURRY = query("hurry")
 
 class Runs(Part):
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
-        slots = _interleaved(wants)
-        before = self._db.now()
-        if not slots:
-            return Claimed([], before)
-
-        async def work(tx: Tx) -> list[Row]:
-            rows = await tx.fetch(CLAIM, b=slots, ahead=ahead, free=len(slots))
-            if rows and self._db.counts_tokens:
+        async def work(tx: Tx) -> Claimed:
+            leased: dict[str, str] = dict(await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants]))
+            slots = _interleaved([want for want in wants if want.session in leased])
+            rows = await tx.fetch(CLAIMABLE, ahead=ahead, free=len(slots)) if slots else []
+            if not rows:
+                return Claimed([], before)
+            now: Micros = rows[0][7]
+            rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[8]), row[3], row[0]))
+            handed = list(zip(rows, slots, strict=False))
+            await tx.execute(CLAIM, b=[(row[0], row[6], slot, leased[slot], now) for row, slot in handed])
+            if self._db.counts_tokens:
                 await tx.execute(ADVANCE_TOKENS, count=len(rows))
-            return rows
+            return Claimed([_claim(row, slot) for row, slot in handed], now)
 
-        rows = await self._db.write(work)
-        now: Micros = max((row[9] for row in rows), default=before)
-        rows.sort(key=lambda row: (row[6] > now, rank(row[6], row[8]), row[5], row[1]))
-        return Claimed([_claim(row) for row in rows], now)
+        before = self._db.now()
+        wants = [want for want in wants if want.slots > 0]
+        return await self._db.write(work) if wants else Claimed([], before)
 
     async def next_eligible_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
@@ -74,10 +77,10 @@ class Runs(Part):
     ) -> list[int]:
         said = dict.fromkeys([(start.run_id, start.token) for start, _ in started])
         said |= dict.fromkeys([(step.run_id, step.token) for step in progress])
-        sound = [(run_id, token) for run_id, token in said if fits(token)]
 
         async def work(tx: Tx) -> list[int]:
-            held = {(row[0], row[1]) for row in await tx.fetch(LOCK_TOKENS, b=sound, session=session)}
+            rows = await tx.fetch(LOCK_HOLDERS, b=[run_id for run_id, _ in said])
+            held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
             starts = {start.run_id: at for start, at in started if (start.run_id, start.token) in held}
             steps = {
                 step.run_id: (step.run_id, step.fraction, plain(step.note))
@@ -94,10 +97,10 @@ class Runs(Part):
 
     async def append_logs(self, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
         said = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
-        sound = [key for key in said if fits(key[1]) and fits(key[2])]
 
         async def work(tx: Tx) -> list[int]:
-            held = {tuple(row) for row in await tx.fetch(LOCK_WRITERS, b=sound)}
+            rows = await tx.fetch(LOCK_HOLDERS, b=[run_id for run_id, _, _ in said])
+            held = {(run_id, attempt, token) for run_id, attempt, token, _ in rows}
             kept = [
                 as_tuple(LogRow(each.run_id, each.attempt, each.seq, plain(each.stream), now, plain(each.text)))
                 for each in chunks
@@ -166,19 +169,19 @@ async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cance
     return found
 
 
-def _interleaved(wants: Sequence[Want]) -> list[tuple[int, str]]:
-    """One entry per free slot, taking turns, so that work is shared when there is less than capacity."""
+def _interleaved(wants: Sequence[Want]) -> list[str]:
+    """A session per free slot, taking turns, so that work is shared when there is less than capacity."""
     turns = zip_longest(*([want.session] * want.slots for want in wants))
-    return list(enumerate(session for turn in turns for session in turn if session is not None))
+    return [session for turn in turns for session in turn if session is not None]
 
 
-def _claim(row: Row) -> Claim:
-    session, run_id, job_id, attempt, token, fire_time, eligible_at, serial, _, _, spec, task = row
+def _claim(row: Row, session: str) -> Claim:
+    run_id, job_id, attempt, fire_time, eligible_at, serial, token, _, _, spec, task = row
     return Claim(
         session=session,
         run_id=run_id,
         job_id=job_id,
-        attempt=attempt,
+        attempt=attempt + 1,
         token=token,
         fire_time=fire_time,
         eligible_at=eligible_at,

@@ -18,7 +18,7 @@ from timeball.domain.retry import Retry
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
-from timeball.stores.sql.rows import ended, failure_json, fits
+from timeball.stores.sql.rows import ended, failure_json
 from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, HistoryRow, RunRow, as_tuple
 
 LOCK_JOB_IDS = query("lock_job_ids")
@@ -31,7 +31,7 @@ RELEASE = query("release")
 CLOSE_SPANS = query("close_spans")
 
 _ANY_POLICY = Retry()
-_Key = tuple[str, int, int]
+_Key = tuple[str, int, int | None]
 
 
 class _Writes(Struct):
@@ -48,19 +48,18 @@ class _Writes(Struct):
 
 async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
     """Judge and persist the ends of attempts; None where the attempt is not what its holder thinks."""
-    sound = [each for each in settlements if fits(each.attempt) and fits(each.token)]
-    locked = {each.job_id for each in sound if each.serial}
+    locked = {each.job_id for each in settlements if each.serial}
     await lock_jobs(tx, locked)
-    rows = await tx.fetch(LOCK_ATTEMPTS, b=[(each.run_id, each.attempt, each.token) for each in sound])
-    runs = {(row[0], row[10], row[13]): RunRow(*row[:-1]) for row in rows}
+    rows = await tx.fetch(LOCK_ATTEMPTS, b=[each.run_id for each in settlements])
+    runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row[:-1]) for row in rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
-    policies = await _policies(tx, [each for each in sound if isinstance(each.outcome, Failed | Lost)], runs)
+    policies = await _policies(tx, [each for each in settlements if isinstance(each.outcome, Failed | Lost)], runs)
 
     now: Micros = rows[0][-1] if rows else 0
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
-        # Each attempt ends once, also when one batch reports it twice.
+        # The guard: id, attempt, token, and RUNNING. Each attempt ends once, also when one batch reports it twice.
         run = runs.pop((each.run_id, each.attempt, each.token), None)
         if run is None:
             answers.append(None)

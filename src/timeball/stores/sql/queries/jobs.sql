@@ -15,7 +15,7 @@ SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
 
 -- name: lock_jobs
 -- Jobs as they are, kept from every other writer; in the order of their ids, so that nobody waits in a circle.
-SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id ORDER BY j.id {lock j};
+SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 
 -- name: live_of_jobs
 -- For each job with live runs: the fire time of the earliest that has not started, if there is one.
@@ -35,7 +35,7 @@ SELECT {columns jobs j} FROM (
 
 -- name: runs_of_jobs
 -- The live runs of jobs, kept from every other writer.
-SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id ORDER BY r.id {lock r};
+SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id {lock r};
 
 -- name: write_jobs
 -- The new values of amended jobs.

@@ -12,7 +12,7 @@ SELECT plan_at FROM jobs WHERE state = 'active' AND plan_at IS NOT NULL ORDER BY
 -- name: lock_planned
 -- The jobs that still are what their plan was made from: the guard that makes every instant happen once.
 SELECT j.id, j.last_span FROM {batch b: id text, version bigint, next_fire_at bigint} JOIN jobs j ON j.id = b.id
-WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at ORDER BY j.id {lock j};
+WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at {lock j};
 
 -- name: move_jobs
 -- Move planned jobs, whose rows are locked, on to what comes next.

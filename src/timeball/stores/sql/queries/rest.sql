@@ -36,7 +36,7 @@ SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant A
 
 -- name: lock_task
 -- A registered task, kept from every other writer.
-SELECT id FROM tasks WHERE tenant = :tenant AND id = :id {lock};
+SELECT t.id FROM tasks t WHERE t.tenant = :tenant AND t.id = :id {lock t};
 
 -- name: task_users
 -- A job that is not cancelled and refers to a task.

@@ -1,37 +1,40 @@
 -- Execution: claiming, settling, cancelling, and what held attempts say of themselves.
 
--- name: claim
--- Hand the best ready runs to the free slots of sessions that have a lease, one each.
-WITH slots AS MATERIALIZED (
-  SELECT b.session, w.name AS worker, row_number() OVER (ORDER BY b.place) AS place
-  FROM {batch b: place bigint, session text} JOIN workers w ON w.session = b.session
-  WHERE w.lapsed = 0 AND w.lease_until > {now}
-), candidates AS MATERIALIZED (
-  {levels}
-), picked AS MATERIALIZED (
-  SELECT id, row_number() OVER (
-    ORDER BY CASE WHEN eligible_at > {now} THEN 1 ELSE 0 END, eligible_at - priority * {credit}, fire_time, id
-  ) AS place FROM candidates
-)
-UPDATE runs SET
-  state = 'running', attempt = attempt + 1, token = {token}, session = slots.session, worker = slots.worker,
-  claimed_at = {now}
-FROM picked JOIN slots ON slots.place = picked.place
-WHERE runs.id = picked.id AND runs.state = 'ready'
-RETURNING
-  runs.session, runs.id, runs.job_id, runs.attempt, runs.token, runs.fire_time, runs.eligible_at, runs.serial,
-  runs.priority, runs.claimed_at,
-  COALESCE(runs.spec, (SELECT j.spec FROM jobs j WHERE j.id = runs.job_id)),
-  (SELECT t.spec FROM tasks t WHERE t.tenant = runs.tenant AND t.id = CASE
-    WHEN runs.spec IS NULL THEN (SELECT j.task_id FROM jobs j WHERE j.id = runs.job_id) ELSE runs.task_id END);
+-- name: leased_sessions
+-- The sessions among these that have a lease, with the names of their workers.
+SELECT w.session, w.name FROM {batch b: session text} JOIN workers w ON w.session = b.session
+WHERE w.lapsed = 0 AND w.lease_until > {now};
 
--- name: claim_level
+-- name: claimable
+-- The best ready runs by rank, those that are due first, in no order, kept from every other claimer.
+SELECT
+  c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, {token}, {now}, c.priority,
+  COALESCE(c.spec, j.spec),
+  (SELECT t.spec FROM tasks t
+    WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END)
+FROM (
+  SELECT * FROM (
+  {levels}
+  ) AS levels
+  ORDER BY CASE WHEN eligible_at > {now} THEN 1 ELSE 0 END, eligible_at - priority * {credit}, fire_time, id
+  LIMIT :free
+) AS c JOIN jobs j ON j.id = c.job_id;
+
+-- name: claimable_level
 -- The first ready runs of one priority: within it, the order of rank is the order of the index.
 SELECT * FROM (
-  SELECT id, priority, eligible_at, fire_time FROM runs
+  SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id FROM runs
   WHERE state = 'ready' AND priority = {level} AND eligible_at <= {now} + :ahead
   ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
 ) AS level_{level}
+
+-- name: claim
+-- Hand runs, whose rows are locked, to sessions.
+UPDATE runs SET
+  state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
+  claimed_at = b.at
+FROM {batch b: id text, token bigint, session text, worker text, at bigint}
+WHERE runs.id = b.id AND runs.state = 'ready';
 
 -- name: advance_tokens
 -- Move the counter of tokens on.
@@ -49,23 +52,17 @@ SELECT * FROM (
 
 -- name: lock_job_ids
 -- Keep jobs from every other writer; in the order of their ids, so that nobody waits in a circle.
-SELECT j.id FROM {batch b: id text} JOIN jobs j ON j.id = b.id ORDER BY j.id {lock j};
+SELECT j.id FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 
 -- name: lock_attempts
--- The attempts that still are what their holders say: the guard of id, attempt, token and state.
-SELECT {columns runs r}, {now}
-FROM {batch b: id text, attempt bigint, token bigint} JOIN runs r ON r.id = b.id
-WHERE r.attempt = b.attempt AND r.token = b.token AND r.state = 'running' ORDER BY r.id {lock r};
+-- Running attempts, kept from every other writer, with the store's time.
+SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.id
+WHERE r.state = 'running' {lock r};
 
--- name: lock_tokens
--- The attempts of a session that still have their token.
-SELECT r.id, r.token FROM {batch b: id text, token bigint} JOIN runs r ON r.id = b.id
-WHERE r.token = b.token AND r.session = :session AND r.state = 'running' ORDER BY r.id {lock r};
-
--- name: lock_writers
--- The attempts that may still write output.
-SELECT r.id, r.attempt, r.token FROM {batch b: id text, attempt bigint, token bigint} JOIN runs r ON r.id = b.id
-WHERE r.attempt = b.attempt AND r.token = b.token AND r.state = 'running' ORDER BY r.id {lock r};
+-- name: lock_holders
+-- Who may write about running attempts.
+SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} JOIN runs r ON r.id = b.id
+WHERE r.state = 'running' {lock r};
 
 -- name: specs_of_jobs
 -- The rules by which runs without a spec of their own are judged.
@@ -104,7 +101,7 @@ SELECT DISTINCT r.job_id FROM {batch b: id text} JOIN runs r ON r.id = b.id WHER
 
 -- name: lock_runs
 -- Live runs, kept from every other writer.
-SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.id ORDER BY r.id {lock r};
+SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.id {lock r};
 
 -- name: ask_to_cancel
 -- Ask the holders of running attempts to stop.
