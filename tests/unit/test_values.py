@@ -71,4 +71,6 @@ def test_ids_sort_by_age_and_tell_their_day() -> None:
     older, newer = ids.run(1_700_000_000_000_000, dice), ids.run(1_700_000_000_001_000, dice)
     assert older < newer
     assert ids.made_at(newer) == 1_700_000_000_001_000
-    assert ids.is_id("r", newer) and not ids.is_id("j", newer) and not ids.is_id("r", "r_../../etc")
+    assert ids.is_id("r", newer)
+    assert not ids.is_id("j", newer)
+    assert not ids.is_id("r", "r_../../etc")

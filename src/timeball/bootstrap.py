@@ -1,0 +1,275 @@
+"""Puts the parts together: the only module that knows all adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final
+
+import structlog
+import uvicorn
+import uvloop
+
+import timeball
+from timeball import registry, system
+from timeball.api.app import create_app
+from timeball.client.dispatch import HttpDispatch
+from timeball.config import ServerConfig, UpConfig, WorkerConfig
+from timeball.domain import ids
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.instant import SECOND
+from timeball.executors.python import PythonExecutor
+from timeball.ports.dispatch import Dispatch, Hello
+from timeball.ports.store import Key, Store
+from timeball.service.server import Server
+from timeball.service.worker import Worker
+from timeball.stores.postgres import PostgresStore
+from timeball.stores.sqlite import SqliteStore
+from timeball.telemetry import logging
+
+DEFAULT_TENANT: Final = "default"
+_log = structlog.get_logger()
+
+
+def run_up(config: UpConfig) -> int:
+    """A server and a worker in one process, until a signal."""
+    logging.configure(config.log_level, config.log_format)
+    return uvloop.run(_up(config))
+
+
+def run_server(config: ServerConfig) -> int:
+    logging.configure(config.log_level, config.log_format)
+    return uvloop.run(_server(config))
+
+
+def run_worker(config: WorkerConfig) -> int:
+    logging.configure(config.log_level, config.log_format)
+    return uvloop.run(_worker(config))
+
+
+async def _up(config: UpConfig) -> int:
+    stop = _StopSignals()
+    async with contextlib.AsyncExitStack() as stack:
+        server, address, key = await _start_server(config, stack)
+        await _start_worker(config, server.desk, stack, stop)
+        _greet(address, key, config.admin_key_file)
+        await stop.first.wait()
+        _log.info("stopping: letting runs finish; interrupt again to stop at once")
+    return 0
+
+
+async def _server(config: ServerConfig) -> int:
+    stop = _StopSignals()
+    async with contextlib.AsyncExitStack() as stack:
+        _, address, key = await _start_server(config, stack)
+        _greet(address, key, config.admin_key_file)
+        await stop.first.wait()
+    return 0
+
+
+async def _worker(config: WorkerConfig) -> int:
+    stop = _StopSignals()
+    async with contextlib.AsyncExitStack() as stack:
+        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token))
+        worker = await _start_worker(config, dispatch, stack, stop)
+        _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
+        stopping = asyncio.create_task(stop.first.wait())
+        ended = asyncio.create_task(worker.wait())
+        await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            ended.result()
+        _log.info("stopping: letting runs finish; interrupt again to stop at once")
+    return 0
+
+
+# --- the server ---------------------------------------------------------------------------------------------------
+
+
+async def _start_server(
+    config: ServerConfig | UpConfig, stack: contextlib.AsyncExitStack
+) -> tuple[Server, str, str | None]:
+    """The server with its API listening; its address; and the admin key, if it was made just now."""
+    sockets = [stack.enter_context(_listening(config.host, config.port))]
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await stack.enter_async_context(_open(config))
+    key, is_new = _admin_key(config)
+    await _allow_admin(store, key)
+    server = Server(store, system.SystemClock(), system.dice())
+    server.start()
+    stack.push_async_callback(server.stop)
+    app = create_app(
+        server.context,
+        server.desk,
+        ready=lambda: _ready(server),
+        new_secret=system.secret,
+        version=timeball.__version__,
+    )
+    http = _Http(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools", ws="none"))
+    serving = asyncio.create_task(http.serve(sockets))
+    stack.push_async_callback(_stop_http, http, serving, server)
+    host, port = sockets[0].getsockname()[:2]
+    return server, f"http://{host}:{port}", key if is_new else None
+
+
+@contextlib.asynccontextmanager
+async def _open(config: ServerConfig | UpConfig) -> AsyncIterator[Store]:
+    store: Store
+    if config.sqlite_path is not None:
+        store = SqliteStore(config.sqlite_path, wall=system.wall, monotonic=system.monotonic)
+    else:
+        store = PostgresStore(config.store, monotonic=system.monotonic)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise Conflict(
+                f"cannot listen on {host} port {port}: {error.strerror}; stop what uses it, or choose another --port"
+            ) from None
+        listener.listen(2_048)
+        listener.setblocking(False)
+        yield listener
+    finally:
+        listener.close()
+
+
+class _Http(uvicorn.Server):
+    """Leaves the signals to us: jobs are to finish before the server goes."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _stop_http(http: _Http, serving: asyncio.Task[None], server: Server) -> None:
+    server.desk.close()
+    http.should_exit = True
+    await serving
+
+
+async def _ready(server: Server) -> dict[str, bool]:
+    """What has to work before requests are welcome."""
+    try:
+        async with asyncio.timeout(2):
+            await server.context.store.ping()
+        answers = True
+    except (Unavailable, TimeoutError):
+        answers = False
+    stalled = server.stalled()
+    return {"store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}
+
+
+def _admin_key(config: ServerConfig | UpConfig) -> tuple[str, bool]:
+    """The admin key, and whether it was made just now. There is no default secret."""
+    if config.admin_key is not None:
+        return config.admin_key, False
+    path = config.admin_key_file
+    try:
+        return path.read_text().strip(), False
+    except FileNotFoundError:
+        key = system.secret()
+        # Written completely before it has its name: a kill between two lines must not leave an empty key behind.
+        draft = path.with_suffix(".new")
+        with open(draft, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(f"{key}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        return key, True
+
+
+async def _allow_admin(store: Store, key: str) -> None:
+    now = store.now()
+    await store.add_key(
+        Key(
+            id=ids.make("k", now, system.dice()),
+            tenant=DEFAULT_TENANT,
+            name="admin",
+            role="admin",
+            digest=hashlib.sha256(key.encode()).hexdigest(),
+            created_at=now,
+        )
+    )
+
+
+# --- the worker ---------------------------------------------------------------------------------------------------
+
+
+async def _start_worker(
+    config: WorkerConfig | UpConfig, dispatch: Dispatch, stack: contextlib.AsyncExitStack, stop: _StopSignals
+) -> Worker:
+    for module in config.tasks:
+        registry.load(module)
+    config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    python = PythonExecutor(registry.REGISTRY, slots=config.slots)
+    stack.callback(python.close)
+    hello = Hello(
+        name=config.name,
+        slots=config.slots,
+        labels=list(config.labels),
+        tasks=registry.REGISTRY.names,
+        version=timeball.__version__,
+    )
+    executors = {executor.kind: executor for executor in (python,)}
+    worker = Worker(dispatch, executors, system.SystemClock(), hello, dice=system.dice())
+    await worker.start()
+    stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
+    return worker
+
+
+async def _drain(worker: Worker, seconds: float, stop: _StopSignals) -> None:
+    """Let runs finish, unless somebody loses patience."""
+    draining = asyncio.create_task(worker.drain(int(seconds * SECOND)))
+    impatient = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([draining, impatient], return_when=asyncio.FIRST_COMPLETED)
+    impatient.cancel()
+    if not draining.done():
+        draining.cancel()
+        await asyncio.wait([draining])
+        await worker.stop()
+
+
+class _StopSignals:
+    """The first interrupt asks to finish, the second to stop at once."""
+
+    def __init__(self) -> None:
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._heard)
+
+    def _heard(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+def _greet(address: str, key: str | None, key_file: Path) -> None:
+    if key is None:
+        print(f"Timeball is up: {address}", flush=True)
+        return
+    print(
+        f"Timeball is up: {address}\n\n"
+        f"  admin key  {key}\n"
+        f"             (kept in {key_file}; the command line on this machine finds it)\n\n"
+        f"  try        timeball jobs create hello --shell 'echo hello' --wait\n"
+        f"  or         curl -H 'Authorization: Bearer {key}' {address}/v1/jobs \\\n"
+        f'               -d \'{{"task": {{"kind": "shell", "command": "echo hello"}}}}\'\n',
+        flush=True,
+    )

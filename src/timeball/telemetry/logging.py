@@ -1,0 +1,35 @@
+"""Logs on standard error: text for people, JSON for machines. Nothing is logged per run."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+
+def configure(level: str, style: str) -> None:
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    as_json: list[structlog.typing.Processor] = [
+        structlog.processors.dict_tracebacks,
+        structlog.processors.JSONRenderer(),
+    ]
+    as_text: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    structlog.configure(
+        processors=shared + (as_json if style == "json" else as_text),
+        wrapper_class=structlog.make_filtering_bound_logger(_number(level)),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # Libraries speak through the standard library; only what is wrong with them is of interest.
+    logging.basicConfig(stream=sys.stderr, level=max(_number(level), logging.WARNING), force=True)
+
+
+def _number(level: str) -> int:
+    names: dict[str, Literal[10, 20, 30, 40]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+    return names[level.lower()]
