@@ -42,14 +42,14 @@ class InvalidSetting(TimeballError):
 # --- what each role is started with -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClientConfig:
     servers: tuple[str, ...]
     """Base URLs, in the order of preference."""
     token: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ServerConfig:
     store: str
     """`sqlite:////absolute/path.db` or `postgresql://…`."""
@@ -75,7 +75,7 @@ class ServerConfig:
         return Path(self.store.removeprefix(_SQLITE)) if self.store.startswith(_SQLITE) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkerConfig:
     servers: tuple[str, ...]
     token: str
@@ -92,7 +92,7 @@ class WorkerConfig:
     log_format: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class UpConfig:
     """A server and a worker in one process, on the embedded store."""
 
@@ -231,7 +231,7 @@ def _admin_key(value: Any) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Setting(Generic[T]):
     name: str
     """Its key in `timeball.toml`, and with TIMEBALL_ before it, in capitals, its environment variable."""

@@ -26,7 +26,7 @@ class Seen:
 class StubServer:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self._answers: dict[tuple[str, str], list[Incoming | Exception]] = {}
+        self._answers: dict[tuple[str, str], list[Incoming | BaseException]] = {}
 
     def on(
         self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] | None = None
@@ -35,7 +35,7 @@ class StubServer:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self._answers.setdefault((method, path), []).append(Incoming(status, headers or {}, raw))
 
-    def fail(self, method: str, path: str, error: Exception) -> None:
+    def fail(self, method: str, path: str, error: BaseException) -> None:
         """The next such request gets no answer."""
         self._answers.setdefault((method, path), []).append(error)
 
@@ -54,7 +54,7 @@ class StubServer:
         answers = self._answers.get((seen.method, seen.path))
         assert answers, f"the test has no answer to {seen.method} {seen.path}"
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 

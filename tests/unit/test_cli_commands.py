@@ -397,3 +397,8 @@ def test_every_wrong_value_is_pointed_at(server: StubServer, run: Timeball) -> N
         "  /timeout: too short",
         "  /tags/0: is empty",
     ]
+
+
+def test_an_interrupted_command_says_so_to_scripts(server: StubServer, run: Timeball) -> None:
+    server.fail("GET", f"/v1/runs/{RUN_ID}", KeyboardInterrupt())
+    assert run("runs", "wait", RUN_ID).exit_code == 130

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ORDER: Final = ("on_time", "late", "caught_up", "skipped", "missed", "cancelled", "open")
 
 
-@click.command()
+@click.command(short_help="Account for every fire of a job.")
 @click.argument("job", metavar="JOB")
 @click.option("--from", "since", metavar="WHEN", help="From this time on, or from so long ago: 24h. All, by default.")
 @click.option("--to", "until", metavar="WHEN", help="Up to this time, or so long ago; now by default.")

@@ -13,6 +13,7 @@ RUN_FAILED: Final = 1
 LIMIT: Final = 7
 OTHER: Final = 8
 TIMED_OUT: Final = 124
+INTERRUPTED: Final = 130
 
 _CODES: Final[dict[str, int]] = {
     Invalid.code: 2,
@@ -42,6 +43,7 @@ Exit codes:
     7  a limit was reached
     8  anything else that went wrong
   124  waited long enough
+  130  interrupted
 """
 
 

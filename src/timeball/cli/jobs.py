@@ -62,7 +62,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
     if wait:
         waiting.wait_and_exit(session, waiting.first_run(session, job.job_id, None), None)
         return
-    session.output.done(job.job_id, f"Created {_called(job)}; {_next(job)}.")
+    session.output.done(job.job_id, f"Created {_called(job)}{_next(job)}.")
 
 
 @jobs.command("update")
@@ -216,7 +216,7 @@ def delete(session: Session, job: str, *, yes: bool) -> None:
 def _answer(session: Session, request: Any, verb: str) -> None:
     job: Job | None = session.ask(request)
     if job is not None:
-        session.output.done(job.job_id, f"{verb} {_called(job)}; {_next(job)}.")
+        session.output.done(job.job_id, f"{verb} {_called(job)}{_next(job)}.")
 
 
 def _called(job: Job) -> str:
@@ -227,8 +227,8 @@ def _next(job: Job) -> str:
     from timeball.system import wall
 
     if job.next_fire_at is None:
-        return f"it is {job.status}"
-    return f"next fire {times.relative(job.next_fire_at, wall())}, at {times.exact(job.next_fire_at)}"
+        return ""
+    return f"; next fire {times.relative(job.next_fire_at, wall())}, at {times.exact(job.next_fire_at)}"
 
 
 def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:

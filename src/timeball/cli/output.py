@@ -104,7 +104,7 @@ class Output:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column.title, overflow="fold", no_wrap=column.title == "id")
         now = _now()
@@ -143,6 +143,8 @@ def _cell(value: Any, now: int, *, exact: bool = False) -> Text:
             return Text(times.relative(value, now))
         case str() if value in _COLOURS:
             return Text(value, style=_COLOURS[value])
+        case None | "" | [] | ():
+            return Text("")
         case str() if exact:
             return Text(printable(value))
         case _:

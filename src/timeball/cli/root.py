@@ -39,6 +39,8 @@ class Root(LazyGroup):
         except TimeoutError as error:
             failures.say(str(error))
             ctx.exit(failures.TIMED_OUT)
+        except KeyboardInterrupt:
+            ctx.exit(failures.INTERRUPTED)
 
 
 @click.group(

@@ -94,7 +94,7 @@ def server(**flags: Any) -> None:
     raise SystemExit(bootstrap.run_server(settings))
 
 
-@click.command()
+@click.command(short_help="Start a worker: it pulls runs and executes them.")
 @click.option("--server", "--url", "url", metavar="URL[,URL…]", help="Where the servers are (TIMEBALL_URL).")
 @click.option("--token", metavar="KEY", help="A worker key (TIMEBALL_TOKEN).")
 @_slots

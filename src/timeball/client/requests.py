@@ -7,10 +7,11 @@ again when the connection broke and nobody knows what became of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from timeball.client import models
 from timeball.client.job_document import JobOptions, document, moment
@@ -21,15 +22,14 @@ Params = dict[str, Any]
 When = datetime | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Generic[T]):
+class Request(Struct, Generic[T], frozen=True, kw_only=True):
     method: str
     path: str
     answer: type[T]
     """`bytes` is the body as it came."""
-    params: Params = field(default_factory=dict)
+    params: Params = {}
     body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
     repeatable: bool
     """Sending it twice does what sending it once does."""
 
