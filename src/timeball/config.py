@@ -128,7 +128,7 @@ def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConf
     token = given(TOKEN)
     if token is None and all(_is_loopback(server) for server in servers):
         # The key of this machine's Timeball never leaves this machine, whatever a file in this folder says.
-        token = given(ADMIN_KEY) or _key_on_this_machine(given.data_dir())
+        token = given(ADMIN_KEY) or given.key_on_this_machine(urlsplit(servers[0]).port)
     return ClientConfig(servers=servers, token=token)
 
 
@@ -152,6 +152,16 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
     given = _Given(flags, environ)
     return UpConfig(**given.serving(), **given.executing(), **given.logging())
+
+
+def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None) -> None:
+    """Note for this user's clients which folder the server on a port uses, so that they find its admin key."""
+    note = _Given({}, environ).note(port)
+    try:
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(f"{data_dir}\n", "utf-8")
+    except OSError:
+        return  # a convenience: a server without a home works as well
 
 
 # --- the settings -------------------------------------------------------------------------------------------------
@@ -293,6 +303,14 @@ class _Given:
     def data_dir(self) -> Path:
         return _or(self(DATA_DIR), self._home("XDG_DATA_HOME", ".local/share"))
 
+    def note(self, port: int | None) -> Path:
+        return self._home("XDG_STATE_HOME", ".local/state") / f"data-dir-of-port-{port}"
+
+    def key_on_this_machine(self, port: int | None) -> str | None:
+        """The admin key in the data folder: the one that was set, that the port's server noted, or the default."""
+        folder = self(DATA_DIR) or _content(self.note(port)) or self.data_dir()
+        return _content(_admin_key_file(Path(folder)))
+
     def serving(self) -> dict[str, Any]:
         return {
             "data_dir": self.data_dir(),
@@ -365,9 +383,9 @@ def _admin_key_file(data_dir: Path) -> Path:
     return data_dir / "admin.key"
 
 
-def _key_on_this_machine(data_dir: Path) -> str | None:
+def _content(path: Path) -> str | None:
     try:
-        return _admin_key_file(data_dir).read_text("utf-8").strip() or None
+        return path.read_text("utf-8").strip() or None
     except (OSError, ValueError):
         return None
 

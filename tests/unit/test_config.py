@@ -118,6 +118,17 @@ def test_the_admin_key_on_this_machine_is_found(elsewhere: Path) -> None:
     assert config.client({}, {**environ, "TIMEBALL_ADMIN_KEY": "a" * 32}).token == "a" * 32
 
 
+def test_a_server_that_noted_its_folder_is_found_by_its_port(elsewhere: Path) -> None:
+    (elsewhere / "data").mkdir()
+    (elsewhere / "data/admin.key").write_text(KEY)
+    config.remember(elsewhere / "data", 4711, {})
+    assert config.client({"url": "http://127.0.0.1:4711"}, {}).token == KEY
+    assert config.client({"url": "http://127.0.0.1:4712"}, {}).token is None
+    other = {"TIMEBALL_DATA_DIR": str(elsewhere)}
+    assert config.client({"url": "http://127.0.0.1:4711"}, other).token is None
+    config.remember(elsewhere, 1, {"XDG_STATE_HOME": "/proc/nowhere"})
+
+
 def test_the_admin_key_never_goes_to_another_machine(elsewhere: Path) -> None:
     (elsewhere / "admin.key").write_text(KEY)
     environ = {"TIMEBALL_DATA_DIR": str(elsewhere)}
