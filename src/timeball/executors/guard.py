@@ -1,0 +1,263 @@
+"""A worker's end of its guard: starts job processes through it, and replaces it when it dies."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from timeball.domain.instant import Micros
+
+PROGRAM: Final = Path(__file__).with_name("guard_program.py")
+LEAVING: Final = 15.0
+"""Seconds that a guard gets to end all processes and itself."""
+
+log = logging.getLogger("timeball.guard")
+
+
+class GuardDied(Exception):
+    """The process that watched over this one is gone; so is this one."""
+
+
+class Refused(Exception):
+    """The process could not be started. `step` is what failed: program, folder, fork, lease or prepare."""
+
+    def __init__(self, step: str, number: int) -> None:
+        super().__init__(f"{step}: {os.strerror(number)}" if number else step)
+        self.step = step
+        self.number = number
+
+
+class Child:
+    """A process that was asked for. Signals may be sent at once: they arrive after its start."""
+
+    def __init__(self, guard: ProcessGuard, ident: int) -> None:
+        self._guard = guard
+        self._id = ident
+        self.pid: int | None = None
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = loop.create_future()
+        """Its wait status, or `Refused`, or `GuardDied`."""
+        self.exited.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+    def signal(self, number: int) -> None:
+        """To its whole group."""
+        if not self.exited.done():
+            self._guard.say(do="signal", id=self._id, number=number)
+
+    def kill(self) -> None:
+        """By force: its group, its descendants, and whoever detached itself from it."""
+        if not self.exited.done():
+            self._guard.say(do="kill", id=self._id)
+
+
+class ProcessGuard:
+    """Implements `ports.guard.Guard`. The guard process is started with the first process that needs it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._children: dict[int, Child] = {}
+        self._count = 0
+        self._deadline: Micros | None = None
+        self._incoming = bytearray()
+        self._outgoing: deque[tuple[bytes, list[int]]] = deque()
+        self._writing = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the guard process."""
+        return self._process.pid if self._process is not None else None
+
+    def renew(self, deadline: Micros) -> None:
+        self._deadline = deadline
+        if self._socket is not None:
+            self.say(do="deadline", at=deadline)
+
+    def kill_all(self) -> None:
+        if self._socket is not None:
+            self.say(do="kill_all")
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        mark: str,
+        descriptors: Sequence[int],
+        folder: str | None = None,
+    ) -> Child:
+        """Start a process in a group of its own; `descriptors` become its 0, 1, 2 and so on, and are closed here.
+
+        `mark` is an entry of its environment (`NAME=value`) by which its descendants can be told from others'. `folder`
+        is removed by the guard if the worker dies before the process.
+        """
+        if self._socket is None:
+            self._launch()
+        self._count += 1
+        child = self._children[self._count] = Child(self, self._count)
+        message: dict[str, Any] = {
+            "do": "spawn",
+            "id": self._count,
+            "argv": list(argv),
+            "env": dict(env),
+            "cwd": cwd,
+            "mark": mark,
+            "folder": folder,
+            "descriptors": len(descriptors),
+        }
+        self._send(message, list(descriptors))
+        return child
+
+    async def close(self) -> None:
+        """End all processes, and the guard."""
+        process = self._process
+        self._disconnect()
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(process.wait, LEAVING)
+
+    def say(self, **message: Any) -> None:
+        self._send(message, [])
+
+    def _launch(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._socket = ours
+        asyncio.get_running_loop().add_reader(ours.fileno(), self._readable)
+        if self._deadline is not None:
+            self.say(do="deadline", at=self._deadline)
+
+    # --- messages ------------------------------------------------------------------------------------------------
+
+    def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        if self._socket is None:
+            _close(descriptors)
+            return
+        content = json.dumps(message).encode()
+        self._outgoing.append((struct.pack("!I", len(content)) + content, descriptors))
+        if not self._writing:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Send what fits. Descriptors travel with the first byte of their message."""
+        connection = self._socket
+        if connection is None:
+            return
+        while self._outgoing:
+            content, descriptors = self._outgoing[0]
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+            try:
+                sent = connection.sendmsg([content], rights)
+            except BlockingIOError:
+                break
+            except OSError:
+                self._died()
+                return
+            _close(descriptors)
+            if sent < len(content):
+                self._outgoing[0] = (content[sent:], [])
+            else:
+                self._outgoing.popleft()
+        waiting = bool(self._outgoing)
+        if waiting != self._writing:
+            self._writing = waiting
+            loop = asyncio.get_running_loop()
+            if waiting:
+                loop.add_writer(connection.fileno(), self._flush)
+            else:
+                loop.remove_writer(connection.fileno())
+
+    def _readable(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._died()
+            return
+        self._incoming += data
+        while len(self._incoming) >= 4:
+            (length,) = struct.unpack_from("!I", self._incoming)
+            if len(self._incoming) < 4 + length:
+                break
+            message = json.loads(self._incoming[4 : 4 + length])
+            del self._incoming[: 4 + length]
+            self._heard(message)
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        if message["did"] == "started":
+            self._children[message["id"]].pid = message["pid"]
+            return
+        exited = self._children.pop(message["id"]).exited
+        if exited.done():
+            return
+        if message["did"] == "refused":
+            exited.set_exception(Refused(message["step"], message["error"]))
+        else:
+            exited.set_result(message["status"])
+
+    # --- the end of a guard ----------------------------------------------------------------------------------------
+
+    def _died(self) -> None:
+        """It was killed: whoever it started has to go, since nobody would end them in an emergency."""
+        log.error("the guard process died; its %d processes are killed", len(self._children))
+        process = self._process
+        self._disconnect()
+        if process is not None:
+            asyncio.get_running_loop().run_in_executor(None, process.wait)
+
+    def _disconnect(self) -> None:
+        connection, self._socket, self._process = self._socket, None, None
+        if connection is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(connection.fileno())
+            loop.remove_writer(connection.fileno())
+            connection.close()
+        self._writing = False
+        self._incoming.clear()
+        for _, descriptors in self._outgoing:
+            _close(descriptors)
+        self._outgoing.clear()
+        children, self._children = self._children, {}
+        for child in children.values():
+            if child.pid is not None:
+                with contextlib.suppress(OSError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            if not child.exited.done():
+                child.exited.set_exception(GuardDied())
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,373 @@
+"""The guard: a small process between a worker and its job processes.
+
+It starts them, tells the worker how they ended, and kills them all when the worker is gone (their socket closes) or
+when the moment passes until which the worker holds the right to run them. It is started as a plain file with an
+isolated interpreter and imports next to nothing, so that a fork costs little.
+
+    worker → guard   spawn (with descriptors), signal, kill, kill_all, deadline
+    guard → worker   started, refused, exited
+
+Every message is JSON behind its length in four bytes. On Linux the guard is a subreaper: whoever detaches itself from
+its job becomes a child of the guard, is recognised by the mark in its environment, and dies with the job. Such a
+process that has also wiped its environment is killed when the next process of any job ends.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+MOST_DESCRIPTORS = 64
+OUT_OF_THE_WAY = 128
+"""Descriptors are moved above this number before they take their places from 0 on."""
+TICK = 0.05
+FAREWELL = 10.0
+"""Seconds to wait for killed processes to be gone before leaving."""
+LINUX = sys.platform == "linux"
+KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+
+
+def prctl(option: int, value: int) -> None:
+    """Does nothing where there is no such call."""
+    if LINUX:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+class Job:
+    __slots__ = ("folder", "id", "mark", "pid")
+
+    def __init__(self, ident: int, pid: int, mark: bytes, folder: str | None) -> None:
+        self.id = ident
+        self.pid = pid
+        self.mark = mark
+        self.folder = folder
+
+
+class Guard:
+    def __init__(self, worker: socket.socket) -> None:
+        self.worker = worker
+        self.jobs: dict[int, Job] = {}
+        self.by_pid: dict[int, Job] = {}
+        self.deadline: int | None = None
+        """Microseconds of the monotonic clock, which all processes of a machine share."""
+        self.incoming = bytearray()
+        self.descriptors: list[int] = []
+        self.outgoing = bytearray()
+        self.pid = os.getpid()
+        self.wake, wake_w = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(wake_w, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        """Until the worker is gone."""
+        while True:
+            self.reap()
+            self.check_deadline()
+            worker = self.worker.fileno()
+            writing = [worker] if self.outgoing else []
+            readable, writable, _ = select.select([worker, self.wake], writing, [], self.patience())
+            # After a long stop (SIGSTOP) the deadline comes first: nothing that waited may start any more.
+            self.check_deadline()
+            if self.wake in readable:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self.wake, 4096)
+            if writable:
+                self.flush()
+            if worker in readable and not self.listen():
+                return
+
+    def patience(self) -> float | None:
+        if self.deadline is None or not self.jobs:
+            return None
+        return max(TICK, (self.deadline - monotonic()) / 1e6)
+
+    @property
+    def expired(self) -> bool:
+        return self.deadline is not None and monotonic() >= self.deadline
+
+    def check_deadline(self) -> None:
+        if self.jobs and self.expired:
+            self.kill_all()
+
+    # --- the worker ------------------------------------------------------------------------------------------
+
+    def listen(self) -> bool:
+        """Do what the worker says; whether it is still there."""
+        room = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
+        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        try:
+            data, ancillary, _, _ = self.worker.recvmsg(1 << 16, room, flags)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                received = array.array("i")
+                received.frombytes(content[: len(content) - len(content) % received.itemsize])
+                for descriptor in received:
+                    os.set_inheritable(descriptor, False)
+                self.descriptors.extend(received)
+        if not data:
+            return False
+        self.incoming += data
+        while len(self.incoming) >= 4:
+            (length,) = struct.unpack_from("!I", self.incoming)
+            if len(self.incoming) < 4 + length:
+                break
+            message = json.loads(self.incoming[4 : 4 + length])
+            del self.incoming[: 4 + length]
+            self.obey(message)
+        return True
+
+    def obey(self, message: dict[str, Any]) -> None:
+        what = message["do"]
+        job = self.jobs.get(message.get("id", -1))
+        if what == "spawn":
+            taken = self.descriptors[: message["descriptors"]]
+            del self.descriptors[: message["descriptors"]]
+            self.spawn(message, taken)
+        elif what == "deadline":
+            self.deadline = message["at"]
+        elif what == "kill_all":
+            self.kill_all()
+        elif what == "kill" and job is not None:
+            self.kill(job)
+        elif what == "signal" and job is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(job.pid, message["number"])
+
+    def say(self, **message: Any) -> None:
+        content = json.dumps(message).encode()
+        self.outgoing += struct.pack("!I", len(content)) + content
+        self.flush()
+
+    def flush(self) -> None:
+        try:
+            sent = self.worker.send(self.outgoing)
+            del self.outgoing[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.outgoing.clear()
+
+    # --- processes -------------------------------------------------------------------------------------------
+
+    def spawn(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        ident = message["id"]
+        if self.expired:
+            close_all(descriptors)
+            self.say(did="refused", id=ident, step="lease", error=0)
+            return
+        errors, errors_w = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            close_all([*descriptors, errors, errors_w])
+            self.say(did="refused", id=ident, step="fork", error=error.errno)
+            return
+        if pid == 0:
+            become(message, descriptors, errors_w, self.pid)
+        close_all([*descriptors, errors_w])
+        problem = os.read(errors, 100)
+        os.close(errors)
+        if problem:
+            os.waitpid(pid, 0)
+            step, number = problem.decode().split()
+            self.say(did="refused", id=ident, step=step, error=int(number))
+            return
+        job = Job(ident, pid, message["mark"].encode(), message["folder"])
+        self.jobs[ident] = self.by_pid[pid] = job
+        self.say(did="started", id=ident, pid=pid)
+
+    def reap(self) -> None:
+        """Take note of who ended. A job's end ends its group, and whoever detached itself from it."""
+        any_ended = False
+        while (ended := next_ended()) is not None:
+            any_ended = True
+            pid, status = ended
+            job = self.by_pid.pop(pid, None)
+            if job is not None:
+                del self.jobs[job.id]
+                with contextlib.suppress(OSError):
+                    os.killpg(pid, signal.SIGKILL)
+                self.say(did="exited", id=job.id, status=status)
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, 0)
+        if any_ended:
+            self.kill_strays()
+
+    def kill_strays(self) -> None:
+        """Children that are no job's main process are orphans; those without the mark of a living job go."""
+        marks = {job.mark for job in self.jobs.values()}
+        for pid in children(self.pid):
+            if pid not in self.by_pid and marks.isdisjoint(environment(pid)):
+                kill_tree(pid)
+
+    def kill(self, job: Job) -> None:
+        kill_tree(job.pid)
+        with contextlib.suppress(OSError):
+            os.killpg(job.pid, signal.SIGKILL)
+        for pid in children(self.pid):
+            if pid not in self.by_pid and job.mark in environment(pid):
+                kill_tree(pid)
+
+    def kill_all(self) -> None:
+        for job in self.jobs.values():
+            with contextlib.suppress(OSError):
+                os.killpg(job.pid, signal.SIGKILL)
+        for pid in children(self.pid):
+            kill_tree(pid)
+
+    def leave(self) -> None:
+        """Kill everybody, see them gone, remove what they left."""
+        folders = [job.folder for job in self.jobs.values() if job.folder]
+        until = time.monotonic() + FAREWELL
+        while time.monotonic() < until:
+            self.kill_all()
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                break
+            select.select([self.wake], [], [], TICK / 10)
+        if folders:
+            import shutil
+
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: int) -> NoReturn:
+    """In the new process: leave everything of the guard behind and turn into the job."""
+    step = "prepare"
+    try:
+        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(127)
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.umask(0o077)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if LINUX:
+            # When memory runs out, let it be the job's turn before anybody else's.
+            with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+                file.write("500")
+        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for each in descriptors]
+        for place, descriptor in enumerate(aside):
+            os.dup2(descriptor, place, inheritable=True)
+        step = "folder"
+        os.chdir(message["cwd"])
+        step = "program"
+        os.execvpe(message["argv"][0], message["argv"], message["env"])
+    except OSError as error:
+        os.write(errors, f"{step} {error.errno or errno.EIO}".encode())
+    except BaseException:
+        os.write(errors, f"{step} {errno.EINVAL}".encode())
+    os._exit(127)
+
+
+def next_ended() -> tuple[int, int] | None:
+    """A child that ended and its wait status. A zombie if possible, so that its number is not used again yet."""
+    try:
+        if not hasattr(os, "waitid"):
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            return (pid, status) if pid else None
+        seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    if seen is None:
+        return None
+    return seen.si_pid, seen.si_status << 8 if seen.si_code == os.CLD_EXITED else seen.si_status
+
+
+def children(pid: int) -> list[int]:
+    """Processes whose parent this is. Empty where there is no /proc."""
+    found: list[int] = []
+    try:
+        if not KERNEL_LISTS_CHILDREN:
+            return [each for each in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent(each) == pid]
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                found.extend(map(int, file.read().split()))
+    except OSError:
+        return found
+    return found
+
+
+def parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return -1
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and its descendants, from the top, so that nobody is left to start more."""
+    pids = [pid]
+    for each in pids:
+        with contextlib.suppress(OSError):
+            os.kill(each, signal.SIGSTOP)
+        pids.extend(children(each))
+    for each in pids:
+        with contextlib.suppress(OSError):
+            os.kill(each, signal.SIGKILL)
+
+
+def environment(pid: int) -> set[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return set(file.read().split(b"\0"))
+    except OSError:
+        return set()
+
+
+def close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def monotonic() -> int:
+    return time.monotonic_ns() // 1_000
+
+
+def main() -> None:
+    worker = socket.socket(fileno=int(sys.argv[1]))
+    worker.setblocking(False)
+    os.set_inheritable(worker.fileno(), False)
+    # Whoever stops the worker decides about the jobs through it: these are not for the guard.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    guard = Guard(worker)
+    try:
+        guard.run()
+    finally:
+        guard.leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""One job process, from its start to the end of its group: what shell, script and process-mode functions share.
+
+It runs in a fresh temporary folder that is removed afterwards, unless the task names a folder; its standard input is
+what the caller gives, or empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from timeball.domain.instant import SECOND
+from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.executors.environment import environment_of
+from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
+from timeball.executors.pipes import Pipe, ProgressLines
+from timeball.ports.executor import Attempt
+
+LINGER: Final = 1.0
+"""Seconds to wait for the end of the output once the process and its group are gone: somebody may hold the pipe."""
+LAST_WORDS: Final = 2_000
+"""Characters of standard error that may explain a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended."""
+
+    code: int
+    """Its exit code; 128 + n if signal n killed it."""
+    signal: int | None
+    last_words: str
+    """The end of its standard error."""
+
+
+class Processes:
+    """Runs processes for attempts, through the guard."""
+
+    def __init__(self, guard: ProcessGuard) -> None:
+        self._guard = guard
+
+    async def run(
+        self,
+        attempt: Attempt,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        stdin: bytes | None = None,
+        results: bytearray | None = None,
+    ) -> Exit | Failed:
+        """Until it ended, and its group with it. `Failed` if it could not be started or nobody knows how it ended.
+
+        `results`, if given, receives what it writes to descriptor 3.
+        """
+        if any("\0" in word for word in (*argv, cwd or "", *env.values())):
+            return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
+        folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
+        watch = _Watch(attempt)
+        try:
+            given = _readable_file(stdin)
+            outlets = [watch.listen("stdout"), watch.listen("stderr")]
+            if results is not None:
+                outlets.append(watch.collect(results))
+            child = self._guard.spawn(
+                argv,
+                env=environment_of(attempt, env),
+                cwd=cwd or folder or "/",
+                mark=f"TIMEBALL_FENCING_TOKEN={attempt.token}",
+                descriptors=[given, *outlets],
+                folder=folder,
+            )
+            watch.watch(child)
+            status = await child.exited
+            await watch.hear_out()
+        except Refused as error:
+            return _failed(_refusal(argv[0], cwd, error))
+        except GuardDied:
+            return _failed("the worker's guard process died, and this job with it")
+        finally:
+            watch.close()
+            if folder is not None:
+                await _remove(folder)
+        return watch.exit(status)
+
+
+class _Watch:
+    """Listens to a process and stops it when its attempt is to stop."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._progress = ProgressLines(attempt)
+        self._last_words = ""
+        self._pipes: list[Pipe] = []
+        self._child: Child | None = None
+        self._force: asyncio.TimerHandle | None = None
+
+    def listen(self, stream: str) -> int:
+        """The end of a new pipe for the process to write to."""
+        ours, theirs = os.pipe()
+        self._pipes.append(Pipe(ours, self._heard_stdout if stream == "stdout" else self._heard_stderr))
+        return theirs
+
+    def collect(self, into: bytearray) -> int:
+        ours, theirs = os.pipe()
+        self._pipes.append(Pipe(ours, lambda text: into.extend(text.encode())))
+        return theirs
+
+    def watch(self, child: Child) -> None:
+        self._child = child
+        self._attempt.on_cancel(self._stop)
+
+    async def hear_out(self) -> None:
+        open_pipes = [pipe.ended for pipe in self._pipes if not pipe.ended.done()]
+        if open_pipes:
+            await asyncio.wait(open_pipes, timeout=LINGER)
+
+    def close(self) -> None:
+        """Also when the wait for the process was interrupted: then it is not to go on."""
+        for pipe in self._pipes:
+            pipe.close()
+        self._progress.end()
+        if self._force is not None:
+            self._force.cancel()
+        if self._child is not None:
+            self._child.kill()
+
+    def exit(self, status: int) -> Exit:
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        code = os.WEXITSTATUS(status) if number is None else 128 + number
+        return Exit(code, number, self._last_words.rstrip())
+
+    def _heard_stdout(self, text: str) -> None:
+        self._progress.feed(text)
+        self._attempt.log("stdout", text)
+
+    def _heard_stderr(self, text: str) -> None:
+        self._last_words = (self._last_words + text[-LAST_WORDS:])[-LAST_WORDS:]
+        self._attempt.log("stderr", text)
+
+    def _stop(self) -> None:
+        """First politely; by force after the grace, or at once if there is none."""
+        child = self._child
+        assert child is not None
+        grace = self._attempt.grace
+        if grace <= 0:
+            child.kill()
+        elif self._force is None:
+            child.signal(signal.SIGTERM)
+            # A stopped process would not even see the signal.
+            child.signal(signal.SIGCONT)
+            self._force = asyncio.get_running_loop().call_later(grace / SECOND, child.kill)
+
+
+def outcome_of(ended: Exit | Failed) -> Outcome:
+    """Success is exit code 0."""
+    if isinstance(ended, Failed):
+        return ended
+    if ended.code == 0:
+        return Succeeded()
+    what = f"exit code {ended.code}"
+    if ended.signal is not None:
+        with contextlib.suppress(ValueError):
+            what = f"killed by {signal.Signals(ended.signal).name} ({what})"
+    last_lines = "\n".join(ended.last_words.splitlines()[-3:])
+    message = f"{what}: {last_lines}" if last_lines else what
+    return Failed(Failure(kind="exit", message=message, exit_code=ended.code))
+
+
+def _readable_file(content: bytes | None) -> int:
+    """A descriptor to read this from, with an end; unlike a pipe it never has to be waited for."""
+    if content is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+async def _remove(folder: str) -> None:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _refusal(program: str, cwd: str | None, error: Refused) -> str:
+    why = os.strerror(error.number).lower() if error.number else ""
+    match error.step:
+        case "program":
+            return f"cannot run {program!r} on this worker: {why}"
+        case "folder":
+            return f"cannot work in the folder {cwd!r} on this worker: {why}"
+        case "lease":
+            return "not started: the worker's lease had lapsed"
+        case _:
+            return f"this worker cannot start a process for {program!r} ({error.step}): {why}"
+
+
+def _failed(message: str) -> Failed:
+    return Failed(Failure(kind="worker", message=message))

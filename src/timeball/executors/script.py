@@ -1,0 +1,60 @@
+"""Files of the worker's scripts folder, found when the attempt starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from timeball.domain.lifecycle import Failed, Failure, Outcome
+from timeball.domain.task import Script
+from timeball.executors.environment import encoded_parameters
+from timeball.executors.process import Processes, outcome_of
+from timeball.ports.executor import Attempt
+
+
+class ScriptExecutor:
+    """The suffix chooses the interpreter; a file without a known one has to be executable."""
+
+    kind = "script"
+
+    def __init__(self, processes: Processes, scripts_dir: Path) -> None:
+        self._processes = processes
+        self._folder = scripts_dir
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        task = attempt.task
+        assert isinstance(task, Script)
+        found = self._find(task)
+        if isinstance(found, Failed):
+            return found
+        argv = [*found, *task.args]
+        parameters = encoded_parameters(attempt)
+        return outcome_of(await self._processes.run(attempt, argv, env=task.env, stdin=parameters))
+
+    def _find(self, task: Script) -> list[str] | Failed:
+        """The command that runs it. Links are followed first, so that none leads out of the folder."""
+        folder = self._folder.resolve()
+        try:
+            path = (folder / task.script).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            return _failed(f"script {task.script!r} cannot be found: {error}")
+        if not path.is_relative_to(folder):
+            return _failed(
+                f"script {task.script!r} leads out of the scripts folder {folder}; put the file itself there"
+            )
+        if not path.is_file():
+            return _failed(f"there is no script {task.script!r} in {folder} on this worker; put it there")
+        interpreter = Script.INTERPRETERS.get(path.suffix)
+        if path.suffix == ".py":
+            return [sys.executable, str(path)]
+        if interpreter is not None:
+            return [interpreter, str(path)]
+        if os.access(path, os.X_OK):
+            return [str(path)]
+        known = " ".join(Script.INTERPRETERS)
+        return _failed(f"script {task.script!r} is neither executable nor one of {known}; chmod +x it or rename it")
+
+
+def _failed(message: str) -> Failed:
+    return Failed(Failure(kind="worker", message=message))

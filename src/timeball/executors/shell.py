@@ -1,0 +1,21 @@
+"""Commands: an argv list as it is, or a string through `sh -c`."""
+
+from __future__ import annotations
+
+from timeball.domain.lifecycle import Outcome
+from timeball.domain.task import Shell
+from timeball.executors.process import Processes, outcome_of
+from timeball.ports.executor import Attempt
+
+
+class ShellExecutor:
+    kind = "shell"
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        task = attempt.task
+        assert isinstance(task, Shell)
+        argv = ["sh", "-c", task.command] if isinstance(task.command, str) else task.command
+        return outcome_of(await self._processes.run(attempt, argv, env=task.env, cwd=task.cwd))
