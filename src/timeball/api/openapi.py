@@ -157,7 +157,7 @@ def _header_parameters(route: Route) -> Iterator[dict[str, Any]]:
 def _request_body(route: Route, types: _Types) -> dict[str, Any]:
     schema = types.of(route.body)
     if route.many:
-        schema = {"type": "array", "items": schema, "maxItems": 10_000}
+        schema = {"type": "array", "items": schema}
     content: dict[str, Any] = {"schema": schema}
     if route.example is not None:
         content["examples"] = {"example": {"value": route.example}}

@@ -48,8 +48,8 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
 
     name: str
     description: str
-    task: Task | UnsetType
-    task_id: str | UnsetType
+    task: Task | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
     parameters: dict[str, Any]
     schedule: ScheduleView
     retry: RetryView
@@ -207,9 +207,9 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     job_version: int
     status: Status
     fire_time: str
-    fire_until: str | UnsetType
+    fire_until: str | UnsetType = UNSET
     """The last instant, where one row stands for several."""
-    fires: int | UnsetType
+    fires: int | UnsetType = UNSET
     origin: Origin
     attempt: int
     executor_id: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ from timeball.domain.job import JobSpec
 from timeball.operation.submit import Created, NewJob
 
 MOST_JOBS: Final = 10_000
+AT_ONCE: Final = 100
+"""Items that are looked at one by one before others have a turn."""
 
 _typed = msgspec.json.Decoder(list[JobSpec])
 _typed_line = msgspec.json.Decoder(JobSpec)
@@ -37,9 +40,7 @@ class BatchAnswer(Struct, frozen=True):
 
 async def create_batch(call: Call) -> Answer:
     """One bad item never fails its neighbours."""
-    bodies = _read(call.raw, _is_lines(call))
-    if len(bodies) > MOST_JOBS:
-        raise TooLarge(f"a batch has at most {MOST_JOBS:,} jobs; this one has {len(bodies):,}")
+    bodies = await _read(call.raw, _is_lines(call))
     key = idempotency_key(call)
     tenant = call.tenant
     prepared = [_prepare(tenant, body, key, index) for index, body in enumerate(bodies)]
@@ -64,7 +65,7 @@ def _is_lines(call: Call) -> bool:
     return not call.raw.lstrip().startswith(b"[")
 
 
-def _read(raw: bytes, lines: bool) -> list[JobBody | TimeballError]:
+async def _read(raw: bytes, lines: bool) -> list[JobBody | TimeballError]:
     reading.check_text(raw)
     if not reading.is_suspicious(raw):
         try:
@@ -74,8 +75,20 @@ def _read(raw: bytes, lines: bool) -> list[JobBody | TimeballError]:
         except (msgspec.DecodeError, RecursionError, Invalid):
             pass  # one of them is written otherwise or is wrong: look at each
         else:
+            _check_size(len(specs))
             return [JobBody(spec) for spec in specs]
-    return [_read_item(item) for item in (_lines(raw) if lines else _elements(raw))]
+    items = _lines(raw) if lines else _elements(raw)
+    _check_size(len(items))
+    bodies: list[JobBody | TimeballError] = []
+    for start in range(0, len(items), AT_ONCE):
+        bodies += [_read_item(item) for item in items[start : start + AT_ONCE]]
+        await asyncio.sleep(0)
+    return bodies
+
+
+def _check_size(count: int) -> None:
+    if count > MOST_JOBS:
+        raise TooLarge(f"a batch has at most {MOST_JOBS:,} jobs; this one has {count:,}")
 
 
 def _lines(raw: bytes) -> list[bytes]:
