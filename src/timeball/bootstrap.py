@@ -20,7 +20,7 @@ import timeball
 from timeball import registry, system
 from timeball.api.app import create_app
 from timeball.client.dispatch import HttpDispatch
-from timeball.config import ServerConfig, UpConfig, WorkerConfig
+from timeball.config import CrewConfig, ServerConfig, UpConfig, WorkerConfig, remember
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND
@@ -91,9 +91,7 @@ async def _worker(config: WorkerConfig) -> int:
 # --- the server ---------------------------------------------------------------------------------------------------
 
 
-async def _start_server(
-    config: ServerConfig | UpConfig, stack: contextlib.AsyncExitStack
-) -> tuple[Server, str, str | None]:
+async def _start_server(config: ServerConfig, stack: contextlib.AsyncExitStack) -> tuple[Server, str, str | None]:
     """The server with its API listening; its address; and the admin key, if it was made just now."""
     sockets = [stack.enter_context(_listening(config.host, config.port))]
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -114,11 +112,12 @@ async def _start_server(
     serving = asyncio.create_task(http.serve(sockets))
     stack.push_async_callback(_stop_http, http, serving, server)
     host, port = sockets[0].getsockname()[:2]
+    remember(config.data_dir, port)
     return server, f"http://{host}:{port}", key if is_new else None
 
 
 @contextlib.asynccontextmanager
-async def _open(config: ServerConfig | UpConfig) -> AsyncIterator[Store]:
+async def _open(config: ServerConfig) -> AsyncIterator[Store]:
     store: Store
     if config.sqlite_path is not None:
         store = SqliteStore(config.sqlite_path, wall=system.wall, monotonic=system.monotonic)
@@ -176,7 +175,7 @@ async def _ready(server: Server) -> dict[str, bool]:
     return {"store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}
 
 
-def _admin_key(config: ServerConfig | UpConfig) -> tuple[str, bool]:
+def _admin_key(config: ServerConfig) -> tuple[str, bool]:
     """The admin key, and whether it was made just now. There is no default secret."""
     if config.admin_key is not None:
         return config.admin_key, False
@@ -213,7 +212,7 @@ async def _allow_admin(store: Store, key: str) -> None:
 
 
 async def _start_worker(
-    config: WorkerConfig | UpConfig, dispatch: Dispatch, stack: contextlib.AsyncExitStack, stop: _StopSignals
+    config: CrewConfig, dispatch: Dispatch, stack: contextlib.AsyncExitStack, stop: _StopSignals
 ) -> Worker:
     for module in config.tasks:
         registry.load(module)

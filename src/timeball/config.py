@@ -76,9 +76,9 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerConfig:
-    servers: tuple[str, ...]
-    token: str
+class CrewConfig:
+    """What executes runs."""
+
     name: str
     slots: int
     """Runs at a time."""
@@ -88,38 +88,19 @@ class WorkerConfig:
     scripts_dir: Path
     drain_seconds: float
     """How long a stopping worker waits for what it runs before it hands it back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerConfig(CrewConfig):
+    servers: tuple[str, ...]
+    token: str
     log_level: str
     log_format: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpConfig:
-    """A server and a worker in one process, on the embedded store."""
-
-    data_dir: Path
-    host: str
-    port: int
-    admin_key: str | None
-    name: str
-    slots: int
-    labels: tuple[str, ...]
-    tasks: tuple[str, ...]
-    scripts_dir: Path
-    drain_seconds: float
-    log_level: str
-    log_format: str
-
-    @property
-    def admin_key_file(self) -> Path:
-        return _admin_key_file(self.data_dir)
-
-    @property
-    def store(self) -> str:
-        return f"{_SQLITE}{self.sqlite_path}"
-
-    @property
-    def sqlite_path(self) -> Path:
-        return self.data_dir / "timeball.db"
+class UpConfig(CrewConfig, ServerConfig):
+    """A server and a worker in one process."""
 
 
 def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConfig:
@@ -134,8 +115,7 @@ def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConf
 
 def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:
     given = _Given(flags, environ)
-    default = f"{_SQLITE}{given.data_dir() / 'timeball.db'}"
-    return ServerConfig(store=_or(given(STORE), default), **given.serving(), **given.logging())
+    return ServerConfig(**given.serving(), **given.logging())
 
 
 def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConfig:
@@ -313,6 +293,7 @@ class _Given:
 
     def serving(self) -> dict[str, Any]:
         return {
+            "store": _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}"),
             "data_dir": self.data_dir(),
             "host": _or(self(HOST), DEFAULT_HOST),
             "port": _or(self(PORT), DEFAULT_PORT),

@@ -22,6 +22,12 @@ def _flag(setting: config.Setting[Any], *, multiple: bool = False, default: str,
     )
 
 
+_store = click.option(
+    config.STORE.flag,
+    config.STORE.name,
+    metavar="DSN",
+    help="The database: sqlite:///path or postgresql://… (TIMEBALL_STORE; default: embedded, in the data folder).",
+)
 _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", metavar="DIR")
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
@@ -39,6 +45,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_port
 @_host
 @_data_dir
+@_store
 @_slots
 @_tasks
 @_labels
@@ -50,7 +57,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 def up(**flags: Any) -> None:
     """Start a server and a worker in one process, here.
 
-    Everything it keeps is in one folder, on an embedded database: nothing else has to be installed. The first start
+    Everything it keeps is in one folder, on an embedded database, unless --store names another. The first start
     generates an admin key into that folder; the commands on this machine find it by themselves. Stop it with Ctrl-C.
 
     \b
@@ -66,12 +73,7 @@ def up(**flags: Any) -> None:
 
 
 @click.command()
-@click.option(
-    config.STORE.flag,
-    config.STORE.name,
-    metavar="DSN",
-    help="The database: sqlite:///path or postgresql://… (TIMEBALL_STORE; default: embedded, in the data folder).",
-)
+@_store
 @_port
 @_host
 @_data_dir
