@@ -6,7 +6,17 @@ import msgspec
 import pytest
 
 from tests.support.builders import one_shot, recurring, settlement
-from timeball.ports.store import Accepted, Idempotency, Mismatched, Replayed, RunFilter, Store, Submission, Want
+from timeball.ports.store import (
+    Accepted,
+    Idempotency,
+    JobFilter,
+    Mismatched,
+    Replayed,
+    RunFilter,
+    Store,
+    Submission,
+    Want,
+)
 
 
 def keyed(submission: Submission, key: str = "key", fingerprint: str = "same") -> Submission:
@@ -118,11 +128,10 @@ async def test_the_same_job_sent_over_two_servers_at_once_is_one_job(stores: tup
     assert await count_runs(stores[0]) == 50
 
 
-@pytest.mark.parametrize("text", ["nul \x00", "half \ud800 pair", "💥", "'; DROP TABLE jobs; --"])
+@pytest.mark.parametrize("text", ["nul \x00", "💥", "'; DROP TABLE jobs; --"])
 async def test_no_text_is_a_poison(store: Store, text: str) -> None:
     """A name is searched for as a column; what a database refuses there must not fail the neighbours."""
-    if "\ud800" in text:
-        sent = [one_shot(store.now()), msgspec.structs.replace(one_shot(store.now()))]
-    else:
-        sent = [one_shot(store.now()), one_shot(store.now(), name=text, user_id=text, tags=[text])]
+    sent = [one_shot(store.now()), one_shot(store.now(), name=text, user_id=text, tags=[text])]
     assert await store.submit(sent) == [Accepted(each.job.id) for each in sent]
+    for where in (JobFilter(tenant="default", name=text), JobFilter(tenant="default", tag=text)):
+        assert [each.job for each in (await store.list_jobs(where, None, 10)).items] == [sent[1].job]

@@ -1,0 +1,270 @@
+"""What becomes of attempts: at most one effective end each, and only for its holder (I6, I7, I8, I10, I12, I13, I15)."""
+
+import asyncio
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from tests.support.builders import LEASE, one_shot, settlement, worker
+from timeball.domain.instant import MAX, SECOND
+from timeball.domain.ledger import Verdict
+from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
+from timeball.domain.retry import NonRetryable, Retry
+from timeball.domain.run import Run
+from timeball.ports.dispatch import LogChunk, Progress, Started
+from timeball.ports.store import Claim, LogLine, Settled, Store, Want
+
+BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
+AT_ONCE = Retry(max_retries=2, backoff=["0s"])
+
+
+async def start(store: Store, **fields: object) -> Claim:
+    """Submit a one-shot and claim it."""
+    await store.submit([one_shot(store.now(), **fields)])
+    return await claim_one(store)
+
+
+async def claim_one(store: Store) -> Claim:
+    (got,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    return got
+
+
+async def read(store: Store, claim: Claim) -> Run:
+    return (await store.runs([claim.run_id]))[claim.run_id]
+
+
+async def end(store: Store, claim: Claim, outcome: Outcome) -> Status | None:
+    (settled,) = await store.settle([settlement(claim, outcome, at=store.now())])
+    assert settled is not None
+    assert settled.run_id == claim.run_id
+    return settled.status
+
+
+async def test_a_success_is_final_and_keeps_its_result(store: Store) -> None:
+    claim = await start(store)
+    assert await end(store, claim, Succeeded(Raw(b'{"answer": 42}'))) is Status.SUCCEEDED
+    run = await read(store, claim)
+    assert (run.status, run.verdict, run.attempt, run.worker) == (
+        Status.SUCCEEDED,
+        Verdict.ON_TIME,
+        1,
+        "worker of w_1",
+    )
+    assert run.result is not None
+    assert msgspec.json.decode(run.result) == {"answer": 42}
+    assert await store.holding("w_1") == {}
+
+
+async def test_a_failure_is_tried_again_after_its_backoff(store: Store) -> None:
+    claim = await start(store, retry=Retry(max_retries=1, backoff=["30s"]))
+    before = store.now()
+    assert await end(store, claim, BROKEN) is None
+    run = await read(store, claim)
+    assert (run.status, run.attempt, run.failure) == (Status.RETRYING, 1, BROKEN.failure)
+    assert run.eligible_at is not None
+    assert run.eligible_at >= before + 30 * SECOND
+    assert (await store.claim([Want("w_1", "", 1)], 0)).claims == []
+    assert await store.hurry(claim.run_id)
+    second = await claim_one(store)
+    assert (second.run_id, second.attempt) == (claim.run_id, 2)
+    assert second.token > claim.token
+    (first,) = await store.attempts(claim.run_id)
+    assert (first.attempt, first.token, first.worker, first.failure) == (
+        1,
+        claim.token,
+        "worker of w_1",
+        BROKEN.failure,
+    )
+
+
+async def test_retries_end_in_the_dead_letters(store: Store) -> None:
+    claim = await start(store, retry=AT_ONCE)
+    for _ in range(2):
+        assert await end(store, claim, BROKEN) is None
+        claim = await claim_one(store)
+    assert claim.attempt == 3
+    assert await end(store, claim, BROKEN) is Status.DEAD
+    run = await read(store, claim)
+    assert (run.status, run.attempt, run.failure) == (Status.DEAD, 3, BROKEN.failure)
+    assert [attempt.attempt for attempt in await store.attempts(claim.run_id)] == [1, 2]
+
+
+async def test_a_failure_that_cannot_heal_is_not_tried_again(store: Store) -> None:
+    claim = await start(store, retry=Retry(non_retryable=NonRetryable(exit_codes=[3])))
+    assert await end(store, claim, BROKEN) is Status.FAILED
+
+
+async def test_losing_the_worker_costs_an_attempt_but_no_backoff(store: Store) -> None:
+    claim = await start(store, retry=Retry(max_retries=1, backoff=["1h"]))
+    assert await end(store, claim, Lost()) is None
+    second = await claim_one(store)
+    assert await end(store, second, Lost()) is Status.DEAD
+    assert (await read(store, claim)).failure == LOST
+
+
+async def test_given_back_costs_no_attempt(store: Store) -> None:
+    claim = await start(store)
+    assert await end(store, claim, Released()) is None
+    again = await claim_one(store)
+    assert (again.run_id, again.attempt) == (claim.run_id, 1)
+    assert await store.attempts(claim.run_id) == []
+
+
+async def test_given_back_before_its_time_it_does_not_run_early(store: Store) -> None:
+    at = store.now() + 20 * SECOND
+    await store.submit([one_shot(store.now(), at=at)])
+    (claim,) = (await store.claim([Want("w_1", "", 1)], 30 * SECOND)).claims
+    await store.settle([settlement(claim, Released())])
+    assert (await store.claim([Want("w_1", "", 1)], 0)).claims == []
+    assert await store.next_eligible_at() == at
+
+
+async def test_the_first_start_is_kept_over_retries(store: Store) -> None:
+    claim = await start(store, retry=AT_ONCE)
+    first_start, second_start = store.now() - 10, store.now()
+    await store.settle([settlement(claim, BROKEN, started_at=first_start, finished_at=first_start + 5)])
+    claim = await claim_one(store)
+    await store.settle([settlement(claim, started_at=second_start, finished_at=second_start + 5)])
+    run = await read(store, claim)
+    assert (run.started_at, run.attempt_started_at) == (first_start, second_start)
+
+
+async def test_a_late_start_is_called_late(store: Store) -> None:
+    now = store.now()
+    await store.submit([one_shot(now, at=now - 60 * SECOND)])
+    claim = await claim_one(store)
+    await store.settle([settlement(claim, started_at=now, finished_at=now)])
+    assert (await read(store, claim)).verdict is Verdict.LATE
+
+
+async def test_absurd_patience_does_not_overflow(store: Store) -> None:
+    claim = await start(store, retry=Retry(max_retries=1))
+    patient = Failed(Failure(kind="http", message="", status=429, retry_after=2**70))
+    assert await end(store, claim, patient) is None
+    assert await store.next_eligible_at() == MAX
+
+
+@pytest.mark.parametrize("changes", [{"attempt": 2}, {"token": 999_999}, {"run_id": "r_other"}, {"token": 2**70}])
+async def test_a_stale_end_writes_nothing(store: Store, changes: dict[str, object]) -> None:
+    claim = await start(store)
+    good, bad = settlement(claim), settlement(claim, BROKEN, **changes)
+    assert await store.settle([bad]) == [None]
+    assert (await read(store, claim)).status is Status.RUNNING
+    assert await store.settle([bad, good]) == [None, Settled(claim.run_id, Status.SUCCEEDED)]
+
+
+async def test_an_end_counts_once(store: Store) -> None:
+    claim = await start(store)
+    assert await store.settle([settlement(claim), settlement(claim, BROKEN)]) == [
+        Settled(claim.run_id, Status.SUCCEEDED),
+        None,
+    ]
+    assert await store.settle([settlement(claim)]) == [None]
+    assert (await read(store, claim)).status is Status.SUCCEEDED
+
+
+async def test_after_a_retry_the_first_attempt_has_no_say(store: Store) -> None:
+    first = await start(store, retry=AT_ONCE)
+    await end(store, first, Lost())
+    assert await store.settle([settlement(first)]) == [None]
+    second = await claim_one(store)
+    assert await store.settle([settlement(first)]) == [None]
+    assert await end(store, second, Succeeded()) is Status.SUCCEEDED
+
+
+async def test_of_many_ends_at_once_one_takes_effect(stores: tuple[Store, Store]) -> None:
+    store = stores[0]
+    await store.register(worker("w_1"), LEASE)
+    for _ in range(20):
+        claim = await start(store)
+        outcomes: list[Outcome] = [Succeeded(), BROKEN, Lost(), Released(), Cancelled()]
+        answers = await asyncio.gather(
+            *(stores[at % 2].settle([settlement(claim, outcome)]) for at, outcome in enumerate(outcomes))
+        )
+        assert sum(answer != [None] for answer in answers) == 1
+        await store.request_cancel([claim.run_id])
+
+
+async def test_cancel_ends_a_waiting_run_at_once(store: Store) -> None:
+    sent = one_shot(store.now(), at=store.now() + SECOND * 60)
+    await store.submit([sent])
+    (answer, unknown) = await store.request_cancel([sent.runs[0].id, "r_unknown"])
+    assert answer is not None
+    assert unknown is None
+    assert answer.status is Status.CANCELLED
+    run = (await store.runs([sent.runs[0].id]))[sent.runs[0].id]
+    assert (run.status, run.verdict) == (Status.CANCELLED, Verdict.CANCELLED)
+    (again,) = await store.request_cancel([sent.runs[0].id])
+    assert again is not None
+    assert again.status is Status.CANCELLED
+    assert (await store.jobs([sent.job.id]))[sent.job.id].status == "completed"
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), BROKEN, Lost(), Released(), Cancelled()])
+async def test_cancel_wins_over_every_end(store: Store, outcome: Outcome) -> None:
+    claim = await start(store)
+    (answer,) = await store.request_cancel([claim.run_id])
+    assert answer is not None
+    assert (answer.status, answer.token, answer.started) == (Status.RUNNING, claim.token, False)
+    assert await store.holding("w_1") == {claim.token: True}
+    assert await end(store, claim, outcome) is Status.CANCELLED
+
+
+async def test_starts_and_progress_are_kept_for_the_holder_only(store: Store) -> None:
+    claim = await start(store)
+    at = store.now()
+    started = Started(run_id=claim.run_id, token=claim.token, age=0)
+    stale = Started(run_id=claim.run_id, token=claim.token + 7, age=0)
+    absurd = Started(run_id=claim.run_id, token=2**80, age=0)
+    half = Progress(run_id=claim.run_id, token=claim.token, fraction=0.5, note="half \x00")
+    assert await store.note("w_other", [(started, at)], [half]) == [claim.token]
+    assert (await read(store, claim)).progress is None
+    answer = await store.note("w_1", [(started, at), (stale, 1), (absurd, 1)], [half])
+    assert sorted(answer) == [claim.token + 7, 2**80]
+    run = await read(store, claim)
+    assert (run.started_at, run.attempt_started_at, run.progress, run.progress_note) == (at, at, 0.5, "half \ufffd")
+    (asked,) = await store.request_cancel([claim.run_id])
+    assert asked is not None
+    assert asked.started
+
+
+def chunk(claim: Claim, seq: int, text: str, **changes: object) -> LogChunk:
+    values = {"run_id": claim.run_id, "attempt": claim.attempt, "token": claim.token, "stream": "stdout"}
+    return LogChunk(**{**values, "seq": seq, "text": text, **changes})  # type: ignore[arg-type]
+
+
+async def test_output_is_kept_once_and_in_order(store: Store) -> None:
+    claim = await start(store, retry=AT_ONCE)
+    assert await store.append_logs([chunk(claim, 1, "b"), chunk(claim, 0, "a")], 7) == []
+    assert await store.append_logs([chunk(claim, 1, "other"), chunk(claim, 2, "nul \x00 \ud800")], 8) == []
+    lines = await store.logs(claim.run_id, None, 0, 10)
+    assert lines == [
+        LogLine(1, 0, "stdout", 7, "a"),
+        LogLine(1, 1, "stdout", 7, "b"),
+        LogLine(1, 2, "stdout", 8, "nul \ufffd ?"),
+    ]
+    await end(store, claim, BROKEN)
+    second = await claim_one(store)
+    await store.append_logs([chunk(second, 0, "again")], 9)
+    assert [line.text for line in await store.logs(claim.run_id, None, 1_000_001, 10)] == ["nul \ufffd ?", "again"]
+    assert [line.text for line in await store.logs(claim.run_id, 2, 0, 10)] == ["again"]
+    assert [line.text for line in await store.logs(claim.run_id, 1, 0, 2)] == ["a", "b"]
+
+
+async def test_a_stale_token_writes_no_output(store: Store) -> None:
+    claim = await start(store)
+    bad = [chunk(claim, 0, "x", token=claim.token + 1), chunk(claim, 1, "x", attempt=2), chunk(claim, 2, "x", token=2**80)]
+    assert sorted(await store.append_logs([*bad, chunk(claim, 3, "good")], 1)) == sorted(
+        [claim.token + 1, claim.token, 2**80]
+    )
+    await end(store, claim, Succeeded())
+    assert await store.append_logs([chunk(claim, 4, "late")], 1) == [claim.token]
+    assert [line.text for line in await store.logs(claim.run_id, None, 0, 10)] == ["good"]
+
+
+async def test_hurry_is_for_retries_only(store: Store) -> None:
+    sent = one_shot(store.now(), at=store.now() + 60 * SECOND)
+    await store.submit([sent])
+    assert not await store.hurry(sent.runs[0].id)
+    assert not await store.hurry("r_unknown")

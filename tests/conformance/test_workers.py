@@ -1,0 +1,125 @@
+"""Leases: who holds one, and what becomes of what was held (I7, I22)."""
+
+import asyncio
+
+from tests.support.builders import LEASE, one_shot, settlement, worker
+from timeball.domain.instant import MILLISECOND, SECOND
+from timeball.domain.lifecycle import Lost, Status
+from timeball.ports.store import Claim, Store, Want
+
+
+async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:
+    await store.submit([one_shot(store.now()) for _ in range(count)])
+    return (await store.claim([Want(session, "", count)], 0)).claims
+
+
+async def lapse(store: Store, session: str) -> None:
+    assert await store.renew(session, 1)
+    await asyncio.sleep(0.01)
+
+
+async def test_a_session_is_listed_while_it_has_a_lease(store: Store) -> None:
+    await store.register(worker("w_2", name="anna", slots=3, labels=["gpu"], tasks=["f"], version="1"), LEASE)
+    await claimed(store, "w_2", 2)
+    newest, _ = await store.workers()
+    assert (newest.session, newest.name, newest.slots, newest.labels, newest.tasks, newest.running) == (
+        "w_2",
+        "anna",
+        3,
+        ["gpu"],
+        ["f"],
+        2,
+    )
+    assert newest.lease_until > store.now() + LEASE - 10 * SECOND
+    await store.end_session("w_2")
+    assert [each.session for each in await store.workers()] == ["w_1"]
+
+
+async def test_a_lease_is_renewed_while_it_lasts_and_never_after(store: Store) -> None:
+    await store.register(worker("w_2"), LEASE)
+    await lapse(store, "w_2")
+    assert not await store.renew("w_2", LEASE)
+    assert not await store.renew("w_unknown", LEASE)
+    assert await store.renew("w_1", LEASE)
+
+
+async def test_what_a_lapsed_session_held_is_lost(store: Store) -> None:
+    await store.register(worker("w_2"), LEASE)
+    (claim,) = await claimed(store, "w_2")
+    assert await store.lapsed(10) == []
+    await lapse(store, "w_2")
+    (lost,) = await store.lapsed(10)
+    assert (lost.run_id, lost.attempt, lost.token, lost.outcome) == (claim.run_id, 1, claim.token, Lost())
+    (settled,) = await store.settle([lost])
+    assert settled is not None
+    (again,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    assert (again.run_id, again.attempt) == (claim.run_id, 2)
+    assert await store.lapsed(10) == []
+
+
+async def test_what_a_forgotten_session_held_is_lost_too(store: Store) -> None:
+    await store.register(worker("w_2"), LEASE)
+    await lapse(store, "w_2")
+    await store.lapsed(10)
+    assert await store.forget_sessions(store.now()) == 1
+    assert await store.forget_sessions(store.now() + 2 * LEASE) == 0
+    assert [each.session for each in await store.workers()] == ["w_1"]
+
+
+async def test_a_session_that_holds_something_is_not_forgotten(store: Store) -> None:
+    await store.register(worker("w_2"), LEASE)
+    await claimed(store, "w_2")
+    await lapse(store, "w_2")
+    assert await store.forget_sessions(store.now()) == 0
+
+
+async def test_once_seen_as_lapsed_a_lease_never_comes_back(stores: tuple[Store, Store]) -> None:
+    """Whoever is told that the lease goes on must not be robbed of what it holds, and the other way round."""
+    for _ in range(15):
+        await stores[0].register(worker(session := f"w_{stores[0].now()}"), LEASE)
+        (claim,) = await claimed(stores[0], session)
+        assert await stores[0].renew(session, 8 * MILLISECOND)
+
+        async def renewing(session: str) -> bool:
+            await asyncio.sleep(0.006)
+            return await stores[0].renew(session, LEASE)
+
+        async def rescuing(run_id: str) -> bool:
+            for _ in range(8):
+                if any(each.run_id == run_id for each in await stores[1].lapsed(100)):
+                    return True
+                await asyncio.sleep(0.002)
+            return False
+
+        renewed, lost = await asyncio.gather(renewing(session), rescuing(claim.run_id))
+        assert not (renewed and lost)
+        await stores[0].settle([settlement(claim)])
+
+
+async def test_what_a_worker_does_not_know_of_is_given_back(store: Store) -> None:
+    known, unknown, cancelled = await claimed(store, "w_1", 3)
+    before = store.now() + 1
+    await store.request_cancel([cancelled.run_id])
+    assert await store.give_back("w_1", [known.token], before - 10 * SECOND) == 0
+    assert await store.give_back("w_1", [known.token], before + SECOND) == 2
+    assert await store.holding("w_1") == {known.token: False}
+    runs = await store.runs([unknown.run_id, cancelled.run_id])
+    assert runs[unknown.run_id].status is Status.QUEUED
+    assert runs[cancelled.run_id].status is Status.CANCELLED
+    (again,) = (await store.claim([Want("w_1", "", 9)], 0)).claims
+    assert (again.run_id, again.attempt) == (unknown.run_id, 1)
+
+
+async def test_goodbye_gives_everything_back(store: Store) -> None:
+    await store.register(worker("w_2"), LEASE)
+    claims = await claimed(store, "w_2", 3)
+    await store.end_session("w_2")
+    assert await store.holding("w_2") == {}
+    assert not await store.renew("w_2", LEASE)
+    assert len((await store.claim([Want("w_1", "", 9)], 0)).claims) == len(claims)
+    assert await store.settle([settlement(claim) for claim in claims]) == [None] * 3
+
+
+async def test_registering_again_after_a_lost_answer_is_harmless(store: Store) -> None:
+    await store.register(worker("w_1"), LEASE)
+    assert len(await store.workers()) == 1
