@@ -211,11 +211,32 @@ def test_engine_agrees_with_brute_force_around_clock_changes(chunk: int) -> None
 )
 @pytest.mark.parametrize("name", ["UTC", "America/New_York", "Australia/Lord_Howe"])
 def test_rare_fires_agree_over_decades(expression: str, name: str) -> None:
-    after, until = (micros(datetime(year, 1, 1, tzinfo=UTC)) for year in (2015, 2120))
+    after, until = (micros(datetime(year, 1, 1, tzinfo=UTC)) for year in (2084, 2109))
     oracle = Oracle(expression)
     stream = cron.fires(cron.parse(expression), zone.get(name), after)
     actual = list(itertools.takewhile(lambda fire: fire <= until, stream))
     assert actual == oracle.fires(zone_info(name), after, until, "run", "first")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_days_agree_over_whole_years(seed: int) -> None:
+    """Edges of months (`1W`, `31W`, `LW`, `L-30`, `5L`, `#5`) are rare around clock changes, so here alone."""
+    rng = random.Random(seed)
+    some_day = datetime(2000 + seed, rng.randint(1, 12), rng.choice((1, 2, 3, 15, 28)))
+    items = [rng.choice((random_item(rng, "day of month", some_day.day), "1W", "28W", "30W", "31W", "LW"))]
+    weekday = random_field(rng, "day of week", rng.randint(0, 6), star=0.5)
+    oracle = Oracle(f"0 0 {','.join(items)} * {weekday}")
+    first = date(some_day.year, 1, 1)
+    days = [first + timedelta(days=number) for number in range(2 * 365)]
+    try:
+        parsed = cron.parse(oracle.expression)
+    except InvalidSchedule:
+        assert not matches_some_day(oracle)
+        return
+    until = micros(datetime(*days[-1].timetuple()[:3], tzinfo=UTC))
+    stream = cron.fires(parsed, zone.get("UTC"), micros(datetime(first.year, 1, 1, tzinfo=UTC)) - 1)
+    actual = [moment(fire).date() for fire in itertools.takewhile(lambda fire: fire <= until, stream)]
+    assert actual == [day for day in days if oracle.matches_day(day)], oracle.expression
 
 
 def plain_expression(rng: random.Random) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from datetime import UTC, datetime
 
 import pytest
@@ -296,6 +297,11 @@ def test_every_second_is_every_real_second_through_a_clock_change() -> None:
     assert list(itertools.islice(stream, 7200)) == [start + second * 1_000_000 for second in range(7200)]
 
 
+def test_2100_is_no_leap_year_but_2400_is() -> None:
+    assert fires("0 0 29 2 *", "UTC", "2096-01-01 00:00:00", 2) == ["02-29 00:00", "2104-02-29 00:00"]
+    assert fires("0 0 29 2 *", "UTC", "2396-03-01 00:00:00", 1) == ["2400-02-29 00:00"]
+
+
 def test_next_is_later_by_the_microsecond() -> None:
     every_minute, utc, noon = cron.parse("* * * * *"), zone.get("UTC"), instant("2025-01-01 12:00:00")
     assert cron.next_fire(every_minute, utc, noon - 1) == noon
@@ -411,3 +417,14 @@ def test_rule_of_permanent_summer_time_never_changes_the_clocks() -> None:
     assert rule is not None
     changes = [change for year in range(2000, 2010) for change in rule.changes(year)]
     assert [offset for _, _, offset in zone.Zone("Summer", changes, -7200).spans(0)] == [-7200, -10800]
+
+
+@pytest.mark.parametrize(("footer", "offset"), [("XXX3YYY,0/0,J365/25", -7200), ("XXX3YYY4,0/0,J365/23", -14400)])
+def test_file_with_a_rule_and_no_change_on_record(footer: str, offset: int) -> None:
+    """The rule then holds for all time; of two changes at one instant that of the later year wins."""
+    header = b"TZif2" + bytes(15) + struct.pack(">6l", 0, 0, 0, 0, 1, 4)
+    block = struct.pack(">lbb", -10800, 0, 0) + b"XXX\0"
+    there = zone._read("Test", header + block + header + block + f"\n{footer}\n".encode())
+    for year in ("0100", "1970", "2025", "2403", "9000"):
+        for day in ("01-01 03:00:00", "07-01 00:00:00", "12-31 23:59:59"):
+            assert there.offset_at(instant(f"{year}-{day}")) == offset
