@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,11 +54,11 @@ class Processes:
         env: Mapping[str, str],
         cwd: str | None = None,
         stdin: bytes | None = None,
-        results: bytearray | None = None,
+        words: Callable[[str], None] | None = None,
     ) -> Exit | Failed:
         """Until it ended, and its group with it. `Failed` if it could not be started or nobody knows how it ended.
 
-        `results`, if given, receives what it writes to descriptor 3.
+        `words`, if given, hears what it writes to descriptor 3.
         """
         if any("\0" in word for word in (*argv, cwd or "", *env.values())):
             return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
@@ -66,9 +66,9 @@ class Processes:
         watch = _Watch(attempt)
         try:
             given = _readable_file(stdin)
-            outlets = [watch.listen("stdout"), watch.listen("stderr")]
-            if results is not None:
-                outlets.append(watch.collect(results))
+            outlets = [watch.pipe(watch.heard_stdout), watch.pipe(watch.heard_stderr)]
+            if words is not None:
+                outlets.append(watch.pipe(words))
             child = self._guard.spawn(
                 argv,
                 env=environment_of(attempt, env),
@@ -102,15 +102,10 @@ class _Watch:
         self._child: Child | None = None
         self._force: asyncio.TimerHandle | None = None
 
-    def listen(self, stream: str) -> int:
+    def pipe(self, heard: Callable[[str], None]) -> int:
         """The end of a new pipe for the process to write to."""
         ours, theirs = os.pipe()
-        self._pipes.append(Pipe(ours, self._heard_stdout if stream == "stdout" else self._heard_stderr))
-        return theirs
-
-    def collect(self, into: bytearray) -> int:
-        ours, theirs = os.pipe()
-        self._pipes.append(Pipe(ours, lambda text: into.extend(text.encode())))
+        self._pipes.append(Pipe(ours, heard))
         return theirs
 
     def watch(self, child: Child) -> None:
@@ -137,11 +132,11 @@ class _Watch:
         code = os.WEXITSTATUS(status) if number is None else 128 + number
         return Exit(code, number, self._last_words.rstrip())
 
-    def _heard_stdout(self, text: str) -> None:
+    def heard_stdout(self, text: str) -> None:
         self._progress.feed(text)
         self._attempt.log("stdout", text)
 
-    def _heard_stderr(self, text: str) -> None:
+    def heard_stderr(self, text: str) -> None:
         self._last_words = (self._last_words + text[-LAST_WORDS:])[-LAST_WORDS:]
         self._attempt.log("stderr", text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -68,7 +69,7 @@ class PythonExecutor:
         except (GeneratorExit, asyncio.CancelledError):
             raise
         except BaseException as error:
-            return raised(attempt, error)
+            return raised(error, attempt.log)
         return returned(function.name, result)
 
     async def _in_thread(self, attempt: Attempt, function: Function) -> Outcome:
@@ -87,7 +88,7 @@ class PythonExecutor:
         attempt.on_cancel(lambda: None)
         result, error = await self._threads.run(call)
         voice.pass_on()
-        return raised(attempt, error) if error is not None else returned(function.name, result)
+        return raised(error, attempt.log) if error is not None else returned(function.name, result)
 
 
 class Voice(Protocol):
@@ -172,7 +173,7 @@ def context_of(attempt: Attempt, voice: Voice) -> Context:
     )
 
 
-def returned(name: str, result: object) -> Outcome:
+def returned(name: str, result: object) -> Succeeded | Failed:
     if result is None:
         return _NOTHING
     try:
@@ -190,13 +191,13 @@ def returned(name: str, result: object) -> Outcome:
     return Succeeded(Raw(encoded))
 
 
-def raised(attempt: Attempt, error: BaseException) -> Failed:
+def raised(error: BaseException, log: Callable[[str, str], None]) -> Failed:
     """The failure of an exception; its traceback goes to the log, without the frames that are ours."""
     try:
         lines = traceback.format_exception(
             type(error), error, error.__traceback__.tb_next if error.__traceback__ else None
         )
-        attempt.log("stderr", "".join(lines))
+        log("stderr", "".join(lines))
         message = f"{type(error).__name__}: {error}"
     except Exception:
         message = type(error).__name__

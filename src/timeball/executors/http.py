@@ -1,0 +1,162 @@
+"""HTTP calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+from msgspec import Raw
+from yarl import URL
+
+from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task import Http
+from timeball.executors.environment import encoded_parameters, traceparent
+from timeball.ports.executor import Attempt
+
+DEFAULT_TIMEOUT: Final = 300.0
+"""Seconds for the whole call when the job has no timeout of its own."""
+CONNECT: Final = 30.0
+MOST_REDIRECTS: Final = 5
+MOST_BODY: Final = 64 * 1024
+"""Bytes of the answer that are kept; the rest is not even read."""
+SHOWN: Final = 300
+"""Characters of a failing answer that go into the message."""
+KEPT_HEADERS: Final = ("Content-Type", "Content-Length", "Date", "ETag", "Last-Modified", "Location", "Retry-After")
+WITH_PARAMETERS: Final = ("POST", "PUT", "PATCH")
+
+
+class HttpExecutor:
+    """Calls with one pool of connections and no cookies: one job's session is none of another's business."""
+
+    kind = "http"
+
+    def __init__(self, *, slots: int = 100) -> None:
+        self._slots = slots
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def execute(self, attempt: Attempt) -> Outcome:
+        task = attempt.task
+        assert isinstance(task, Http)
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=max(self._slots, 100)), cookie_jar=aiohttp.DummyCookieJar()
+            )
+        headers, body = _content(task, attempt)
+        # The job's own timeout is the worker's business.
+        total = None if attempt.spec.timeout is not None else DEFAULT_TIMEOUT
+        try:
+            async with self._session.request(
+                task.method,
+                URL(task.url),
+                headers={**_headers(attempt), **headers, **_identity(attempt)},
+                data=body,
+                timeout=aiohttp.ClientTimeout(total=total, sock_connect=CONNECT),
+                allow_redirects=not any(300 <= status < 400 for status in task.accepted_statuses),
+                max_redirects=MOST_REDIRECTS,
+            ) as answer:
+                return _outcome(task, answer, await _read(answer))
+        except TimeoutError:
+            return _failed(task, "no answer in time")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _failed(task, str(error) or type(error).__name__)
+
+
+def _headers(attempt: Attempt) -> dict[str, str]:
+    """What the task's own headers may replace."""
+    return {"User-Agent": "Timeball", "Idempotency-Key": attempt.run_id, "traceparent": traceparent(attempt)}
+
+
+def _identity(attempt: Attempt) -> dict[str, str]:
+    return {
+        "X-Timeball-Run-Id": attempt.run_id,
+        "X-Timeball-Attempt": str(attempt.attempt),
+        "X-Timeball-Fencing-Token": str(attempt.token),
+    }
+
+
+def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None]:
+    """The body, and the task's headers with its type if they do not name one."""
+    if task.body is not None:
+        value = msgspec.json.decode(task.body)
+        is_text = isinstance(value, str)
+        body = value.encode() if is_text else bytes(task.body)
+        kind = "text/plain; charset=utf-8" if is_text else "application/json"
+    elif task.method in WITH_PARAMETERS:
+        body, kind = encoded_parameters(attempt), "application/json"
+    else:
+        return dict(task.headers), None
+    named = any(name.lower() == "content-type" for name in task.headers)
+    return dict(task.headers) if named else {**task.headers, "Content-Type": kind}, body
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    """One byte more than is kept, if there is more."""
+    parts: list[bytes] = []
+    left = MOST_BODY + 1
+    while left and (part := await answer.content.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _outcome(task: Http, answer: aiohttp.ClientResponse, body: bytes) -> Outcome:
+    text = _text(answer, body[:MOST_BODY])
+    if 200 <= answer.status < 300 or answer.status in task.accepted_statuses:
+        kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
+        result: dict[str, Any] = {"status": answer.status, "headers": kept, "body": _value(answer, body, text)}
+        if len(body) > MOST_BODY:
+            result["truncated"] = True
+        return Succeeded(Raw(msgspec.json.encode(result)))
+    shown = " ".join(text[:SHOWN].split())
+    message = f"{answer.status} {answer.reason or ''}".rstrip() + (f": {shown}" if shown else "")
+    patience = retry_after(answer.headers) if answer.status in (429, 503) else None
+    return _failed(task, message, status=answer.status, patience=patience)
+
+
+def _text(answer: aiohttp.ClientResponse, body: bytes) -> str:
+    try:
+        return body.decode(answer.charset or "utf-8", "replace")
+    except LookupError:
+        return body.decode("utf-8", "replace")
+
+
+def _value(answer: aiohttp.ClientResponse, body: bytes, text: str) -> object:
+    """JSON as what it is, everything else as text."""
+    if len(body) <= MOST_BODY and re.search(r"[/+]json\b", answer.content_type):
+        try:
+            msgspec.json.decode(body)
+            return Raw(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return text
+    return text
+
+
+def retry_after(headers: Mapping[str, str]) -> Micros | None:
+    """How long the target asks to wait: seconds, or a date, which counts from the answer's own."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(int(value[:9]) * SECOND, DAY)
+    try:
+        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))
+    except (ValueError, TypeError):
+        return None
+    return min(max(int(wait.total_seconds()), 0) * SECOND, DAY)
+
+
+def _failed(task: Http, message: str, *, status: int | None = None, patience: Micros | None = None) -> Failed:
+    """Names the target without what may be secret in its address."""
+    url = URL(task.url)
+    where = url.with_user(None).with_query(None).with_fragment(None)
+    return Failed(
+        Failure(kind="http", message=f"{task.method} {where}: {message}", status=status, retry_after=patience)
+    )

@@ -1,0 +1,97 @@
+"""The process of one Python function: `python -m timeball.executors.python_child`, started by `python_process`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import os
+import signal
+import sys
+import threading
+from typing import Final
+
+import msgspec
+
+from timeball.domain import instant
+from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.executors.python import line, raised, returned
+from timeball.executors.python_words import Order, Word
+from timeball.registry import REGISTRY, Context
+
+WORDS: Final = 3
+"""The descriptor on which the worker listens."""
+
+
+class Voice:
+    """Speaks to the worker; functions may have threads of their own."""
+
+    def __init__(self) -> None:
+        os.set_inheritable(WORDS, False)
+        self._file = os.fdopen(WORDS, "wb", buffering=0)
+        self._lock = threading.Lock()
+        self.cancelled = False
+
+    def say(self, word: Word) -> None:
+        content = msgspec.json.encode(word) + b"\n"
+        with self._lock:
+            while content:
+                content = content[self._file.write(content) :]
+
+    def log(self, text: str) -> None:
+        self.say(Word(log=line(text).encode("utf-8", "replace").decode()))
+
+    def progress(self, fraction: float, note: str) -> None:
+        self.say(Word(progress=(float(fraction), note)))
+
+    def cancel(self, *_: object) -> None:
+        self.cancelled = True
+
+
+def call(order: Order, voice: Voice) -> Succeeded | Failed:
+    try:
+        importlib.import_module(order.module)
+        function = REGISTRY.get(order.function)
+        if function is None:
+            message = f"module {order.module!r} registers no task {order.function!r} when it is imported"
+            return Failed(Failure(kind="worker", message=message))
+        arguments = order.parameters
+        if function.wants_context:
+            # Whoever can ask whether to stop gets the time to do so; others end with the signal.
+            signal.signal(signal.SIGTERM, voice.cancel)
+            arguments = {**arguments, "ctx": _context(order, voice)}
+        result = function.call(**arguments)
+        if inspect.iscoroutine(result):
+            result = asyncio.run(result)
+    except BaseException as error:
+        return raised(error, _complain)
+    return returned(order.function, result)
+
+
+def _complain(stream: str, text: str) -> None:
+    sys.stderr.write(text)
+
+
+def _context(order: Order, voice: Voice) -> Context:
+    return Context(
+        job_id=order.job_id,
+        run_id=order.run_id,
+        attempt=order.attempt,
+        fencing_token=order.token,
+        fire_time=instant.to_datetime(order.fire_time),
+        parameters=order.parameters,
+        say_progress=voice.progress,
+        say_log=voice.log,
+        ask_cancelled=lambda: voice.cancelled,
+    )
+
+
+def main() -> None:
+    voice = Voice()
+    os.environ.pop("PYTHONPATH", None)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    voice.say(Word(outcome=call(order, voice)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Python functions in a process of their own: killable, and on another core."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+import msgspec
+
+from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.executors.process import Exit, Processes, outcome_of
+from timeball.executors.python import LARGEST_RESULT
+from timeball.executors.python_words import Order, Word
+from timeball.ports.executor import Attempt
+from timeball.registry import Function
+
+CHILD: Final = "timeball.executors.python_child"
+LONGEST_WORD: Final = 2 * LARGEST_RESULT
+
+_decode = msgspec.json.Decoder(Word).decode
+
+
+class PythonProcesses:
+    """Implements `ProcessMode`: a fresh interpreter imports the function's module and calls it."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+
+    async def execute(self, attempt: Attempt, function: Function) -> Outcome:
+        module = function.call.__module__
+        if module == "__main__":
+            return _failed(
+                f"task {function.name!r} was registered by a program; move it to a module to run in a process"
+            )
+        listener = _Listener(attempt)
+        order = Order(
+            module=module,
+            function=function.name,
+            job_id=attempt.job_id,
+            run_id=attempt.run_id,
+            attempt=attempt.attempt,
+            token=attempt.token,
+            fire_time=attempt.fire_time,
+            parameters=attempt.spec.parameters,
+        )
+        ended = await self._processes.run(
+            attempt,
+            [sys.executable, "-P", "-m", CHILD],
+            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"},
+            stdin=msgspec.json.encode(order),
+            words=listener.feed,
+        )
+        if isinstance(ended, Exit) and listener.outcome is not None:
+            return listener.outcome
+        outcome = outcome_of(ended)
+        if isinstance(outcome, Succeeded):
+            return _failed(f"task {function.name!r} ended its process before it returned")
+        return outcome
+
+
+class _Listener:
+    """Hears what the child says, a line of JSON at a time."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._begun = ""
+        self.outcome: Outcome | None = None
+
+    def feed(self, text: str) -> None:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            try:
+                word = _decode(line)
+            except msgspec.MsgspecError:
+                continue
+            if word.progress is not None:
+                self._attempt.progress(*word.progress)
+            if word.log is not None:
+                self._attempt.log("stdout", word.log)
+            if word.outcome is not None:
+                self.outcome = word.outcome
+        if len(self._begun) > LONGEST_WORD:
+            self._begun = ""
+
+
+def _failed(message: str) -> Failed:
+    return Failed(Failure(kind="worker", message=message))
