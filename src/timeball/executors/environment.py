@@ -29,6 +29,7 @@ def environment_of(attempt: Attempt, extra: Mapping[str, str]) -> dict[str, str]
     env["TIMEBALL_FENCING_TOKEN"] = str(attempt.token)
     env["TIMEBALL_FIRE_TIME"] = instant.render(attempt.fire_time)
     env["TRACEPARENT"] = traceparent(attempt)
+    env["TIMEBALL_PROCESS"] = f"{attempt.run_id}/{attempt.token}"
     parameters = encoded_parameters(attempt)
     if len(parameters) <= MOST_PARAMETERS:
         env["TIMEBALL_PARAMETERS"] = parameters.decode()
@@ -38,6 +39,11 @@ def environment_of(attempt: Attempt, extra: Mapping[str, str]) -> dict[str, str]
             "system", f"TIMEBALL_PARAMETERS is not set: {len(parameters)} bytes are too many for the environment\n"
         )
     return env
+
+
+def mark_of(env: Mapping[str, str]) -> str:
+    """The entry by which the guard knows a job's processes, wherever they went: no two attempts share it."""
+    return f"TIMEBALL_PROCESS={env['TIMEBALL_PROCESS']}"
 
 
 def encoded_parameters(attempt: Attempt) -> bytes:

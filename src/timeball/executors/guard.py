@@ -43,9 +43,10 @@ class Refused(Exception):
 class Child:
     """A process that was asked for. Signals may be sent at once: they arrive after its start."""
 
-    def __init__(self, guard: ProcessGuard, ident: int) -> None:
+    def __init__(self, guard: ProcessGuard, ident: int, mark: str) -> None:
         self._guard = guard
         self._id = ident
+        self.mark = mark
         self.pid: int | None = None
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
@@ -108,7 +109,7 @@ class ProcessGuard:
         if self._socket is None:
             self._launch()
         self._count += 1
-        child = self._children[self._count] = Child(self, self._count)
+        child = self._children[self._count] = Child(self, self._count, mark)
         message: dict[str, Any] = {
             "do": "spawn",
             "id": self._count,
@@ -233,11 +234,11 @@ class ProcessGuard:
         """It was killed: whoever it started has to go, since nobody would end them in an emergency."""
         log.error("the guard process died; its %d processes are killed", len(self._children))
         process = self._process
-        self._disconnect()
+        self._disconnect(orphaned=True)
         if process is not None:
             asyncio.get_running_loop().run_in_executor(None, process.wait)
 
-    def _disconnect(self) -> None:
+    def _disconnect(self, *, orphaned: bool = False) -> None:
         connection, self._socket, self._process = self._socket, None, None
         if connection is not None:
             loop = asyncio.get_running_loop()
@@ -256,6 +257,18 @@ class ProcessGuard:
                     os.killpg(child.pid, signal.SIGKILL)
             if not child.exited.done():
                 child.exited.set_exception(GuardDied())
+        if orphaned and children:
+            _kill_marked({child.mark.encode() for child in children.values()})
+
+
+def _kill_marked(marks: set[bytes]) -> None:
+    """Those who detached themselves have lost their last relative with the guard; only their environment tells."""
+    with contextlib.suppress(OSError):
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
+                    if not marks.isdisjoint(file.read().split(b"\0")):
+                        os.kill(int(entry), signal.SIGKILL)
 
 
 def _close(descriptors: Sequence[int]) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from timeball.domain.instant import SECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.executors.environment import environment_of
+from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
 from timeball.executors.pipes import Pipe, ProgressLines
 from timeball.ports.executor import Attempt
@@ -69,11 +69,12 @@ class Processes:
             outlets = [watch.pipe(watch.heard_stdout), watch.pipe(watch.heard_stderr)]
             if words is not None:
                 outlets.append(watch.pipe(words))
+            complete = environment_of(attempt, env)
             child = self._guard.spawn(
                 argv,
-                env=environment_of(attempt, env),
+                env=complete,
                 cwd=cwd or folder or "/",
-                mark=f"TIMEBALL_FENCING_TOKEN={attempt.token}",
+                mark=mark_of(complete),
                 descriptors=[given, *outlets],
                 folder=folder,
             )
