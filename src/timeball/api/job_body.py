@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from timeball.api import reading, views
 from timeball.api.explain import explain
@@ -22,11 +23,11 @@ _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
-class JobBody(NamedTuple):
+class JobBody(Struct, frozen=True):
     spec: JobSpec
     key: str | None = None
     """The idempotency key in the body."""
-    origins: Origins = {}  # noqa: RUF012 - never written to
+    origins: Origins = {}
 
 
 def read_job(raw: bytes) -> JobBody:

@@ -156,13 +156,14 @@ def job_view(found: JobStatus) -> JobView:
     job = found.job
     # A paused schedule fires nothing; a run that was already planned when it was paused still may.
     idle = found.status == "paused" and found.next_run_at == job.next_fire_at
+    created_at = render(job.created_at)
     return JobView(
         job_id=job.id,
         status=found.status,
         version=job.version,
         next_fire_at=None if idle else moment(found.next_run_at),
-        created_at=render(job.created_at),
-        updated_at=render(job.updated_at),
+        created_at=created_at,
+        updated_at=created_at if job.updated_at == job.created_at else render(job.updated_at),
         pause_reason=job.pause_reason if found.status == "paused" else UNSET,
         **_spec_fields(job.spec),
     )
