@@ -34,6 +34,16 @@ async def claim(store: Store, slots: int = 1_000) -> list[Claim]:
     return (await store.claim([Want("w_1", "", slots)], 0)).claims
 
 
+async def until(store: Store, instant: int) -> None:
+    """Sleep until the store's time is past an instant; its clock may be a little slower than this one."""
+    await asyncio.sleep(max(0, instant - store.now()) / SECOND)
+    for _ in range(1_000):
+        if store.now() > instant:
+            return
+        await asyncio.sleep(0.002)
+    pytest.fail("the store's clock stands still")
+
+
 async def submitted(store: Store, late: int, **fields: object) -> Job:
     """An interval of ten seconds whose first fire came `late` microseconds ago."""
     sent = recurring(store.now(), next_fire_at=store.now() - late, **fields)
@@ -153,24 +163,24 @@ async def test_a_run_that_waits_for_its_retry_is_still_in_the_way(store: Store) 
 
 async def test_a_future_fire_waits_only_while_another_run_is_alive(store: Store) -> None:
     job = await submitted(store, SECOND)
-    at = store.now() + 400 * MILLISECOND
+    at = store.now() + 10 * SECOND
     assert job.next_fire_at is not None
     await write(store, job, fire(job.next_fire_at), fire(at))
     (got,) = await claim(store)
-    assert (await store.claim([Want("w_1", "", 1)], SECOND)).claims == []
+    assert (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims == []
     await store.settle([settlement(got)])
-    (ahead,) = (await store.claim([Want("w_1", "", 1)], SECOND)).claims
+    (ahead,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
     assert ahead.fire_time == at
 
 
 @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE])
 async def test_a_blocked_run_is_decided_when_it_falls_due(store: Store, policy: Overlap) -> None:
     job = await submitted(store, SECOND, overlap=policy)
-    at = store.now() + 30 * MILLISECOND
+    at = store.now() + 300 * MILLISECOND
     assert job.next_fire_at is not None
     await write(store, job, fire(job.next_fire_at), fire(at))
     assert await store.next_plan_at() == at
-    await asyncio.sleep(0.05)
+    await until(store, at)
     assert await write(store, job)
     first, second = await read(store, job)
     assert first.status is Status.QUEUED
@@ -209,8 +219,9 @@ async def test_blocked_runs_that_are_skipped_one_by_one_share_a_row(store: Store
     assert job.next_fire_at is not None
     await write(store, job, fire(job.next_fire_at))
     for _ in range(4):
-        await write(store, job, fire(store.now() + 15 * MILLISECOND))
-        await asyncio.sleep(0.03)
+        at = store.now() + 100 * MILLISECOND
+        await write(store, job, fire(at))
+        await until(store, at)
     await write(store, job)
     _, span = await read(store, job)
     assert (span.verdict, span.fires) == (Verdict.SKIPPED, 4)
@@ -219,7 +230,7 @@ async def test_blocked_runs_that_are_skipped_one_by_one_share_a_row(store: Store
 
 
 async def test_missed_instants_get_a_row_with_their_reason(store: Store) -> None:
-    job = await submitted(store, 3 * HOUR + SECOND, catch_up="last")
+    job = await submitted(store, 3 * HOUR + 5 * SECOND, catch_up="last")
     await plan_due(store)
     missed, newest, *_ = await read(store, job)
     assert (missed.status, missed.verdict, missed.fires) == (Status.SKIPPED, Verdict.MISSED, 1080)

@@ -1,4 +1,4 @@
-"""What becomes of attempts: at most one effective end each, and only for its holder (I6, I7, I8, I10, I12, I13, I15)."""
+"""What becomes of attempts: at most one effective end each, by its holder (I6, I7, I8, I10, I12, I13, I15)."""
 
 import asyncio
 
@@ -254,7 +254,11 @@ async def test_output_is_kept_once_and_in_order(store: Store) -> None:
 
 async def test_a_stale_token_writes_no_output(store: Store) -> None:
     claim = await start(store)
-    bad = [chunk(claim, 0, "x", token=claim.token + 1), chunk(claim, 1, "x", attempt=2), chunk(claim, 2, "x", token=2**80)]
+    bad = [
+        chunk(claim, 0, "x", token=claim.token + 1),
+        chunk(claim, 1, "x", attempt=2),
+        chunk(claim, 2, "x", token=2**80),
+    ]
     assert sorted(await store.append_logs([*bad, chunk(claim, 3, "good")], 1)) == sorted(
         [claim.token + 1, claim.token, 2**80]
     )

@@ -48,7 +48,14 @@ _REPEATABLE: Final = (
     asyncpg.UniqueViolationError,
     asyncpg.InvalidCachedStatementError,
 )
-_GONE: Final = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
+_GONE: Final = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # also what asyncpg says of a connection whose end it has not noticed yet
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
 _OUT_OF_ORDER: Final = (
     TimeoutError,
     asyncpg.InsufficientResourcesError,
@@ -236,10 +243,11 @@ class _Driver:
         try:
             return await self._read(work)
         except Unavailable as error:
-            # A pooled connection may have died long ago. Reading again on another one changes nothing.
-            if isinstance(error.__cause__, _GONE):
-                return await self._read(work)
-            raise
+            # A pooled connection may have died long ago, and its neighbours with it. Reading again changes nothing.
+            if self._pool is None or not isinstance(error.__cause__, _GONE):
+                raise
+            await self._pool.expire_connections()
+            return await self._read(work)
 
     async def _read(self, work: Work[T]) -> T:
         async with _unavailable(), self._acquire() as connection:

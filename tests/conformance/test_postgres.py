@@ -1,0 +1,176 @@
+"""What PostgreSQL alone has to promise: several servers, and a database that comes and goes."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from tests.support.builders import one_shot, recurring, run, worker
+from tests.support.postgres import PostgresServer
+from timeball import system
+from timeball.domain.errors import Unavailable
+from timeball.ports.store import Accepted, Store, Want
+from timeball.stores.postgres import PostgresStore, ServerClock
+
+
+def make(dsn: str, **options: float) -> PostgresStore:
+    return PostgresStore(dsn, monotonic=system.monotonic, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def pair(postgres_dsn: str) -> "tuple[Store, Store]":
+    return make(postgres_dsn), make(postgres_dsn)
+
+
+async def test_servers_that_start_at_once_migrate_once(postgres_dsn: str) -> None:
+    stores = [make(postgres_dsn) for _ in range(4)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(store.ping() for store in stores))
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_hints_reach_the_other_servers_and_not_oneself(pair: tuple[Store, Store]) -> None:
+    heard: list[tuple[int, str]] = []
+    for number, store in enumerate(pair):
+        await store.open()
+        store.listen(lambda topic, number=number: heard.append((number, topic)))  # type: ignore[misc]
+    for _ in range(100):
+        pair[0].shout("plan")
+        pair[0].shout("ready")
+        await asyncio.sleep(0.05)
+        if heard:
+            break
+    assert set(heard) == {(1, "plan"), (1, "ready")}
+    for store in pair:
+        await store.close()
+
+
+async def test_many_hints_are_few_messages(pair: tuple[Store, Store]) -> None:
+    heard: list[str] = []
+    for store in pair:
+        await store.open()
+    pair[1].listen(heard.append)
+    await asyncio.sleep(0.2)
+    for _ in range(1_000):
+        pair[0].shout("plan")
+    await asyncio.sleep(0.3)
+    assert 1 <= len(heard) <= 3
+    for store in pair:
+        await store.close()
+
+
+async def test_the_clock_is_never_ahead_of_the_servers(postgres_dsn: str) -> None:
+    store = make(postgres_dsn)
+    await store.open()
+    connection = await asyncpg.connect(postgres_dsn)
+    for _ in range(50):
+        mine = store.now()
+        server = await connection.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+        assert mine <= server
+        assert server - mine < 1_000_000
+        await asyncio.sleep(0.002)
+    await connection.close()
+    await store.close()
+
+
+def test_the_best_of_the_last_answers_counts() -> None:
+    steady = [0]
+    clock = ServerClock(lambda: steady[0])
+    clock.sample(1_000_000)
+    steady[0] = 1_000
+    clock.sample(1_000_500)  # a slow answer proves less than the first one
+    assert clock() == 1_001_000
+    clock.sample(1_002_000)
+    assert clock() == 1_002_000
+    steady[0] = 11_000
+    assert clock() == 1_012_000 - 10_000 // 5_000
+    steady[0] = 10_000  # a step back must not show
+    assert clock() == 1_012_000 - 10_000 // 5_000
+
+
+async def test_a_crash_of_the_server_is_unavailable_and_heals(private_postgres: PostgresServer) -> None:
+    store = make(private_postgres.create_database(), timeout=5)
+    await store.open()
+    sent = [one_shot(store.now()) for _ in range(3)]
+    await store.submit(sent[:1])
+    private_postgres.stop("immediate")
+    with pytest.raises(Unavailable):
+        await store.submit(sent[1:])
+    with pytest.raises(Unavailable):
+        await store.ping()
+    assert store.now() > 0
+    private_postgres.restart()
+    for _ in range(50):
+        try:
+            assert await store.submit(sent) == [Accepted(each.job.id) for each in sent]
+            break
+        except Unavailable:
+            await asyncio.sleep(0.1)
+    assert len(await store.jobs([each.job.id for each in sent])) == 3
+    await store.close()
+
+
+async def test_a_backend_that_is_killed_costs_reads_nothing(postgres_dsn: str) -> None:
+    store = make(postgres_dsn)
+    await store.open()
+    sent = recurring(store.now())
+    await store.submit([sent])
+    killer = await asyncpg.connect(postgres_dsn)
+    for _ in range(3):
+        await killer.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'timeball' AND datname = current_database()"
+        )
+        assert list(await store.jobs([sent.job.id])) == [sent.job.id]
+    await killer.close()
+    await store.close()
+
+
+async def test_a_lock_that_does_not_come_free_is_unavailable(postgres_dsn: str) -> None:
+    store = make(postgres_dsn, timeout=0.5)
+    await store.open()
+    sent = recurring(store.now())
+    await store.submit([sent])
+    other = await asyncpg.connect(postgres_dsn)
+    async with other.transaction():
+        await other.execute("SELECT 1 FROM jobs FOR UPDATE")
+        with pytest.raises(Unavailable):
+            await store.trigger([run(sent.job, store.now())])
+    assert (await store.trigger([run(sent.job, store.now())]))[0] is not None
+    await other.close()
+    await store.close()
+
+
+async def test_a_server_that_is_not_there_is_unavailable(postgres_dsn: str) -> None:
+    store = make(postgres_dsn.replace("timeball-pg", "no-such-folder"), timeout=1)
+    with pytest.raises(Unavailable, match="PostgreSQL does not answer"):
+        await store.open()
+    await store.close()
+
+
+async def test_claims_follow_the_index_whatever_the_size(postgres_dsn: str) -> None:
+    """A claim among many ready runs reads a few index entries, not the table."""
+    store = make(postgres_dsn)
+    await store.open()
+    await store.register(worker("w_1"), 10**9)
+    connection = await asyncpg.connect(postgres_dsn)
+    await connection.execute(
+        "INSERT INTO jobs SELECT 'j_' || n, 'default', '', '{}', NULL, '', 1, 'active', 0, NULL, NULL, 0, 0, '', NULL "
+        "FROM generate_series(1, 100000) n"
+    )
+    await connection.execute(
+        "INSERT INTO runs (id, job_id, tenant, version, fire_time, origin, state, serial, priority, eligible_at, "
+        "attempt, created_at) SELECT 'r_' || n, 'j_' || n, 'default', 1, n, 'schedule', 'ready', 0, n % 10, n, 0, 0 "
+        "FROM generate_series(1, 100000) n"
+    )
+    before = await connection.fetchval("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'runs'")
+    for _ in range(12):  # also with the plan that PostgreSQL makes once for all parameters
+        assert len((await store.claim([Want("w_1", "", 10)], 0)).claims) == 10
+    await store.close()
+    after = before
+    for _ in range(20):
+        await connection.execute("SELECT pg_stat_clear_snapshot()")
+        after = await connection.fetchval("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'runs'")
+        await asyncio.sleep(0.05)
+    assert after - before < 100_000
+    await connection.close()

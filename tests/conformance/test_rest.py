@@ -1,0 +1,88 @@
+"""Keys, registered tasks and the clock."""
+
+import asyncio
+
+import pytest
+
+from tests.support.builders import one_shot
+from timeball.domain.errors import Conflict
+from timeball.domain.job import JobState
+from timeball.ports.store import Amendment, Key, RegisteredTask, Store
+
+
+def key(name: str = "k", digest: str = "d") -> Key:
+    return Key(id=f"k_{name}", tenant="default", name=name, role="admin", digest=digest, created_at=1)
+
+
+def task(task_id: str, tenant: str = "default", **spec: object) -> RegisteredTask:
+    return RegisteredTask(id=task_id, tenant=tenant, spec=spec, version=0, updated_at=7)
+
+
+async def test_a_key_is_found_until_it_is_revoked(store: Store) -> None:
+    await store.add_key(key())
+    assert await store.key_by_digest("d") == key()
+    assert await store.key_by_digest("other") is None
+    assert await store.revoke_key("k_k")
+    assert not await store.revoke_key("k_k")
+    assert await store.key_by_digest("d") is None
+    (revoked,) = await store.keys()
+    assert revoked.revoked_at is not None
+
+
+async def test_adding_the_same_key_again_changes_nothing(store: Store) -> None:
+    await store.add_key(key("a"))
+    await store.add_key(key("b"))
+    await store.add_key(key("a"))
+    assert await store.keys() == [key("a")]
+
+
+async def test_tasks_are_replaced_with_a_growing_version(store: Store) -> None:
+    assert (await store.put_task(task("t", n=1))).version == 1
+    assert (await store.put_task(task("t", n=2))).version == 2
+    found = await store.task("default", "t")
+    assert found is not None
+    assert (found.spec, found.version, found.updated_at) == ({"n": 2}, 2, 7)
+    assert await store.task("other", "t") is None
+
+
+async def test_tasks_are_listed_by_tenant_in_pages(store: Store) -> None:
+    for each in ("b", "a", "c"):
+        await store.put_task(task(each))
+    await store.put_task(task("d", tenant="other"))
+    first = await store.list_tasks("default", None, 2)
+    second = await store.list_tasks("default", first.next_cursor, 2)
+    assert [each.id for each in (*first.items, *second.items)] == ["a", "b", "c"]
+    assert second.next_cursor is None
+
+
+async def test_a_task_in_use_is_kept(store: Store) -> None:
+    await store.put_task(task("t"))
+    sent = one_shot(store.now(), task=None, task_id="t")
+    await store.submit([sent])
+    with pytest.raises(Conflict, match=sent.job.id):
+        await store.delete_task("default", "t")
+    await store.amend([Amendment(job=sent.job, spec=sent.job.spec, state=JobState.CANCELLED, keep_schedule=True)])
+    assert await store.delete_task("default", "t")
+    assert not await store.delete_task("default", "t")
+
+
+async def test_time_never_runs_backwards(stores: tuple[Store, Store]) -> None:
+    last = 0
+    for _ in range(50):
+        now = stores[0].now()
+        assert now >= last
+        last = now
+        await asyncio.sleep(0.001)
+    assert abs(stores[0].now() - stores[1].now()) < 1_000_000
+
+
+async def test_one_bad_work_does_not_fail_its_neighbours(store: Store) -> None:
+    """Calls that happen to share a commit succeed and fail on their own."""
+    await store.put_task(task("t"))
+    await store.submit([one_shot(store.now(), task=None, task_id="t")])
+    answers = await asyncio.gather(
+        *(store.delete_task("default", "t") if at % 2 else store.put_task(task(f"n{at}")) for at in range(20)),
+        return_exceptions=True,
+    )
+    assert [isinstance(answer, Conflict) for answer in answers] == [bool(at % 2) for at in range(20)]
+    assert len((await store.list_tasks("default", None, 100)).items) == 11

@@ -1,0 +1,195 @@
+"""What SQLite alone has to promise: one process, durable, never silently damaged."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.builders import LEASE, one_shot, settlement, worker
+from timeball import system
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.ports.store import RunFilter, Want
+from timeball.stores.sqlite import SqliteStore, SteadyClock
+
+ROOT = Path(__file__).parents[2]
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from tests.support.builders import one_shot
+from timeball import system
+from timeball.stores.sqlite import SqliteStore
+
+async def main():
+    store = SqliteStore(Path(sys.argv[1]), wall=system.wall, monotonic=system.monotonic)
+    await store.open()
+    async def write():
+        while True:
+            sent = one_shot(store.now())
+            await store.submit([sent])
+            print(sent.job.id, flush=True)
+    await asyncio.gather(*(write() for _ in range(8)))
+
+asyncio.run(main())
+"""
+
+
+def make(path: Path | str, *, inline: bool = False) -> SqliteStore:
+    return SqliteStore(path, wall=system.wall, monotonic=system.monotonic, inline=inline)
+
+
+def start_writer(path: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+async def test_what_was_acknowledged_survives_kill_nine(tmp_path: Path) -> None:
+    path = tmp_path / "timeball.db"
+    for _ in range(2):
+        writer = start_writer(path)
+        assert writer.stdout is not None
+        acknowledged = [writer.stdout.readline().strip() for _ in range(200)]
+        writer.send_signal(signal.SIGKILL)
+        acknowledged += [line.strip() for line in writer.stdout if line.endswith("\n")]
+        writer.wait()
+        writer.stdout.close()
+        store = make(path)
+        await store.open()
+        assert set(acknowledged) <= set(await store.jobs(acknowledged))
+        await store.close()
+
+
+async def test_a_second_process_is_told_who_has_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "timeball.db"
+    writer = start_writer(path)
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with pytest.raises(Conflict, match=rf"{tmp_path} is in use by process {writer.pid}"):
+            await make(path).open()
+    finally:
+        writer.kill()
+        writer.communicate()
+    store = make(path)
+    await store.open()
+    with pytest.raises(Conflict, match=f"process {os.getpid()}"):
+        await make(path).open()
+    await store.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "timeball.db"
+    path.write_bytes(b"not a database at all" * 1_000)
+    with pytest.raises(Conflict, match="is damaged"):
+        await make(path).open()
+    assert path.read_bytes().startswith(b"not a database")
+
+
+async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "timeball.db"
+    store = make(path)
+    await store.open()
+    await store.submit([one_shot(store.now()) for _ in range(500)])
+    await store.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] + b"\xff" * 8_192 + whole[len(whole) // 2 + 8_192 :])
+    with pytest.raises(Conflict, match="is damaged"):
+        await make(path).open()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(Conflict, match="is damaged"):
+        await make(path).open()
+    path.write_bytes(whole)
+    await store.open()
+    assert len((await store.list_runs(RunFilter(tenant="default"), None, 1_000)).items) == 500
+    await store.close()
+
+
+async def test_a_folder_that_cannot_be_used_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="data folder"):
+        await make(tmp_path / "file" / "timeball.db").open()
+
+
+async def test_a_closed_store_is_unavailable_and_opens_again(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db")
+    with pytest.raises(Unavailable):
+        await store.ping()
+    for _ in range(2):
+        await store.open()
+        await store.ping()
+        await store.close()
+        with pytest.raises(Unavailable):
+            await store.submit([one_shot(1)])
+        with pytest.raises(Unavailable):
+            await store.ping()
+    await store.close()
+
+
+async def test_a_full_disk_is_unavailable_and_heals(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    await store.submit([one_shot(store.now())])
+    resource = pytest.importorskip("resource")
+    sent = [one_shot(store.now(), description="x" * 4_000) for _ in range(300)]
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    try:
+        answers = await asyncio.gather(*(store.submit([each]) for each in sent), return_exceptions=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    refused = [each for each, answer in zip(sent, answers, strict=True) if isinstance(answer, Unavailable)]
+    accepted = [each.job.id for each, answer in zip(sent, answers, strict=True) if isinstance(answer, list)]
+    assert refused
+    assert len(refused) + len(accepted) == len(sent)
+    await store.submit(refused)
+    assert len(await store.jobs([each.job.id for each in sent])) == len(sent)
+    await store.close()
+
+
+async def test_calls_that_wait_for_a_commit_share_the_next_one(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    began = time.perf_counter()
+    for _ in range(20):
+        await store.submit([one_shot(store.now())])
+    one_by_one = (time.perf_counter() - began) / 20
+    began = time.perf_counter()
+    await asyncio.gather(*(store.submit([one_shot(store.now())]) for _ in range(400)))
+    together = (time.perf_counter() - began) / 400
+    assert together < one_by_one
+    await store.close()
+
+
+async def test_inline_works_in_memory_without_threads() -> None:
+    ticking = iter(range(10**15, 10**16))
+    store = SqliteStore(":memory:", wall=lambda: next(ticking), monotonic=lambda: 0, inline=True)
+    await store.open()
+    await store.register(worker("w_1"), LEASE)
+    await store.submit([one_shot(store.now())])
+    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    assert await store.settle([settlement(claim)]) != [None]
+    with pytest.raises(Conflict, match="inline only"):
+        await make(":memory:").open()
+    await store.close()
+
+
+def test_the_clock_goes_on_slowly_while_the_wall_clock_is_behind() -> None:
+    wall, steady = [1_000_000], [0]
+    clock = SteadyClock(lambda: wall[0], lambda: steady[0])
+    assert clock() == 1_000_000
+    wall[0], steady[0] = 500_000, 10
+    assert clock() == 1_000_005
+    for _ in range(10):
+        steady[0] += 1
+        clock()
+    assert clock() == 1_000_010
+    wall[0] = 1_000_009
+    assert clock() == 1_000_010
+    wall[0] = 1_000_020
+    assert clock() == 1_000_020
