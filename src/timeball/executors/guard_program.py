@@ -19,6 +19,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import gc
 import json
 import os
 import resource
@@ -43,10 +44,13 @@ LINUX = sys.platform == "linux"
 KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 
 
+_prctl = ctypes.CDLL(None).prctl if LINUX else None
+
+
 def prctl(option: int, value: int) -> None:
     """Does nothing where there is no such call."""
-    if LINUX:
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(option, value, 0, 0, 0)
 
 
 class Job:
@@ -73,7 +77,6 @@ class Guard:
         self.wake, wake_w = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(wake_w, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
 
     def run(self) -> None:
@@ -177,6 +180,7 @@ class Guard:
             close_all(descriptors)
             self.say(did="refused", id=ident, step="lease", error=0)
             return
+        program = find(message["argv"][0], message["env"].get("PATH", os.defpath))
         errors, errors_w = os.pipe()
         try:
             pid = os.fork()
@@ -185,7 +189,7 @@ class Guard:
             self.say(did="refused", id=ident, step="fork", error=error.errno)
             return
         if pid == 0:
-            become(message, descriptors, errors_w, self.pid)
+            become(message, program, descriptors, errors_w, self.pid)
         close_all([*descriptors, errors_w])
         problem = os.read(errors, 100)
         os.close(errors)
@@ -194,6 +198,7 @@ class Guard:
             step, number = problem.decode().split()
             self.say(did="refused", id=ident, step=step, error=int(number))
             return
+        make_expendable(pid)
         job = Job(ident, pid, message["mark"].encode(), message["folder"])
         self.jobs[ident] = self.by_pid[pid] = job
         self.say(did="started", id=ident, pid=pid)
@@ -256,37 +261,41 @@ class Guard:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: int) -> NoReturn:
-    """In the new process: leave everything of the guard behind and turn into the job."""
+def become(message: dict[str, Any], program: str, descriptors: list[int], errors: int, guard: int) -> NoReturn:
+    """In the new process: turn into the job, quickly: every page touched here is copied first."""
     step = "prepare"
     try:
-        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
         os.setsid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(127)
-        prctl(PR_SET_NO_NEW_PRIVS, 1)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        os.umask(0o077)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if LINUX:
-            # When memory runs out, let it be the job's turn before anybody else's.
-            with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-                file.write("500")
+        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
         aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for each in descriptors]
         for place, descriptor in enumerate(aside):
             os.dup2(descriptor, place, inheritable=True)
         step = "folder"
         os.chdir(message["cwd"])
         step = "program"
-        os.execvpe(message["argv"][0], message["argv"], message["env"])
+        os.execve(program, message["argv"], message["env"])
     except OSError as error:
         os.write(errors, f"{step} {error.errno or errno.EIO}".encode())
     except BaseException:
         os.write(errors, f"{step} {errno.EINVAL}".encode())
     os._exit(127)
+
+
+def find(program: str, path: str) -> str:
+    """Where a program is that is named without its folder, as the search path has it."""
+    if "/" not in program:
+        refused = program
+        for folder in path.split(os.pathsep):
+            candidate = os.path.join(folder or ".", program)
+            if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+                return candidate
+            if os.path.isfile(candidate):
+                refused = candidate
+        return refused
+    return program
 
 
 def next_ended() -> tuple[int, int] | None:
@@ -345,6 +354,13 @@ def environment(pid: int) -> set[bytes]:
         return set()
 
 
+def make_expendable(pid: int) -> None:
+    """When memory runs out, let it be the job's turn before anybody else's."""
+    if LINUX:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write("500")
+
+
 def close_all(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
@@ -358,10 +374,18 @@ def main() -> None:
     worker = socket.socket(fileno=int(sys.argv[1]))
     worker.setblocking(False)
     os.set_inheritable(worker.fileno(), False)
-    # Whoever stops the worker decides about the jobs through it: these are not for the guard.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    # Not for the guard: whoever stops the worker decides about the jobs through it. Handled rather than ignored, since
+    # what is ignored stays so in the jobs.
+    ignored = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    # The jobs inherit these.
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    gc.disable()
+    gc.freeze()
     guard = Guard(worker)
     try:
         guard.run()
