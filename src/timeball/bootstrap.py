@@ -24,8 +24,15 @@ from timeball.config import CrewConfig, ServerConfig, UpConfig, WorkerConfig, re
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND
+from timeball.executors.guard import ProcessGuard
+from timeball.executors.http import HttpExecutor
+from timeball.executors.process import Processes
 from timeball.executors.python import PythonExecutor
+from timeball.executors.python_process import PythonProcesses
+from timeball.executors.script import ScriptExecutor
+from timeball.executors.shell import ShellExecutor
 from timeball.ports.dispatch import Dispatch, Hello
+from timeball.ports.executor import Executor
 from timeball.ports.store import Key, Store
 from timeball.service.server import Server
 from timeball.service.worker import Worker
@@ -217,8 +224,19 @@ async def _start_worker(
     for module in config.tasks:
         registry.load(module)
     config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    python = PythonExecutor(registry.REGISTRY, slots=config.slots)
+    guard = ProcessGuard()
+    stack.push_async_callback(guard.close)
+    processes = Processes(guard)
+    http = HttpExecutor(slots=config.slots)
+    stack.push_async_callback(http.close)
+    python = PythonExecutor(registry.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
     stack.callback(python.close)
+    executors: tuple[Executor, ...] = (
+        http,
+        ShellExecutor(processes),
+        ScriptExecutor(processes, config.scripts_dir),
+        python,
+    )
     hello = Hello(
         name=config.name,
         slots=config.slots,
@@ -226,8 +244,8 @@ async def _start_worker(
         tasks=registry.REGISTRY.names,
         version=timeball.__version__,
     )
-    executors = {executor.kind: executor for executor in (python,)}
-    worker = Worker(dispatch, executors, system.SystemClock(), hello, dice=system.dice())
+    by_kind = {executor.kind: executor for executor in executors}
+    worker = Worker(dispatch, by_kind, system.SystemClock(), hello, dice=system.dice(), guard=guard)
     await worker.start()
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
     return worker

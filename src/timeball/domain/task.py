@@ -7,16 +7,15 @@ from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from timeball.domain import duration
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 
 Text = Annotated[str, Meta(max_length=65_536)]
-Header = Annotated[str, Meta(max_length=8_192, pattern=r"^[^\r\n\x00]*$")]
-HeaderName = Annotated[str, Meta(max_length=256, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+Header = Annotated[str, Meta(max_length=8_192, pattern=r"^[^\r\n\x00]*$(?!\n)")]
+HeaderName = Annotated[str, Meta(max_length=256, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$(?!\n)")]
 Status = Annotated[int, Meta(ge=100, le=599)]
 
 _FUNCTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}", re.ASCII)
@@ -32,7 +31,7 @@ class Http(_Task, frozen=True, tag="http"):
     url: Annotated[str, Meta(max_length=8_192)]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] = "POST"
     headers: dict[HeaderName, Header] = {}
-    body: msgspec.Raw | None = None
+    body: Raw | UnsetType = UNSET
     """Text is sent as it is; any other JSON value as JSON. Without a body, POST, PUT and PATCH send the parameters."""
     accepted_statuses: Annotated[list[Status], Meta(max_length=100)] = []
 
@@ -51,7 +50,7 @@ class Shell(_Task, frozen=True, tag="shell"):
     """A command: an argv list, or a string run by `sh -c`."""
 
     command: Text | Annotated[list[Text], Meta(min_length=1, max_length=4_096)]
-    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
+    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")], Text] = {}
     cwd: Annotated[str, Meta(max_length=4_096)] | None = None
 
     def __post_init__(self) -> None:
@@ -65,7 +64,7 @@ class Script(_Task, frozen=True, tag="script"):
 
     script: Annotated[str, Meta(max_length=1_024)]
     args: Annotated[list[Text], Meta(max_length=4_096)] = []
-    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Text] = {}
+    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")], Text] = {}
 
     INTERPRETERS: ClassVar[dict[str, str]] = {
         ".py": "python3",

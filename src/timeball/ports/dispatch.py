@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Outcome
@@ -48,7 +48,7 @@ class Assignment(Struct, frozen=True, rename="camel", kw_only=True):
     """Echoed in the report: tells the store which lock settling needs."""
     spec: Raw
     """The job's canonical JSON (`JobSpec`) of the version that fell due."""
-    task: Raw | None = None
+    task: Raw | UnsetType = UNSET
     """The registered task's JSON, when the spec names a `taskId`."""
 
 

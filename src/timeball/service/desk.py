@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
@@ -273,5 +273,5 @@ def _assignment(claim: Claim, now: Micros) -> Assignment:
         fire_time=claim.fire_time,
         serial=claim.serial,
         spec=Raw(claim.spec),
-        task=None if claim.task is None else Raw(claim.task),
+        task=UNSET if claim.task is None else Raw(claim.task),
     )

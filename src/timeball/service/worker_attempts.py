@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, assert_never
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from timeball.domain import duration, task
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
@@ -114,8 +114,15 @@ class Attempts:
                 self._watch_stopping(attempt)
 
     def stop_all(self, reason: Stop) -> None:
+        """Let all end that have not. Outcomes that are still to be confirmed stay."""
+        for attempt in list(self._held.values()):
+            if attempt.outcome is None:
+                self.stop(attempt.token, reason)
+
+    def lose_all(self) -> None:
+        """Nothing is ours any more, not even what has ended."""
         for token in list(self._held):
-            self.stop(token, reason)
+            self.stop(token, Stop.LOST)
 
     def release_waiting(self) -> None:
         """Hand back what has not started."""
@@ -141,7 +148,7 @@ class Attempts:
         attempt.alarm = None
         try:
             attempt.spec = spec = decode_spec(assignment.spec)
-            what = spec.task if assignment.task is None else _decode_task(assignment.task)
+            what = spec.task if assignment.task is UNSET else _decode_task(assignment.task)
         except msgspec.MsgspecError as error:
             self._end(attempt, _unfit(f"this worker cannot read the job, its version may be too old: {error}"))
             return None

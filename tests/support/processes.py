@@ -1,0 +1,184 @@
+"""Timeball as its users run it: real processes, which are really killed, and gone when the test is over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx2 as httpx
+import psutil
+
+KEY = "an-admin-key-for-tests-an-admin-key-for-tests"
+PATIENCE = 60.0
+"""Seconds to wait for what must happen: generous, for machines that are busy with something else."""
+
+T = TypeVar("T")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(look: Callable[[], T | None], what: str, patience: float = PATIENCE) -> T:
+    """What `look` finds once it finds something; an exception counts as nothing yet."""
+    deadline = time.monotonic() + patience
+    last: Exception | None = None
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except (httpx.TransportError, KeyError, IndexError, FileNotFoundError) as error:
+            last = error
+        time.sleep(0.05)
+    raise AssertionError(f"waited {patience:.0f} s for {what}" + (f"; last: {last!r}" if last else ""))
+
+
+class Process:
+    """`timeball …`, with its output in a file."""
+
+    def __init__(self, folder: Path, arguments: list[str], environment: dict[str, str] | None = None) -> None:
+        self.name = arguments[0]
+        self.log = folder / f"{self.name}-{time.monotonic_ns()}.log"
+        home = folder / "home"
+        home.mkdir(exist_ok=True)
+        with self.log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "timeball", *arguments],
+                env={**os.environ, "HOME": str(home), "TIMEBALL_ADMIN_KEY": KEY, **(environment or {})},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """kill -9, of this process alone."""
+        self.popen.kill()
+        self.popen.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def stop(self, patience: float = PATIENCE) -> int:
+        """SIGTERM; its exit code."""
+        self.popen.terminate()
+        return self.popen.wait(patience)
+
+    def end(self) -> None:
+        """Whatever it takes, with all its descendants."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = [psutil.Process(self.pid), *psutil.Process(self.pid).children(recursive=True)]
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                self.popen.send_signal(signal.SIGCONT)
+                self.popen.terminate()
+                self.popen.wait(10)
+            for member in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    member.kill()
+        self.popen.wait()
+
+
+class Api:
+    """A server's REST API, spoken plainly."""
+
+    def __init__(self, url: str, key: str = KEY) -> None:
+        self.url = url
+        self.http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
+    def call(self, method: str, path: str, expect: int | tuple[int, ...] = 200, **options: Any) -> Any:
+        answer = self.http.request(method, path, **options)
+        expected = (expect,) if isinstance(expect, int) else expect
+        assert answer.status_code in expected, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json() if "json" in answer.headers.get("content-type", "") else answer.text
+
+    def create(self, job: dict[str, Any], **headers: str) -> str:
+        return str(self.call("POST", "/v1/jobs", expect=201, json=job, headers=headers)["jobId"])
+
+    def run_of(self, job_id: str) -> dict[str, Any] | None:
+        """The newest run that is not merely scheduled."""
+        runs = self.call("GET", f"/v1/jobs/{job_id}/runs")["items"]
+        return next((run for run in runs if run["status"] != "scheduled"), None)
+
+    def ended_run_of(self, job_id: str) -> dict[str, Any] | None:
+        ended = ("succeeded", "failed", "dead", "cancelled", "skipped")
+        runs = self.call("GET", f"/v1/jobs/{job_id}/runs")["items"]
+        return next((run for run in runs if run["status"] in ended), None)
+
+    def is_ready(self) -> bool:
+        return self.http.get("/readyz").status_code == 200
+
+    def await_ready(self, process: Process) -> None:
+        def look() -> bool:
+            assert process.popen.poll() is None, f"timeball {process.name} ended:\n{process.output[-3000:]}"
+            return self.is_ready()
+
+        until(look, "the server to be ready")
+
+    def await_workers(self, count: int) -> None:
+        until(lambda: len(self.call("GET", "/v1/workers")["items"]) >= count, f"{count} workers")
+
+
+@contextlib.contextmanager
+def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
+    """`timeball up` on a data folder inside `folder`."""
+    port = port or free_port()
+    arguments = ["up", "--port", str(port), "--data-dir", str(folder / "data"), *more]
+    with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
+        api.await_ready(process)
+        yield process, api
+
+
+@contextlib.contextmanager
+def running_server(folder: Path, dsn: str) -> Iterator[tuple[Process, Api]]:
+    port = free_port()
+    arguments = ["server", "--port", str(port), "--data-dir", str(folder / "data"), "--store", dsn]
+    with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
+        api.await_ready(process)
+        yield process, api
+
+
+def worker_key(api: Api) -> str:
+    return str(api.call("POST", "/v1/api-keys", expect=(200, 201), json={"role": "worker", "name": "test"})["key"])
+
+
+def start_worker(folder: Path, *apis: Api, name: str, slots: int = 4, tasks: str | None = None) -> Process:
+    servers = ",".join(api.url for api in apis)
+    more = ["--tasks", tasks] if tasks else []
+    arguments = ["worker", "--server", servers, "--name", name, "--slots", str(slots), *more]
+    return Process(folder, arguments, {"TIMEBALL_TOKEN": worker_key(apis[0])})
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
