@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 from yarl import URL
 
 from timeball.domain.instant import DAY, SECOND, Micros
@@ -86,7 +86,7 @@ def _identity(attempt: Attempt) -> dict[str, str]:
 
 def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None]:
     """The body, and the task's headers with its type if they do not name one."""
-    if task.body is not None:
+    if task.body is not UNSET:
         value = msgspec.json.decode(task.body)
         is_text = isinstance(value, str)
         body = value.encode() if is_text else bytes(task.body)
