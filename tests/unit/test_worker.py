@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from tests.support.fake_dispatch import FakeDispatch, assignment, python
-from timeball.domain.errors import Unauthorized, Unavailable
+from timeball.domain.errors import TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.domain.task import Python
@@ -287,8 +287,11 @@ async def test_start_and_stop_in_any_order_and_number() -> None:
     bench = Bench()
     await bench.worker.start()
     await bench.worker.start()
+    await bench.server.until(lambda: bool(bench.server.polls))
     await asyncio.gather(bench.worker.stop(), bench.worker.stop(), bench.worker.drain(0))
     await bench.worker.wait()
+    assert bench.server.hellos[1:] == []
+    assert bench.server.goodbyes == ["w_1"]
 
 
 async def test_what_the_worker_cannot_do_fails_and_says_why() -> None:
@@ -351,3 +354,53 @@ async def test_a_job_that_waits_does_not_hold_up_others() -> None:
         assert len(bench.executor.started) == 100
         bench.executor.go.set()
         await bench.server.until(lambda: len(bench.server.ended) == 100)
+
+
+async def test_outcomes_are_not_lost_by_a_hard_stop() -> None:
+    bench = Bench()
+    await bench.worker.start()
+    bench.server.failing["report"] = lambda: Unavailable("away")
+    bench.server.give(python(1, "noop"), python(2, "forever"))
+    await bench.server.until(lambda: len(bench.server.reports) >= 2)
+    stopping = asyncio.create_task(bench.worker.stop())
+    await bench.server.until(lambda: bench.executor.interrupted == [2])
+    tried = len(bench.server.reports)
+    del bench.server.failing["report"]
+    await stopping
+    assert [ended.token for report in bench.server.reports[tried:] for ended in report.ended] == [1]
+    assert 2 not in bench.server.ended
+    assert bench.server.goodbyes == ["w_1"]
+
+
+async def test_no_goodbye_while_something_still_runs() -> None:
+    async def unstoppable(attempt: Attempt) -> Outcome:
+        attempt.on_cancel(lambda: None)
+        await bench.executor.go.wait()
+        return Succeeded()
+
+    bench = Bench()
+    bench.executor.behaviours["unstoppable"] = unstoppable
+    await bench.worker.start()
+    bench.server.give(python(1, "unstoppable"))
+    await bench.server.until(lambda: bench.executor.started == [1])
+    await bench.worker.stop()
+    assert bench.server.goodbyes == []
+
+
+async def test_a_report_that_the_server_refuses_is_sent_with_less() -> None:
+    async def talkative(attempt: Attempt) -> Outcome:
+        attempt.log("stdout", "words\n")
+        return Succeeded()
+
+    async with working() as bench:
+        bench.executor.behaviours["talkative"] = talkative
+        bench.server.failing["report"] = lambda: TooLarge("too much")
+        bench.server.give(python(1, "talkative"))
+        await bench.server.until(lambda: len(bench.server.reports) >= 3)
+        del bench.server.failing["report"]
+        first, second, third = bench.server.reports[:3]
+        assert (len(first.logs), len(second.logs)) == (1, 0)
+        assert first.ended[0].outcome == second.ended[0].outcome == Succeeded()
+        refused = third.ended[0].outcome
+        assert isinstance(refused, Failed)
+        assert refused.failure.message == "the server refused its outcome: too much"

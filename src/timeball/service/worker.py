@@ -7,9 +7,8 @@ killed, their outcomes forgotten, and a new session begins with a hello.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from timeball.domain.errors import Forbidden, Unauthorized
@@ -25,7 +24,9 @@ from timeball.service.worker_outbox import Batch, Outbox
 from timeball.service.worker_session import ANSWER, Backoff, Session, said
 
 LAST_WORDS: Final = 5 * SECOND
-"""How long a leaving worker tries to get its last report and its goodbye through."""
+"""How long a leaving worker tries to get its last report through, and its goodbye."""
+DYING: Final = 2 * SECOND
+"""How long killed attempts may take to be gone."""
 LASTING: Final = 5 * SECOND
 """A session that lasted longer was a real one; after shorter ones the next hello waits, more each time."""
 
@@ -66,6 +67,7 @@ class Worker:
         )
         self._session: Session | None = None
         self._life: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self._failure: Exception | None = None
 
@@ -76,7 +78,7 @@ class Worker:
 
     async def start(self) -> None:
         """Returns at once; servers may appear later."""
-        if self._life is None and not self._ended.is_set():
+        if self._life is None and self._stopping is None:
             self._life = asyncio.create_task(self._live(), name="timeball worker")
 
     async def wait(self) -> None:
@@ -87,37 +89,41 @@ class Worker:
 
     async def drain(self, patience: Micros) -> None:
         """Take nothing new, let attempts finish for this long, hand back the rest at no cost, say goodbye, stop."""
-        if self._life is None or self._ended.is_set():
+        if self._life is None or self._stopping is not None:
             await self.stop()
             return
         self._attempts.closed = True
         self._attempts.release_waiting()
         if self._session is not None:
             self._outbox.amend()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience / SECOND):
-                await self._attempts.idle()
+        await self._within(patience, self._attempts.idle())
         self._attempts.stop_all(Stop.RELEASE)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((self._attempts.longest_grace() + LAST_WORDS) / SECOND):
-                await self._attempts.idle()
-                await self._outbox.flushed()
+        await self._within(self._attempts.longest_grace() + DYING, self._attempts.idle())
         await self.stop()
 
     async def stop(self) -> None:
-        """Kill everything, say goodbye if somebody listens, and be gone."""
-        life, self._life = self._life, None
+        """Kill everything, say goodbye if somebody listens, and be gone. Goes on if whoever asked for it goes away."""
         if self._ended.is_set():
             return
-        listening = None if self._session is None or self._session.lost else self._session.id
-        self._kill_everything()
-        if life is not None:
-            life.cancel()
-            await asyncio.wait([life])
-        if listening is not None:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(LAST_WORDS / SECOND):
-                    await self._dispatch.goodbye(listening)
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(), name="timeball worker stopping")
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        self._attempts.closed = True
+        self._attempts.stop_all(Stop.LOST)
+        if self._guard is not None:
+            self._guard.kill_all()
+        gone = await self._within(DYING, self._attempts.idle())
+        session = None if self._session is None or self._session.lost else self._session.id
+        if session is not None:
+            await self._within(LAST_WORDS, self._outbox.flushed())
+        if self._life is not None:
+            self._life.cancel()
+            await asyncio.wait([self._life])
+        # Who says goodbye gives everything to others at once: not while something of it still runs here.
+        if session is not None and gone:
+            await self._within(LAST_WORDS, self._dispatch.goodbye(session))
         self._attempts.close()
         self._alarms.clear()
         self._ended.set()
@@ -128,8 +134,13 @@ class Worker:
             while True:
                 self._session = session = await self._introduce(backoff)
                 began = self._clock.monotonic()
-                await session.run()
-                log.warning("session %s is lost: everything it held is killed", session.id)
+                try:
+                    await session.run()
+                    log.warning("session %s is lost: everything it held is killed", session.id)
+                except (Unauthorized, Forbidden):
+                    raise
+                except Exception:
+                    log.exception("session %s failed: everything it held is killed", session.id)
                 self._kill_everything()
                 if self._clock.monotonic() - began > LASTING:
                     backoff.reset()
@@ -139,6 +150,16 @@ class Worker:
             self._kill_everything()
             self._attempts.close()
             self._ended.set()
+
+    async def _within(self, patience: Micros, doing: Awaitable[None]) -> bool:
+        """Whether it could be done in this time, without an error."""
+        try:
+            async with asyncio.timeout(patience / SECOND):
+                await doing
+        except Exception as error:
+            log.info("did not wait any longer: %s", said(error))
+            return False
+        return True
 
     async def _introduce(self, backoff: Backoff) -> Session:
         while True:
@@ -165,7 +186,7 @@ class Worker:
             )
 
     def _kill_everything(self) -> None:
-        self._attempts.stop_all(Stop.LOST)
+        self._attempts.lose_all()
         if self._guard is not None:
             self._guard.kill_all()
         self._outbox.clear()

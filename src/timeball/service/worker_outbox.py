@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.domain.lifecycle import Succeeded
+from timeball.domain.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import Ended, LogChunk, Progress, Report, Started
 from timeball.service.alarms import Alarms
@@ -30,12 +30,20 @@ MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
 
 
 class Batch(Struct):
-    """What one report carries. Sent again with the same content until it is answered; ages grow meanwhile."""
+    """What one report carries. Sent again with the same content until it is answered; only its ages grow."""
 
     started: list[HeldAttempt]
     progress: list[Progress]
     logs: list[LogChunk]
     ended: list[HeldAttempt]
+
+    def simplify(self, reason: str) -> None:
+        """The server understood it and refused it: leave out first what is said, then what came of it."""
+        if self.logs or self.progress or self.started:
+            self.logs, self.progress, self.started = [], [], []
+        else:
+            for attempt in self.ended:
+                attempt.outcome = Failed(Failure(kind="worker", message=f"the server refused its outcome: {reason}"))
 
     def report(self, session: str, poll_seq: int, free: int, now: Micros) -> Report:
         return Report(

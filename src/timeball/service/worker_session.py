@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from timeball.domain.errors import Forbidden, Unauthorized
+from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.dispatch import Beat, Dispatch, Orders, Poll, SessionLost, Welcome
@@ -183,6 +183,8 @@ class Session:
                     raise
                 except Exception as error:
                     log.warning("report failed: %s", said(error))
+                    if isinstance(error, (Invalid, TooLarge)):
+                        batch.simplify(error.detail)
                     await backoff.pause()
                     continue
                 break
