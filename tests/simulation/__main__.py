@@ -76,7 +76,7 @@ def main() -> int:
     began = time.monotonic()
     outcomes: list[Outcome] = []
     broken = 0
-    with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=25) as pool:
+    with multiprocessing.get_context("fork").Pool(options.processes, maxtasksperchild=25) as pool:
         for number, chunk in enumerate(pool.imap_unordered(_chunk, jobs), 1):
             for outcome in chunk:
                 outcomes.append(outcome)

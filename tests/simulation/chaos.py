@@ -36,6 +36,7 @@ class Chaos:
         world, dice = self._world, self._world.dice
         while True:
             await world.sleep(int(dice.expovariate(1 / self._pause)))
+            await world.sleep(max(0, world.dark_until - world.now))
             if world.now >= world.calm_at:
                 return
             self._strike(dice.choice(self._kinds))

@@ -35,6 +35,8 @@ TENANT = "t"
 CRONS = (
     "* * * * * *",
     "*/5 * * * * *",
+    "*/5 * * * * *",
+    "3/10 * * * * *",
     "3/10 * * * * *",
     "10,20,45 * * * * *",
     "* * * * *",
@@ -59,13 +61,13 @@ def schedule(dice: Random, now: Micros) -> Schedule:
 
 def recurring(dice: Random) -> Schedule:
     if dice.random() < 0.5:
-        return Interval(expression=f"{dice.choice((1, 1, 2, 3, 5, 8, 13, 20, 45))}s")
+        return Interval(expression=f"{dice.choice((1, 2, 3, 5, 8, 13, 20, 45))}s")
     return CronSchedule(expression=dice.choice(CRONS))
 
 
 def behaviour(dice: Random, often: bool) -> dict[str, Any]:
     """How its process behaves. Jobs that fire often are short, or the backlog would outlast the simulation."""
-    length = dice.choice((1_000, 20_000, 200_000, 800_000)) if often else dice.choice((20_000, S, 4 * S, 20 * S, 35 * S))
+    length = dice.choice((1_000, 20_000, 200_000, 800_000)) if often else dice.choice((20_000, 20_000, S, S, 4 * S, 20 * S, 35 * S))
     return {
         "length": length,
         "fails": dice.choice((0, 0, 0, 0.3, 1)) if not often else dice.choice((0, 0, 0, 0.2)),

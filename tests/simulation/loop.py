@@ -141,7 +141,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         if self._coarse:
-            delay = round(delay, 3)
+            delay = round(delay, 3) or 0.0001
         return self.call_at(self.now / 1e6 + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.loop import Micros
 from tests.simulation.node import Node
-from tests.simulation.records import Request
+from tests.simulation.records import Request, Violation
 from tests.simulation.storage import _answer, _fail
 from tests.simulation.weather import S
-from timeball.domain.errors import Unavailable
-from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
+from timeball.domain.errors import TimeballError, Unavailable
+from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
 from timeball.service.server import Server
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Network:
             if ended.cancelled():
                 return
             error = ended.exception()
+            if error is not None and not isinstance(error, TimeballError | SessionLost):
+                frames = "".join(traceback.format_exception(error, limit=-4))
+                world.fail(Violation("bug", f"a request failed unexpectedly: {frames}"))
             if self._lost(source, house.name, False):
                 return
             if error is None:

@@ -93,15 +93,27 @@ def _listening(world: World) -> Iterator[None]:
 
     before = structlog.get_config()
     structlog.configure(processors=[listen], cache_logger_on_first_use=False)
-    quiet = logging.getLogger("timeball")
-    level, quiet.level = quiet.level, logging.CRITICAL
-    logging.disable(logging.ERROR)
+    worker_log = logging.getLogger("timeball.worker")
+    scribe = _Scribe(world)
+    worker_log.addHandler(scribe)
+    propagated, worker_log.propagate = worker_log.propagate, False
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
-        quiet.level = level
+        worker_log.propagate = propagated
+        worker_log.removeHandler(scribe)
         structlog.configure(**before)
+
+
+class _Scribe(logging.Handler):
+    """Puts what workers say into the trace."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.trace("worker says", record.getMessage())
 
 
 def _current_error() -> str:

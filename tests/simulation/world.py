@@ -33,7 +33,7 @@ SETTLING = 22 * S
 """After the last fault: leases lapse, sessions are made anew. Then promises about punctuality hold."""
 STUCK = (15 + 5 + 60) * S
 """Lease + longest backoff + 60 s without any progress: I26 is broken."""
-HEALTHY = 14 * S
+HEALTHY = 6 * S
 """How long the fleet is watched undisturbed."""
 LIVE = RunFilter(
     tenant=TENANT,
@@ -52,10 +52,11 @@ class ServerHouse:
         self.submit: Submit | None = None
         self.connection: Connection | None = None
         self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
+        self.down_until: Micros = 0
         self._lives = 0
 
     def start(self) -> None:
-        if self.node is not None and self.node.alive:
+        if (self.node is not None and self.node.alive) or self.world.now < self.down_until:
             return
         world = self.world
         self._lives += 1
@@ -77,7 +78,8 @@ class ServerHouse:
             self.node.kill()
             self.server = None
             self.world.damage.spell(kind, self.world.now, self.world.now + away)
-        self.world.after(away, self.start)
+            self.down_until = max(self.down_until, self.world.now + away)
+            self.world.after(away + 1, self.start)
 
     def stop(self, away: Micros) -> None:
         """Politely."""
@@ -107,10 +109,11 @@ class WorkerHouse:
         self.node: Node | None = None
         self.worker: Worker | None = None
         self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
+        self.down_until: Micros = 0
         self._lives = 0
 
     def start(self) -> None:
-        if self.node is not None and self.node.alive:
+        if (self.node is not None and self.node.alive) or self.world.now < self.down_until:
             return
         world = self.world
         self._lives += 1
@@ -137,7 +140,8 @@ class WorkerHouse:
         if self.node is not None and self.node.alive:
             self.node.kill()
             self.world.damage.spell(kind, self.world.now, self.world.now + away)
-        self.world.after(away, self.start)
+            self.down_until = max(self.down_until, self.world.now + away)
+            self.world.after(away + 1, self.start)
 
     def drain(self, away: Micros) -> None:
         node, worker = self.node, self.worker
@@ -180,14 +184,16 @@ class World:
         """How often a worker asks another server than the one it stays with."""
         self.hangs_up = dice.random() < 0.5
         """Whether servers notice that a worker gave up on a call."""
-        self.calm_at: Micros = self.now + dice.choice((15, 30, 45, 75)) * S
+        self.calm_at: Micros = self.now + dice.choice((8, 15, 25, 45)) * S
+        self.dark_until: Micros = 0
+        """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
         self.store = SqliteStore(":memory:", wall=self._wall, monotonic=self._monotonic, inline=True)
         self.auditor = Auditor(self)
         self.network = Network(self)
-        self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 2, 2, 3)))]
+        self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 1, 2, 2, 3)))]
         self.workers = [
-            WorkerHouse(self, f"w{n}", dice.choice((1, 2, 4, 8))) for n in range(dice.choice((1, 2, 3, 4)))
+            WorkerHouse(self, f"w{n}", dice.choice((1, 2, 4, 8))) for n in range(dice.choice((1, 2, 2, 3, 4)))
         ]
         self.clients = Clients(self)
         self.chaos = Chaos(self, severity) if severity else None
@@ -292,7 +298,11 @@ class World:
         """Everything is off for a while."""
         self.damage.count("outage")
         for house in (*self.servers, *self.workers):
-            house.kill(length + self.dice.randrange(S), "outage of a node")
+            away = length + self.dice.randrange(S)
+            house.down_until = max(house.down_until, self.now + away)
+            self.after(away + 1, house.start)
+            house.kill(away, "outage of a node")
+        self.dark_until = self.now + length
         self.calm_at = max(self.calm_at, self.now + length + 5 * S)
 
     # --- the course of things ----------------------------------------------------------------------------------
@@ -315,7 +325,7 @@ class World:
 
     async def _direct(self) -> None:
         stories = [
-            self._spawn(self.clients.story(self.calm_at), "story") for _ in range(self.dice.choice((4, 8, 14, 20)))
+            self._spawn(self.clients.story(self.calm_at), "story") for _ in range(self.dice.choice((2, 4, 7, 11)))
         ]
         if self.chaos is not None:
             self._spawn(self.chaos.rage(), "chaos")
@@ -338,6 +348,7 @@ class World:
         self.weather = self.storm.calm()
         self.network.heal()
         for house in (*self.servers, *self.workers):
+            house.down_until = 0
             house.start()
             assert house.node is not None
             house.node.resume()
