@@ -1,10 +1,11 @@
 """One suite, every adapter: `store` is each of them in turn, `stores` two servers' views of the same one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tests.support.builders import LEASE, worker
@@ -12,18 +13,20 @@ from tests.support.postgres import PostgresCluster
 from timeball import system
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
+from timeball.stores.sql.tables import TABLES
 from timeball.stores.sqlite import SqliteStore
 
 ADAPTERS = ("sqlite", "postgres")
+Connect = Callable[[], Awaitable[Store]]
 
 
 @pytest.fixture(scope="session")
-def migrated_template(postgres: PostgresCluster) -> Iterator[str]:
-    """The name of a database that has the schema already: copying it is faster than migrating."""
+def migrated_dsn(postgres: PostgresCluster) -> Iterator[str]:
+    """A database that has the schema already and is emptied for every test: much faster than a new one each."""
     dsn = postgres.create_database()
-    with ThreadPoolExecutor(1) as apart:  # this fixture may be first asked for inside a running loop
+    with ThreadPoolExecutor(1) as apart:  # the first to ask for this may be inside a running loop
         apart.submit(asyncio.run, _migrate(dsn)).result()
-    yield dsn.rpartition("/")[2].partition("?")[0]
+    yield dsn
     postgres.drop_database(dsn)
 
 
@@ -33,28 +36,48 @@ async def _migrate(dsn: str) -> None:
     await store.close()
 
 
+async def _empty(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(f"TRUNCATE {', '.join([*TABLES, 'workers', 'keys', 'tasks'])}")
+    await connection.execute("ALTER SEQUENCE tokens RESTART")
+    await connection.close()
+
+
 @pytest.fixture(params=ADAPTERS)
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
-    """The store as two servers see it. SQLite has one server only, so there it is twice the same."""
+async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
+    """Open the store once more, as another server would. SQLite has one server only: there it is the same again."""
+    opened: list[Store] = []
+
+    async def sqlite() -> Store:
+        if not opened:
+            opened.append(SqliteStore(tmp_path / "timeball.db", wall=system.wall, monotonic=system.monotonic))
+            await opened[0].open()
+        return opened[0]
+
+    async def postgres() -> Store:
+        opened.append(PostgresStore(dsn, monotonic=system.monotonic, min_connections=1))
+        await opened[-1].open()
+        return opened[-1]
+
     if request.param == "sqlite":
-        only = SqliteStore(tmp_path / "timeball.db", wall=system.wall, monotonic=system.monotonic)
-        await only.open()
-        yield only, only
-        await only.close()
-        return
-    cluster: PostgresCluster = request.getfixturevalue("postgres")
-    dsn = cluster.create_database(template=request.getfixturevalue("migrated_template"))
-    pair = PostgresStore(dsn, monotonic=system.monotonic), PostgresStore(dsn, monotonic=system.monotonic)
-    for each in pair:
-        await each.open()
-    yield pair
-    for each in pair:
+        yield sqlite
+    else:
+        dsn: str = request.getfixturevalue("migrated_dsn")
+        await _empty(dsn)
+        yield postgres
+    for each in opened:
         await each.close()
-    cluster.drop_database(dsn)
 
 
 @pytest.fixture
-async def store(stores: tuple[Store, Store]) -> Store:
+async def stores(connect: Connect) -> tuple[Store, Store]:
+    """The store as two servers see it."""
+    return await connect(), await connect()
+
+
+@pytest.fixture
+async def store(connect: Connect) -> Store:
     """The store with a worker `w_1` that has a lease."""
-    await stores[0].register(worker("w_1"), LEASE)
-    return stores[0]
+    only = await connect()
+    await only.register(worker("w_1"), LEASE)
+    return only

@@ -158,10 +158,11 @@ class _Tx:
         else:
             await self._connection.copy_records_to_table(table.name, records=rows, columns=table.columns)
 
+    async def tokens(self, count: int) -> Sequence[int]:
+        return [row[0] for row in await self._connection.fetch(_TAKE_TOKENS, count)]
+
 
 class _Driver:
-    counts_tokens = False
-
     def __init__(
         self, dsn: str, monotonic: Callable[[], Micros], min_connections: int, max_connections: int, timeout: float
     ) -> None:
@@ -342,6 +343,7 @@ async def _unavailable() -> AsyncIterator[None]:
         raise Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}") from error
 
 
+_TAKE_TOKENS: Final = "SELECT nextval('tokens') FROM generate_series(1, $1::bigint)"
 _CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _SETTINGS: Final = {
     "application_name": "timeball",

@@ -37,6 +37,7 @@ CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -104,6 +105,10 @@ class _Tx:
             verb = "INSERT OR IGNORE" if ignore else "INSERT"
             sql = self._inserts[table, ignore] = f"{verb} INTO {table.name} ({columns}) VALUES ({places})"
         self._connection.executemany(sql, rows)
+
+    async def tokens(self, count: int) -> Sequence[int]:
+        (last,) = self._connection.execute(_TAKE_TOKENS, (count,)).fetchone()
+        return range(last - count + 1, last + 1)
 
     def _run(self, query: Query, parameters: dict[str, Any]) -> sqlite3.Cursor:
         compiled = self._compiled.get(query)
@@ -230,8 +235,6 @@ def transact(connection: sqlite3.Connection, work: Work[T], tx: _Tx) -> T:
 
 class _NoOthers:
     """Nobody else can be on this store, so there is nobody to give a hint to."""
-
-    counts_tokens = True
 
     def listen(self, hint: Hint) -> None:
         pass

@@ -25,7 +25,7 @@ from timeball.stores.sql.plans import NOW, UNBLOCK
 from timeball.stores.sql.rows import job_of, job_row, plain, tag_rows, unstarted
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import TAGS, RunRow, as_tuple
+from timeball.stores.sql.tables import TAGS, JobRow, RunRow
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
@@ -95,7 +95,7 @@ def _amend(writes: _Writes, amendment: Amendment, job: Job, live: Sequence[RunRo
         writes.cancelled += due
     else:
         if amendment.spec != job.spec and due:
-            old = job_row(job)
+            old = JobRow(*job_row(job))
             writes.kept_specs.append((job.id, old.spec, old.task_id))
         if amendment.spec.overlap is Overlap.ALLOW:
             writes.free += [run.id for run in due if run.state == State.BLOCKED]
@@ -163,7 +163,7 @@ async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
 
 
 def _values(job: Job) -> tuple[str | int | None, ...]:
-    row = job_row(job)
+    row = JobRow(*job_row(job))
     return (
         row.id,
         row.name,
@@ -184,5 +184,5 @@ def _values(job: Job) -> tuple[str | int | None, ...]:
 async def _retag(tx: Tx, jobs: Iterable[Job]) -> None:
     if changed := list(jobs):
         await tx.execute(DROP_TAGS, b=[job.id for job in changed])
-        if tags := [as_tuple(tag) for job in changed for tag in tag_rows(job)]:
+        if tags := [tag for job in changed for tag in tag_rows(job)]:
             await tx.insert(TAGS, tags)

@@ -9,7 +9,7 @@ In the texts stand
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
     {skip_locked}                          keep them too, but pass over rows that others keep
-    {token}, {same}, {greatest}, ...       words that are spelled differently, see `Dialect.fragments`
+    {same}, {greatest}, {id}, ...          words that are spelled differently, see `Dialect.fragments`
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ SQLITE = Dialect(
         "now": ":now",
         "lock": "",
         "skip_locked": "",
-        "token": "(SELECT value FROM meta WHERE name = 'token') + row_number() OVER ()",
         "same": "IS",
         "greatest": "max",
         "least": "min",
@@ -115,7 +114,6 @@ POSTGRES = Dialect(
         "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
         "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
-        "token": "nextval('tokens')",
         "same": "IS NOT DISTINCT FROM",
         "greatest": "GREATEST",
         "least": "LEAST",

@@ -30,14 +30,15 @@ class Tx(Protocol):
         """Insert tuples in the order of the table's columns; `ignore` leaves rows alone that are there already."""
         ...
 
+    async def tokens(self, count: int) -> Sequence[int]:
+        """Fresh fencing tokens: greater than all before, whoever asks."""
+        ...
+
 
 Work = Callable[[Tx], Awaitable[T]]
 
 
 class Driver(Protocol):
-    counts_tokens: bool
-    """Whether fencing tokens come from a counter row, which the claiming transaction moves on."""
-
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...

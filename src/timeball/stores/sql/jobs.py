@@ -107,13 +107,13 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
 async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
     if not submissions:
         return
-    await tx.insert(JOBS, [as_tuple(job_row(each.job)) for each in submissions])
+    await tx.insert(JOBS, [job_row(each.job) for each in submissions])
     runs = [
-        as_tuple(new_run_row(run, State.READY, serial=run.serial, eligible_at=run.eligible_at))
+        new_run_row(run, State.READY, serial=run.serial, eligible_at=run.eligible_at)
         for each in submissions
         for run in each.runs
     ]
-    tags = [as_tuple(tag) for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]
+    tags = [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]
     if runs:
         await tx.insert(NEW_RUNS, runs)
     if tags:

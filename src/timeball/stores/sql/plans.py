@@ -23,7 +23,7 @@ from timeball.stores.sql.rows import ended, job_of, new_run_row, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import HISTORY, NEW_RUNS, RunRow, as_tuple
+from timeball.stores.sql.tables import HISTORY, NEW_RUNS, HistoryRow, RunRow
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
@@ -100,9 +100,9 @@ async def _decide_blocked(
     for run in sorted(rows, key=lambda run: (run.fire_time, run.id)):
         row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
         if run.origin in DUE:
-            tails[run.job_id].add(row)
+            tails[run.job_id].add(HistoryRow(*row))
         else:
-            writes.history.append(as_tuple(row))
+            writes.history.append(row)
         writes.gone.append(run.id)
 
 
@@ -119,7 +119,7 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
                 serial = job.serial or (crowd is not None and not crowd.alone)
                 state = _admit(run, crowd, tail, now)
                 if state is not None:
-                    writes.runs.append(as_tuple(new_run_row(run, state, serial=serial, eligible_at=eligible_at)))
+                    writes.runs.append(new_run_row(run, state, serial=serial, eligible_at=eligible_at))
             case _:
                 assert_never(step)
     if crowd is not None:

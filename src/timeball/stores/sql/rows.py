@@ -14,7 +14,7 @@ from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Failure, State, Status
 from timeball.domain.run import NewRun, Run
 from timeball.stores.sql.driver import Row
-from timeball.stores.sql.tables import HISTORY, RUNS, HistoryRow, JobRow, NewRunRow, RunRow, TagRow
+from timeball.stores.sql.tables import HISTORY, RUNS, HistoryRow, JobRow, RunRow
 
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -45,9 +45,10 @@ def failure_json(failure: Failure | None) -> str | None:
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def job_row(job: Job) -> JobRow:
+def job_row(job: Job) -> Row:
+    """A row of `jobs`."""
     spec = job.spec
-    return JobRow(
+    return (
         job.id,
         job.tenant,
         plain(spec.name),
@@ -66,8 +67,8 @@ def job_row(job: Job) -> JobRow:
     )
 
 
-def tag_rows(job: Job) -> list[TagRow]:
-    return [TagRow(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
+def tag_rows(job: Job) -> list[Row]:
+    return [(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
 
 
 def job_of(row: Row) -> Job:
@@ -91,8 +92,9 @@ def job_of(row: Row) -> Job:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def new_run_row(run: NewRun, state: State, *, serial: bool, eligible_at: Micros) -> NewRunRow:
-    return NewRunRow(
+def new_run_row(run: NewRun, state: State, *, serial: bool, eligible_at: Micros) -> Row:
+    """A row of `runs`, as far as a run has one when it is born."""
+    return (
         run.id,
         run.job_id,
         run.tenant,
@@ -118,13 +120,13 @@ def ended(
     reason: str = "",
     failure: str | None = None,
     result: str | None = None,
-) -> HistoryRow:
-    """The history row of a live run that ends; `started_at` is when the attempt that ends it started."""
+) -> Row:
+    """The row of `history` of a live run that ends; `started_at` is when the attempt that ends it started."""
     attempt_started = started_at if started_at is not None else run.attempt_started_at
     first_started = run.started_at if run.started_at is not None else attempt_started
     # A lost attempt may never have said that it started: it did not before it was claimed.
     known_from = first_started if first_started is not None else run.claimed_at
-    return HistoryRow(
+    return (
         run.id,
         run.job_id,
         run.tenant,

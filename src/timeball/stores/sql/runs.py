@@ -15,7 +15,7 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query, text
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import ended, fits, plain
-from timeball.stores.sql.tables import LOGS, HistoryRow, LogRow, RunRow, as_tuple
+from timeball.stores.sql.tables import LOGS, LogRow, RunRow, as_tuple
 
 
 def _per_level(name: str) -> str:
@@ -25,7 +25,6 @@ def _per_level(name: str) -> str:
 LEASED_SESSIONS = query("leased_sessions")
 CLAIMABLE = query("claimable", levels=_per_level("claimable_level"), credit=str(CREDIT))
 CLAIM = query("claim")
-ADVANCE_TOKENS = query("advance_tokens")
 NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=_per_level("next_of_level"))
 LOCK_HOLDERS = query("lock_holders")
 NOTE_STARTS = query("note_starts")
@@ -48,12 +47,10 @@ class Runs(Part):
             if not rows:
                 return Claimed([], before)
             now: Micros = rows[0][7]
-            rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[8]), row[3], row[0]))
-            handed = list(zip(rows, slots, strict=False))
-            await tx.execute(CLAIM, b=[(row[0], row[6], slot, leased[slot], now) for row, slot in handed])
-            if self._db.counts_tokens:
-                await tx.execute(ADVANCE_TOKENS, count=len(rows))
-            return Claimed([_claim(row, slot) for row, slot in handed], now)
+            rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6]), row[3], row[0]))
+            handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
+            await tx.execute(CLAIM, b=[(row[0], token, slot, leased[slot]) for row, token, slot in handed], at=now)
+            return Claimed([_claim(row, token, slot) for row, token, slot in handed], now)
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
@@ -152,7 +149,7 @@ class Runs(Part):
 async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cancelling]:
     """End waiting runs, ask the holders of running ones. The runs are locked, and the jobs of serial ones."""
     found: dict[str, Cancelling] = {}
-    over: list[HistoryRow] = []
+    over: list[Row] = []
     for run in runs:
         if run.state == State.RUNNING:
             started = run.attempt_started_at is not None
@@ -175,8 +172,8 @@ def _interleaved(wants: Sequence[Want]) -> list[str]:
     return [session for turn in turns for session in turn if session is not None]
 
 
-def _claim(row: Row, session: str) -> Claim:
-    run_id, job_id, attempt, fire_time, eligible_at, serial, token, _, _, spec, task = row
+def _claim(row: Row, token: int, session: str) -> Claim:
+    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task = row
     return Claim(
         session=session,
         run_id=run_id,

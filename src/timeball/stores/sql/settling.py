@@ -19,7 +19,7 @@ from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import ended, failure_json
-from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, HistoryRow, RunRow, as_tuple
+from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, RunRow, as_tuple
 
 LOCK_JOB_IDS = query("lock_job_ids")
 LOCK_ATTEMPTS = query("lock_attempts")
@@ -27,6 +27,7 @@ SPECS_OF_JOBS = query("specs_of_jobs")
 DELETE_RUNS = query("delete_runs")
 READY_AGAIN = query("ready_again")
 DROP_LOGS = query("drop_logs")
+NOW = query("now")
 RELEASE = query("release")
 CLOSE_SPANS = query("close_spans")
 
@@ -51,11 +52,11 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     locked = {each.job_id for each in settlements if each.serial}
     await lock_jobs(tx, locked)
     rows = await tx.fetch(LOCK_ATTEMPTS, b=[each.run_id for each in settlements])
-    runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row[:-1]) for row in rows)}
+    runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row) for row in rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     policies = await _policies(tx, [each for each in settlements if isinstance(each.outcome, Failed | Lost)], runs)
 
-    now: Micros = rows[0][-1] if rows else 0
+    ((now,),) = await tx.fetch(NOW)
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
@@ -82,11 +83,11 @@ async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
         await tx.fetch(LOCK_JOB_IDS, b=ids)
 
 
-async def finish(tx: Tx, ended_runs: Sequence[HistoryRow]) -> None:
+async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
     """Move runs, whose rows are locked, to the history."""
     if ended_runs:
-        await tx.insert(HISTORY, [as_tuple(row) for row in ended_runs])
-        await tx.execute(DELETE_RUNS, b=[row.id for row in ended_runs])
+        await tx.insert(HISTORY, ended_runs)
+        await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
@@ -119,7 +120,7 @@ async def _policies(tx: Tx, failed: Sequence[Settlement], runs: dict[_Key, RunRo
 def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Settled:
     to = transition.to
     if isinstance(to, Status):
-        writes.history.append(as_tuple(_ended(run, settlement, to, transition)))
+        writes.history.append(_ended(run, settlement, to, transition))
         if run.serial:
             writes.released.add(run.job_id)
         return Settled(run.id, to)
@@ -148,7 +149,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     return Settled(run.id, None)
 
 
-def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> HistoryRow:
+def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> Row:
     outcome = settlement.outcome
     result = None
     if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:
@@ -165,9 +166,7 @@ def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Tran
 
 
 async def _persist(tx: Tx, writes: _Writes) -> None:
-    if writes.history:
-        await tx.insert(HISTORY, writes.history)
-        await tx.execute(DELETE_RUNS, b=[row[0] for row in writes.history])
+    await finish(tx, writes.history)
     if writes.attempts:
         await tx.insert(ATTEMPTS, writes.attempts)
     if writes.again:

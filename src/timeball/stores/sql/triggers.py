@@ -80,7 +80,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
         match admission:
             case Admission.RUN | Admission.WAIT:
                 state = State.READY if admission is Admission.RUN else State.BLOCKED
-                live.append(as_tuple(new_run_row(run, state, serial=serial, eligible_at=max(run.eligible_at, now))))
+                live.append(new_run_row(run, state, serial=serial, eligible_at=max(run.eligible_at, now)))
                 known[run.id] = Status.QUEUED if state is State.READY else Status.BLOCKED
                 if crowd is not None:
                     crowd.join(run.id, admission, run.fire_time)

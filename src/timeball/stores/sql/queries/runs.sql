@@ -8,7 +8,7 @@ WHERE w.lapsed = 0 AND w.lease_until > {now};
 -- name: claimable
 -- The best ready runs by rank, those that are due first, in no order, kept from every other claimer.
 SELECT
-  c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, {token}, {now}, c.priority,
+  c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, c.priority, {now},
   COALESCE(c.spec, j.spec),
   (SELECT t.spec FROM tasks t
     WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END)
@@ -32,13 +32,9 @@ SELECT * FROM (
 -- Hand runs, whose rows are locked, to sessions.
 UPDATE runs SET
   state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
-  claimed_at = b.at
-FROM {batch b: id text, token bigint, session text, worker text, at bigint}
+  claimed_at = :at
+FROM {batch b: id text, token bigint, session text, worker text}
 WHERE runs.id = b.id AND runs.state = 'ready';
-
--- name: advance_tokens
--- Move the counter of tokens on.
-UPDATE meta SET value = value + :count WHERE name = 'token';
 
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed.
@@ -55,8 +51,8 @@ SELECT * FROM (
 SELECT j.id FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 
 -- name: lock_attempts
--- Running attempts, kept from every other writer, with the store's time.
-SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.id
+-- Running attempts, kept from every other writer.
+SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.id = b.id
 WHERE r.state = 'running' {lock r};
 
 -- name: lock_holders
