@@ -1,0 +1,123 @@
+"""The worker with real processes behind a real guard, against a scripted server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.fake_dispatch import FakeDispatch, assignment
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import MILLISECOND, SECOND
+from timeball.domain.lifecycle import Cancelled, Failed, Released, Succeeded
+from timeball.executors.guard import ProcessGuard
+from timeball.executors.process import Processes
+from timeball.executors.shell import ShellExecutor
+from timeball.ports.dispatch import Assignment, Hello
+from timeball.service.worker import Worker
+from timeball.system import SystemClock, dice
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Crew:
+    def __init__(self, *, lease: int = 15 * SECOND, beat_every: int = 5 * SECOND) -> None:
+        self.server = FakeDispatch(lease=lease, beat_every=beat_every)
+        self.guard = ProcessGuard()
+        executors = {"shell": ShellExecutor(Processes(self.guard))}
+        hello = Hello(name="w", slots=10)
+        self.worker = Worker(self.server, executors, SystemClock(), hello, dice=dice(), guard=self.guard)
+
+    def processes(self) -> list[psutil.Process]:
+        return psutil.Process(self.guard.pid).children(recursive=True) if self.guard.pid is not None else []
+
+    async def close(self) -> None:
+        await self.worker.stop()
+        await self.guard.close()
+
+
+@pytest.fixture
+async def crew() -> AsyncIterator[Crew]:
+    crew = Crew()
+    await crew.worker.start()
+    yield crew
+    await crew.close()
+
+
+def shell(token: int, command: str, **spec: object) -> Assignment:
+    return assignment(token, {"kind": "shell", "command": command}, **spec)
+
+
+STUBBORN = "trap '' TERM; echo up; sleep 600 & sleep 600; sleep 600"
+
+
+async def test_a_run_leaves_its_output_and_its_outcome(crew: Crew) -> None:
+    crew.server.give(shell(1, "echo ::progress 40 nearly; echo oh >&2; exit 3"), shell(2, "echo fine"))
+    await crew.server.until(lambda: len(crew.server.ended) == 2)
+    assert crew.server.text(1, "stdout") == "::progress 40 nearly\n"
+    assert crew.server.text(1, "stderr") == "oh\n"
+    assert [(p.fraction, p.note) for p in crew.server.progress] == [(0.4, "nearly")]
+    failed = crew.server.ended[1].outcome
+    assert isinstance(failed, Failed)
+    assert failed.failure.exit_code == 3
+    assert crew.server.ended[2].outcome == Succeeded()
+
+
+async def test_cancel_ends_a_process_group_that_ignores_sigterm(crew: Crew) -> None:
+    crew.server.give(shell(1, STUBBORN, grace="300ms"))
+    await crew.server.until(lambda: crew.server.text(1) == "up\n")
+    crew.server.order(cancel=[1])
+    await crew.server.until(lambda: 1 in crew.server.ended)
+    assert crew.server.ended[1].outcome == Cancelled()
+    assert crew.server.ended[1].took < 60 * SECOND
+    await crew.server.until(lambda: not crew.processes())
+
+
+async def test_a_timeout_ends_the_group(crew: Crew) -> None:
+    crew.server.give(shell(1, STUBBORN, timeout="300ms", grace="100ms"))
+    await crew.server.until(lambda: 1 in crew.server.ended)
+    outcome = crew.server.ended[1].outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind == "timeout"
+    await crew.server.until(lambda: not crew.processes())
+
+
+async def test_a_drain_stops_and_hands_back(crew: Crew) -> None:
+    crew.server.give(shell(1, STUBBORN, grace="100ms"), shell(2, "echo up; sleep 0.3; echo done"))
+    await crew.server.until(lambda: bool(crew.server.text(1) and crew.server.text(2)))
+    await crew.worker.drain(2 * SECOND)
+    assert crew.server.ended[1].outcome == Released()
+    assert crew.server.ended[2].outcome == Succeeded()
+    assert crew.server.goodbyes == ["w_1"]
+    assert not crew.processes()
+
+
+async def test_processes_are_gone_when_beats_stay_unanswered(tmp_path: Path) -> None:
+    crew = Crew(lease=1_500 * MILLISECOND, beat_every=100 * MILLISECOND)
+    await crew.worker.start()
+    try:
+        crew.server.give(shell(1, STUBBORN))
+        await crew.server.until(lambda: crew.server.text(1) == "up\n")
+        for call in ("beat", "hello"):
+            crew.server.failing[call] = lambda: Unavailable("away")
+        await crew.server.until(lambda: not crew.processes())
+        assert 1 not in crew.server.ended
+        crew.server.failing.clear()
+        crew.server.give(shell(2, "echo again"))
+        await crew.server.until(lambda: 2 in crew.server.ended)
+        assert crew.server.ended[2].outcome == Succeeded()
+    finally:
+        await crew.close()
+
+
+async def test_a_flood_is_cut_in_the_middle(crew: Crew) -> None:
+    crew.server.give(shell(1, "yes 0123456789 | head -c 30000000; echo the end"))
+    await crew.server.until(lambda: 1 in crew.server.ended)
+    text = crew.server.text(1)
+    assert text.startswith("0123456789\n")
+    assert text.endswith("the end\n")
+    assert "bytes of output were dropped here" in text
+    assert len(text) < 600 * 1024
+    assert [chunk.seq for chunk in crew.server.logs(1)] == list(range(len(crew.server.logs(1))))
