@@ -102,7 +102,7 @@ async def test_processes_are_gone_when_beats_stay_unanswered(tmp_path: Path) -> 
         await crew.server.until(lambda: crew.server.text(1) == "up\n")
         for call in ("beat", "hello"):
             crew.server.failing[call] = lambda: Unavailable("away")
-        await crew.server.until(lambda: not crew.processes())
+        await crew.server.until(lambda: len(crew.server.hellos) >= 2 and not crew.processes())
         assert 1 not in crew.server.ended
         crew.server.failing.clear()
         crew.server.give(shell(2, "echo again"))

@@ -77,10 +77,11 @@ class Session:
         holder: Holder,
         renewed: Callable[[Micros], None],
     ) -> None:
-        """`renewed` is told every new moment at which the jobs have to be gone."""
+        """`renewed` is told every new moment at which the jobs have to be gone, whatever became of the worker."""
         self.id = welcome.session
         self._beat_every = welcome.beat_every
-        self._lasts = welcome.lease - min(MARGIN, welcome.lease // 5)
+        self._lease = welcome.lease
+        self._margin = min(MARGIN, welcome.lease // 5)
         self._dispatch = dispatch
         self._clock = clock
         self._dice = dice
@@ -119,11 +120,12 @@ class Session:
                 raise ended
 
     def _renew(self, sent_at: Micros) -> None:
-        self.deadline = sent_at + self._lasts
+        self.deadline = sent_at + self._lease - self._margin
         if self._lapse is not None:
             self._alarms.cancel(self._lapse)
         self._lapse = self._alarms.at(self.deadline, self.lose)
-        self._renewed(self.deadline)
+        # Later than the worker's own deadline: jobs that the guard kills must not look as if they had failed.
+        self._renewed(self.deadline + self._margin // 2)
 
     async def _polls(self) -> None:
         backoff = Backoff(self._clock, self._dice)
