@@ -177,10 +177,13 @@ class Want(Struct, frozen=True):
     session: str
     worker: str
     slots: int
+    poll: int = 0
+    """The number of the poll that waits: what is claimed for it is for nobody else."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
     session: str
+    poll: int
     run_id: str
     job_id: str
     attempt: int
@@ -306,9 +309,10 @@ class WorkerStore(Protocol):
         """Extend the lease from now on. False: it lapsed or never was; it stays so."""
         ...
 
-    async def give_back(self, session: str, held: Sequence[int], claimed_before: Micros) -> int:
-        """Give back the session's RUNNING runs claimed before an instant whose token is not held; how many. Costs no
-        attempt; a run whose cancel was requested ends CANCELLED."""
+    async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
+        """Give back the session's RUNNING runs that were claimed for polls before this one and whose token is not
+        held; how many. Costs no attempt; a run whose cancel was requested ends CANCELLED. A poll that arrives late,
+        after the worker sent others, thus never touches what those were answered with."""
         ...
 
     async def lapsed(self, limit: int) -> list[Settlement]:

@@ -56,6 +56,10 @@ class _Session:
     cancelling: set[int] = field(default_factory=set)
     """Tokens whose cancel was already ordered in a poll; beats repeat the order."""
     waiting: _Waiting | None = None
+    polled: int = 0
+    """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
+    offered: tuple[int, int] = (0, 0)
+    """A poll's number, and the free slots that a report sent after it told: it may arrive before that poll."""
     unverified: bool = False
     """Whether the store may know of claims that are not in `handed`: those of another server that the worker left."""
 
@@ -92,19 +96,24 @@ class Desk:
 
     async def poll(self, poll: Poll) -> Orders:
         session = await self._session(poll.session)
+        if poll.seq <= session.polled:
+            return Orders()
+        session.polled = poll.seq
         self._answer(session, Orders())  # whoever polls again has given up on the poll before
         if session.unverified or not session.handed.issubset(poll.held):
             # Some answer never arrived. Since a worker never acts on a poll that it gave up, nobody executes what was
-            # claimed for it before this poll and is not among what it holds.
-            session.unverified = False
-            if await self._store.give_back(session.id, poll.held, self._store.now()):
-                self._hints.give(Topic.READY)
+            # claimed for earlier polls and is not among what it holds.
+            session.unverified = True
             session.handed.intersection_update(poll.held)
-        if self._closed or poll.session not in self._sessions:
+            if await self._store.give_back(session.id, poll.held, poll.seq):
+                self._hints.give(Topic.READY)
+            session.unverified = False
+        if self._closed or session.polled != poll.seq or poll.session not in self._sessions:
             return Orders()
-        waiting = _Waiting(poll.seq, poll.free, asyncio.get_running_loop().create_future())
+        free = session.offered[1] if session.offered[0] == poll.seq else poll.free
+        waiting = _Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
         session.waiting = waiting
-        if poll.free > 0:
+        if free > 0:
             self.on_demand()
         alarm = asyncio.get_running_loop().call_later(
             min(poll.wait, LONGEST_POLL) / SECOND, self._answer, session, Orders(), waiting
@@ -132,6 +141,7 @@ class Desk:
         session = await self._session(report.session)
         now = self._store.now()
         waiting = session.waiting
+        session.offered = (report.poll_seq, report.free)
         if waiting is not None and waiting.seq == report.poll_seq and waiting.free != report.free:
             waiting.free = report.free
             if waiting.free > 0:
@@ -165,17 +175,19 @@ class Desk:
     def wants(self) -> list[Want]:
         """Who waits, with how many free slots."""
         return [
-            Want(session.id, session.worker, session.waiting.free)
+            Want(session.id, session.worker, session.waiting.free, session.waiting.seq)
             for session in self._sessions.values()
             if session.waiting is not None and session.waiting.free > 0
         ]
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
-        """Answer the polls that wait. What nobody waits for any more is given back at once."""
+        """Answer the polls that wait. What nobody waits for any more is given back at once: also if another poll of
+        the session waits by now, which may already have given it back as unknown to its worker."""
         orphans: list[Claim] = []
-        for session_id, assigned in _by_session(claims).items():
+        for (session_id, poll), assigned in _by_poll(claims).items():
             session = self._sessions.get(session_id)
-            if session is None or session.waiting is None or session.waiting.answer.done():
+            waiting = session.waiting if session is not None else None
+            if session is None or waiting is None or waiting.seq != poll or waiting.answer.done():
                 orphans += assigned
                 continue
             session.handed.update(claim.token for claim in assigned)
@@ -242,10 +254,10 @@ class Desk:
         )
 
 
-def _by_session(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
-    grouped: dict[str, list[Claim]] = {}
+def _by_poll(claims: Sequence[Claim]) -> dict[tuple[str, int], list[Claim]]:
+    grouped: dict[tuple[str, int], list[Claim]] = {}
     for claim in claims:
-        grouped.setdefault(claim.session, []).append(claim)
+        grouped.setdefault((claim.session, claim.poll), []).append(claim)
     return grouped
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from timeball.domain import ledger, lifecycle
-from timeball.domain.instant import Micros
+from timeball.domain.instant import MAX, Micros
 from timeball.domain.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Failure, State, Status
@@ -27,6 +27,11 @@ def plain(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         return text
     return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
+def bounded(instant: Micros | None) -> Micros | None:
+    """An instant that was computed from a worker's words, kept within what can be stored."""
+    return instant if instant is None else min(max(instant, 0), MAX)
 
 
 def fits(number: int) -> bool:

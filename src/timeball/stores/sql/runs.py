@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Mapping, Sequence
+from itertools import islice, repeat, zip_longest
 
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import State, Status
@@ -14,7 +14,7 @@ from timeball.stores.sql import settling
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query, text
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import ended, fits, plain
+from timeball.stores.sql.rows import bounded, ended, fits, plain
 from timeball.stores.sql.tables import LOGS, LogRow, RunRow, as_tuple
 
 
@@ -37,6 +37,9 @@ HOLDING = query("holding")
 CANCEL_ORDERS = query("cancel_orders")
 HURRY = query("hurry")
 
+MOST_CLAIMS = 5_000
+"""Runs one claim hands out at most, whatever capacity the workers say they have."""
+
 
 class Runs(Part):
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
@@ -49,8 +52,8 @@ class Runs(Part):
             now: Micros = rows[0][7]
             rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6]), row[3], row[0]))
             handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
-            await tx.execute(CLAIM, b=[(row[0], token, slot, leased[slot]) for row, token, slot in handed], at=now)
-            return Claimed([_claim(row, token, slot) for row, token, slot in handed], now)
+            await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
+            return Claimed([_claim(*each) for each in handed], now)
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
@@ -78,7 +81,7 @@ class Runs(Part):
         async def work(tx: Tx) -> list[int]:
             rows = await tx.fetch(LOCK_HOLDERS, b=[run_id for run_id, _ in said])
             held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
-            starts = {start.run_id: at for start, at in started if (start.run_id, start.token) in held}
+            starts = {start.run_id: bounded(at) for start, at in started if (start.run_id, start.token) in held}
             steps = {
                 step.run_id: (step.run_id, step.fraction, plain(step.note))
                 for step in progress
@@ -166,16 +169,21 @@ async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cance
     return found
 
 
-def _interleaved(wants: Sequence[Want]) -> list[str]:
-    """A session per free slot, taking turns, so that work is shared when there is less than capacity."""
-    turns = zip_longest(*([want.session] * want.slots for want in wants))
-    return [session for turn in turns for session in turn if session is not None]
+def _interleaved(wants: Sequence[Want]) -> list[Want]:
+    """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
+    turns = zip_longest(*(repeat(want, want.slots) for want in wants))
+    return list(islice((want for turn in turns for want in turn if want is not None), MOST_CLAIMS))
 
 
-def _claim(row: Row, token: int, session: str) -> Claim:
+def _handed(row: Row, token: int, want: Want, names: Mapping[str, str]) -> tuple[str, int, str, str, int]:
+    return row[0], token, want.session, names[want.session], want.poll
+
+
+def _claim(row: Row, token: int, want: Want) -> Claim:
     run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task = row
     return Claim(
-        session=session,
+        session=want.session,
+        poll=want.poll,
         run_id=run_id,
         job_id=job_id,
         attempt=attempt + 1,

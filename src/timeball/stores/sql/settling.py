@@ -18,7 +18,7 @@ from timeball.domain.retry import Retry
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
-from timeball.stores.sql.rows import ended, failure_json
+from timeball.stores.sql.rows import bounded, ended, failure_json, plain
 from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, RunRow, as_tuple
 
 LOCK_JOB_IDS = query("lock_job_ids")
@@ -132,7 +132,8 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
         writes.unsaid.append((run.id, run.attempt))
         return Settled(run.id, None)
-    attempt_started = settlement.started_at if settlement.started_at is not None else run.attempt_started_at
+    reported = bounded(settlement.started_at)
+    attempt_started = reported if reported is not None else run.attempt_started_at
     started_at = run.started_at if run.started_at is not None else attempt_started
     failure = failure_json(transition.failure)
     writes.again.append((run.id, run.attempt, eligible_at, started_at, failure))
@@ -142,7 +143,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         settlement.token,
         run.worker or "",
         attempt_started,
-        settlement.finished_at,
+        min(settlement.finished_at, MAX),
         failure,
     )
     writes.attempts.append(as_tuple(attempt))
@@ -153,12 +154,12 @@ def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Tran
     outcome = settlement.outcome
     result = None
     if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:
-        result = bytes(outcome.result).decode("utf-8", "replace")
-    started_at = None if isinstance(outcome, Released) else settlement.started_at
+        result = plain(bytes(outcome.result).decode("utf-8", "replace"))
+    started_at = None if isinstance(outcome, Released) else bounded(settlement.started_at)
     return ended(
         run,
         status,
-        settlement.finished_at,
+        min(settlement.finished_at, MAX),
         started_at=started_at,
         failure=failure_json(transition.failure),
         result=result,

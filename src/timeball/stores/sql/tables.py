@@ -65,6 +65,8 @@ class RunRow(NewRunRow, frozen=True):
     spec: str | None
     """The spec it fell due with, once its job has another; None: the job's. `task_id` is that spec's."""
     task_id: str | None
+    poll: int | None
+    """The number of its session's poll for which it was claimed."""
 
 
 class HistoryRow(Struct, frozen=True):

@@ -34,7 +34,7 @@ class Workers(Part):
                 REGISTER,
                 session=worker.session,
                 name=plain(worker.name),
-                slots=worker.slots,
+                slots=min(worker.slots, LARGEST),
                 labels=as_json(worker.labels),
                 tasks=as_json(worker.tasks),
                 version=plain(worker.version),
@@ -49,9 +49,9 @@ class Workers(Part):
 
         return await self._db.write(work)
 
-    async def give_back(self, session: str, held: Sequence[int], claimed_before: Micros) -> int:
+    async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
         async def work(tx: Tx) -> int:
-            return await _give_back(tx, session, frozenset(held), claimed_before)
+            return await _give_back(tx, session, frozenset(held), poll)
 
         return await self._db.write(work)
 
@@ -86,7 +86,7 @@ class Workers(Part):
         return await self._db.read(work)
 
 
-async def _give_back(tx: Tx, session: str, held: Collection[int], before: Micros) -> int:
+async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -> int:
     rows = await tx.fetch(HELD_BY, session=session, before=before)
     unknown = [_settlement(row, Released(), started_at=None) for row in rows if row[3] not in held]
     return sum(each is not None for each in await settling.settle(tx, unknown)) if unknown else 0

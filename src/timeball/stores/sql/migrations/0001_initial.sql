@@ -82,7 +82,8 @@ CREATE TABLE runs (
   progress_note TEXT NOT NULL DEFAULT '',
   failure TEXT,
   spec TEXT,
-  task_id TEXT
+  task_id TEXT,
+  poll BIGINT
 ) {clustered};
 
 CREATE INDEX runs_to_claim ON runs (priority, eligible_at, fire_time, id) WHERE state = 'ready';

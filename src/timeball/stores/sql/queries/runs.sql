@@ -32,8 +32,8 @@ SELECT * FROM (
 -- Hand runs, whose rows are locked, to sessions.
 UPDATE runs SET
   state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
-  claimed_at = :at
-FROM {batch b: id text, token bigint, session text, worker text}
+  poll = b.poll, claimed_at = :at
+FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND runs.state = 'ready';
 
 -- name: next_eligible_at
@@ -72,7 +72,7 @@ DELETE FROM runs WHERE id IN (SELECT id FROM {batch b: id text});
 -- Put runs whose attempt ended, and whose rows are locked, back for another.
 UPDATE runs SET
   state = 'ready', attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
-  token = NULL, session = NULL, worker = NULL, claimed_at = NULL, attempt_started_at = NULL,
+  token = NULL, session = NULL, worker = NULL, poll = NULL, claimed_at = NULL, attempt_started_at = NULL,
   progress = NULL, progress_note = ''
 FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, failure text}
 WHERE runs.id = b.id;

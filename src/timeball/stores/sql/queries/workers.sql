@@ -30,9 +30,9 @@ FROM runs r WHERE r.state = 'running' AND NOT EXISTS (
 UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now}) WHERE session = :session;
 
 -- name: held_by
--- What a session holds.
+-- What a session holds that was claimed for polls before one.
 SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.claimed_at, {now}
-FROM runs r WHERE r.session = :session AND r.state = 'running' AND r.claimed_at < :before;
+FROM runs r WHERE r.session = :session AND r.state = 'running' AND r.poll < :before;
 
 -- name: forget_sessions
 -- Drop sessions that lapsed before an instant and hold nothing.
