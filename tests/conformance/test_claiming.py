@@ -84,6 +84,11 @@ async def test_a_session_without_a_lease_gets_nothing_and_takes_nothing_from_oth
     assert [got.session for got in (await store.claim(wants, 0)).claims] == ["w_1", "w_1"]
 
 
+async def test_absurd_capacity_is_no_harm(store: Store) -> None:
+    await store.submit([one_shot(store.now()) for _ in range(3)])
+    assert len(await claim(store, 10**15)) == 3
+
+
 async def test_tokens_are_unique_and_grow(store: Store) -> None:
     await store.submit([one_shot(store.now()) for _ in range(20)])
     tokens: list[int] = []

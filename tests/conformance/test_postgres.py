@@ -8,7 +8,7 @@ import pytest
 from tests.support.builders import one_shot, recurring, run, worker
 from tests.support.postgres import PostgresServer
 from timeball import system
-from timeball.domain.errors import Unavailable
+from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store import Accepted, Store, Want
 from timeball.stores.postgres import PostgresStore, ServerClock
 
@@ -127,7 +127,7 @@ async def test_a_backend_that_is_killed_costs_reads_nothing(postgres_dsn: str) -
 
 
 async def test_a_lock_that_does_not_come_free_is_unavailable(postgres_dsn: str) -> None:
-    store = make(postgres_dsn, timeout=0.5)
+    store = make(postgres_dsn, timeout=3)
     await store.open()
     sent = recurring(store.now())
     await store.submit([sent])
@@ -146,6 +146,11 @@ async def test_a_server_that_is_not_there_is_unavailable(postgres_dsn: str) -> N
     with pytest.raises(Unavailable, match="PostgreSQL does not answer"):
         await store.open()
     await store.close()
+
+
+async def test_a_database_that_is_not_there_is_told(postgres_dsn: str) -> None:
+    with pytest.raises(Conflict, match="nowhere"):
+        await make(postgres_dsn.replace("/timeball_", "/nowhere_", 1), timeout=5).open()
 
 
 async def test_claims_follow_the_index_whatever_the_size(postgres_dsn: str) -> None:

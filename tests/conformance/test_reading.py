@@ -247,7 +247,10 @@ async def test_a_cursor_nobody_gave_out_is_refused(store: Store) -> None:
 
 
 async def test_what_is_unknown_is_empty(store: Store) -> None:
-    assert await store.runs(["r_1"]) == {}
+    assert await store.runs(["r_1", "r_\x00"]) == {}
+    assert await store.request_cancel(["r_\x00"]) == [None]
+    assert await store.jobs(["j_\x00"]) == {}
+    assert await store.current_run("j_\x00") is None
     assert await store.runs([]) == {}
     assert await store.jobs([]) == {}
     assert await store.attempts("r_1") == []

@@ -111,6 +111,16 @@ async def test_given_back_costs_no_attempt(store: Store) -> None:
     assert await store.attempts(claim.run_id) == []
 
 
+async def test_what_a_given_back_attempt_printed_is_forgotten(store: Store) -> None:
+    """The next attempt has its number: the two must not be mixed."""
+    claim = await start(store)
+    await store.append_logs([chunk(claim, 0, "from before")], 1)
+    await end(store, claim, Released())
+    again = await claim_one(store)
+    await store.append_logs([chunk(again, 0, "from now")], 2)
+    assert [line.text for line in await store.logs(claim.run_id, None, 0, 10)] == ["from now"]
+
+
 async def test_given_back_before_its_time_it_does_not_run_early(store: Store) -> None:
     at = store.now() + 20 * SECOND
     await store.submit([one_shot(store.now(), at=at)])
@@ -128,6 +138,25 @@ async def test_the_first_start_is_kept_over_retries(store: Store) -> None:
     await store.settle([settlement(claim, started_at=second_start, finished_at=second_start + 5)])
     run = await read(store, claim)
     assert (run.started_at, run.attempt_started_at) == (first_start, second_start)
+
+
+async def test_absurd_words_of_a_worker_fail_nobody_else(store: Store) -> None:
+    first, second = await start(store), await start(store)
+    absurd = [
+        settlement(first, run_id="r_\x00"),
+        settlement(first, job_id="j_\x00", serial=True, token=-1),
+        settlement(first, started_at=2**80, finished_at=2**80),
+        settlement(first, started_at=-(2**80)),
+    ]
+    answers = await store.settle([*absurd, settlement(second)])
+    assert answers == [
+        None,
+        None,
+        Settled(first.run_id, Status.SUCCEEDED),
+        None,
+        Settled(second.run_id, Status.SUCCEEDED),
+    ]
+    assert (await read(store, first)).started_at == MAX
 
 
 async def test_a_late_start_is_called_late(store: Store) -> None:

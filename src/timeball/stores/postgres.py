@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import asyncpg
 import structlog
 
-from timeball.domain.errors import Unavailable
+from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
@@ -105,6 +105,11 @@ class ServerClock:
         return self._answered
 
 
+def _storable(value: Any) -> Any:
+    """PostgreSQL refuses a statement for one NUL in a text, and with it the neighbours of whoever sent that."""
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
+
+
 class _Compiler:
     """Remembers what each query and insert is in this dialect."""
 
@@ -116,14 +121,15 @@ class _Compiler:
         compiled = self._queries.get(query)
         if compiled is None:
             compiled = self._queries[query] = POSTGRES.compile(query.text)
-        values = dict(parameters)
+        values = {name: _storable(value) for name, value in parameters.items()}
         for name, batch in compiled.batches.items():
             rows = parameters[name]
             if len(batch.columns) == 1:
-                values[f"{name}.{batch.columns[0][0]}"] = rows
+                values[f"{name}.{batch.columns[0][0]}"] = [_storable(value) for value in rows]
             else:
                 columns = zip(*rows, strict=True) if rows else [()] * len(batch.columns)
-                values |= {f"{name}.{c}": list(v) for (c, _), v in zip(batch.columns, columns, strict=True)}
+                for (column, _), column_values in zip(batch.columns, columns, strict=True):
+                    values[f"{name}.{column}"] = [_storable(value) for value in column_values]
         return compiled.sql, [values[name] for name in compiled.parameters]
 
     def insert(self, table: Table) -> str:
@@ -212,17 +218,24 @@ class _Driver:
             except (TimeoutError, *_GONE):
                 pool.terminate()
 
-    async def _connect(self) -> asyncpg.Connection[Any]:
+    async def _connect(self, *, patient: bool = False) -> asyncpg.Connection[Any]:
+        """A connection of its own; a patient one waits for statements as long as they take."""
         return await asyncpg.connect(
-            self._dsn, timeout=self._timeout, command_timeout=self._timeout, server_settings=_SETTINGS
+            self._dsn,
+            timeout=self._timeout,
+            command_timeout=None if patient else self._timeout,
+            server_settings=_SETTINGS,
         )
 
     async def _migrate(self) -> None:
         """Under an advisory lock: of two servers that start at once, the second finds the work done."""
-        connection = await self._connect()
+        try:
+            connection = await self._connect(patient=True)
+        except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+            raise Conflict(f"PostgreSQL refuses the connection: {error}; check the store's address") from error
         try:
             async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK, timeout=60)
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
                 await migrate(_Tx(connection, self._compiler), POSTGRES, known())
         finally:
             await connection.close(timeout=self._timeout)

@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 OLDEST_SQLITE: Final = (3, 35, 0)
 READERS: Final = 2
+MOST_TOGETHER: Final = 500
+"""Works in one commit: the first of them should not wait for thousands that came later."""
 CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
 
@@ -325,15 +327,17 @@ class _ThreadedDriver(_NoOthers):
             self._database.unlock()
             raise
         self._readers = ThreadPoolExecutor(READERS, "sqlite-reader")
-        self._writer = threading.Thread(target=self._write_until_closed, args=(connection,), name="sqlite-writer")
+        self._writer = threading.Thread(
+            target=self._write_until_closed, args=(connection,), name="sqlite-writer", daemon=True
+        )
         self._writer.start()
 
     async def close(self) -> None:
         """Everything that was queued is committed first."""
         if self._writer is not None:
+            writer, self._writer = self._writer, None
             self._queue.put(None)
-            await asyncio.to_thread(self._writer.join)
-            self._writer = None
+            await asyncio.to_thread(writer.join)
         if self._readers is not None:
             readers, self._readers = self._readers, None
             await asyncio.to_thread(readers.shutdown)
@@ -378,7 +382,7 @@ class _ThreadedDriver(_NoOthers):
             job = self._queue.get()
             while job is not None:
                 batch.append(job)
-                if self._queue.empty():
+                if self._queue.empty() or len(batch) == MOST_TOGETHER:
                     break
                 job = self._queue.get()
             else:

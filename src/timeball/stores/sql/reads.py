@@ -52,8 +52,7 @@ _OLDEST_FIRST = "r.fire_time, r.id"
 
 LEDGER_LIVE = query("list_live", where=f"{_LEDGER_LIVE} AND {_AFTER}", order=_OLDEST_FIRST)
 LEDGER_DONE = query("list_finished", where=f"{_LEDGER_DONE} AND {_AFTER}", order=_OLDEST_FIRST)
-SUM_LIVE = query("sum_live", where=_LEDGER_LIVE)
-SUM_DONE = query("sum_finished", where=_LEDGER_DONE)
+LEDGER_SUMS = query("ledger_sums", live=_LEDGER_LIVE, finished=_LEDGER_DONE)
 LIVE_OF_JOB = query("list_live", where="r.job_id = :job_id", order=_OLDEST_FIRST)
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -121,12 +120,8 @@ class Reads(Part):
         """A span that reaches into the range counts with all its instants."""
 
         async def work(tx: Tx) -> LedgerSums:
-            # One transaction, but two statements: a run that ends between them must not be counted as two.
-            done = await tx.fetch(SUM_DONE, job_id=job_id, since=since, until=until)
-            ((alive,),) = await tx.fetch(SUM_LIVE, job_id=job_id, since=since, until=until)
-            counts = {Verdict(verdict): int(fires) for verdict, fires in done}
-            if alive:
-                counts[Verdict.OPEN] = alive
+            rows = await tx.fetch(LEDGER_SUMS, job_id=job_id, since=since, until=until)
+            counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
             return LedgerSums(sum(counts.values()), counts)
 
         return await self._db.read(work)

@@ -30,13 +30,11 @@ SELECT {columns history r}, j.name FROM (
 -- The attempts of a run before its last.
 SELECT attempt, token, worker, started_at, finished_at, failure FROM attempts WHERE run_id = :run_id ORDER BY attempt;
 
--- name: sum_finished
--- How many instants got which verdict. A span that reaches into the range counts as a whole.
-SELECT verdict, SUM(fires) FROM history r WHERE {where} GROUP BY verdict;
-
--- name: sum_live
--- How many instants are not decided yet.
-SELECT COUNT(*) FROM runs r WHERE {where};
+-- name: ledger_sums
+-- How many instants got which verdict, or none yet; one statement, so that a run that ends meanwhile counts once.
+-- A span that reaches into the range counts as a whole.
+SELECT r.verdict, SUM(r.fires) FROM history r WHERE {finished} GROUP BY r.verdict
+UNION ALL SELECT 'open', COUNT(*) FROM runs r WHERE {live};
 
 -- name: logs
 -- Output of a run, in order.
