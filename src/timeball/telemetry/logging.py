@@ -19,7 +19,9 @@ def configure(level: str, style: str) -> None:
         structlog.processors.dict_tracebacks,
         structlog.processors.JSONRenderer(),
     ]
-    as_text: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    as_text: list[structlog.typing.Processor] = [
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+    ]
     structlog.configure(
         processors=shared + (as_json if style == "json" else as_text),
         wrapper_class=structlog.make_filtering_bound_logger(_number(level)),
