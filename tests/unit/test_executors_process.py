@@ -220,6 +220,8 @@ DAEMON = """
             time.sleep(600)
         os._exit(0)
     os.wait()
+    while not os.path.exists(sys.argv[1]) or not os.path.getsize(sys.argv[1]):
+        time.sleep(0.01)
     time.sleep(float(sys.argv[2]))
 """
 

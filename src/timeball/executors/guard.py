@@ -123,6 +123,11 @@ class ProcessGuard:
         self._send(message, list(descriptors))
         return child
 
+    def forget(self, folder: str) -> None:
+        """The folder of a process that ended is removed."""
+        if self._socket is not None:
+            self.say(do="forget", folder=folder)
+
     async def close(self) -> None:
         """End all processes, and the guard."""
         process = self._process

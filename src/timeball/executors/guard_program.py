@@ -68,6 +68,8 @@ class Guard:
         self.worker = worker
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
+        self.folders: set[str] = set()
+        """To be removed by the guard, unless the worker lives to do so."""
         self.deadline: int | None = None
         """Microseconds of the monotonic clock, which all processes of a machine share."""
         self.incoming = bytearray()
@@ -152,6 +154,8 @@ class Guard:
             self.deadline = message["at"]
         elif what == "kill_all":
             self.kill_all()
+        elif what == "forget":
+            self.folders.discard(message["folder"])
         elif what == "kill" and job is not None:
             self.kill(job)
         elif what == "signal" and job is not None:
@@ -201,6 +205,8 @@ class Guard:
         make_expendable(pid)
         job = Job(ident, pid, message["mark"].encode(), message["folder"])
         self.jobs[ident] = self.by_pid[pid] = job
+        if job.folder is not None:
+            self.folders.add(job.folder)
         self.say(did="started", id=ident, pid=pid)
 
     def reap(self) -> None:
@@ -214,11 +220,19 @@ class Guard:
                 del self.jobs[job.id]
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
+                self.tidy(job)
                 self.say(did="exited", id=job.id, status=status)
             with contextlib.suppress(OSError):
                 os.waitpid(pid, 0)
         if any_ended:
             self.kill_strays()
+
+    def tidy(self, job: Job) -> None:
+        """Most jobs leave their folder empty. The worker has the time to remove the others."""
+        if job.folder is not None:
+            with contextlib.suppress(OSError):
+                os.rmdir(job.folder)
+                self.folders.discard(job.folder)
 
     def kill_strays(self) -> None:
         """Children that are no job's main process are orphans; those without the mark of a living job go."""
@@ -244,7 +258,6 @@ class Guard:
 
     def leave(self) -> None:
         """Kill everybody, see them gone, remove what they left."""
-        folders = [job.folder for job in self.jobs.values() if job.folder]
         until = time.monotonic() + FAREWELL
         while time.monotonic() < until:
             self.kill_all()
@@ -254,10 +267,10 @@ class Guard:
             except ChildProcessError:
                 break
             select.select([self.wake], [], [], TICK / 10)
-        if folders:
+        if self.folders:
             import shutil
 
-            for folder in folders:
+            for folder in self.folders:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -88,8 +88,18 @@ class Processes:
         finally:
             watch.close()
             if folder is not None:
-                await _remove(folder)
+                await self._remove(folder)
         return watch.exit(status)
+
+    async def _remove(self, folder: str) -> None:
+        """The guard has removed it if it was empty."""
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            return
+        except OSError:
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+        self._guard.forget(folder)
 
 
 class _Watch:
@@ -178,13 +188,6 @@ def _readable_file(content: bytes | None) -> int:
         file.write(content)
         file.seek(0)
         return os.dup(file.fileno())
-
-
-async def _remove(folder: str) -> None:
-    try:
-        os.rmdir(folder)
-    except OSError:
-        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 def _refusal(program: str, cwd: str | None, error: Refused) -> str:
