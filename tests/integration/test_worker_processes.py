@@ -31,11 +31,20 @@ class Crew:
         self.worker = Worker(self.server, executors, SystemClock(), hello, dice=dice(), guard=self.guard)
 
     def processes(self) -> list[psutil.Process]:
-        return psutil.Process(self.guard.pid).children(recursive=True) if self.guard.pid is not None else []
+        """Those that run; the dead may wait for a moment to be counted by the guard."""
+        found = psutil.Process(self.guard.pid).children(recursive=True) if self.guard.pid is not None else []
+        return [process for process in found if process.is_running() and _status(process) != psutil.STATUS_ZOMBIE]
 
     async def close(self) -> None:
         await self.worker.stop()
         await self.guard.close()
+
+
+def _status(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ class Worker:
             self._outbox.amend()
         await self._within(patience, self._attempts.idle())
         self._attempts.stop_all(Stop.RELEASE)
-        await self._within(self._attempts.longest_grace() + DYING, self._attempts.idle())
+        await self._within(self._attempts.longest_grace() + 2 * LAST_WORDS, self._attempts.idle())
         await self.stop()
 
     async def stop(self) -> None:
