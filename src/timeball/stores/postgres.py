@@ -365,4 +365,9 @@ _SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "60s",
     "jit": "off",
     "timezone": "UTC",
+    # Every statement has its index. A plan that was made and kept while a table was small, and reads all of it, would
+    # bring the store to its knees when a million rows arrive before the next ANALYZE.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
 }

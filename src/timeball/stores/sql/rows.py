@@ -20,6 +20,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 LARGEST: Final = 2**63 - 1
+_ORIGINS: Final = {origin.value: origin for origin in Origin}
 
 
 def plain(text: str) -> str:
@@ -141,7 +142,7 @@ def ended(
         1,
         run.origin,
         status.value,
-        ledger.verdict(status, Origin(run.origin), run.fire_time, known_from).value,
+        ledger.verdict(status, _ORIGINS[run.origin], run.fire_time, known_from).value,
         reason,
         run.attempt,
         run.token,

@@ -1,0 +1,78 @@
+"""The statements of the SQL store: each says what it is for and means the same in both dialects."""
+
+import re
+import sqlite3
+from importlib import resources
+
+import pytest
+
+from timeball.stores.sql import store
+from timeball.stores.sql.dialect import POSTGRES, SQLITE, Dialect, Query
+from timeball.stores.sql.migrate import known
+
+BLOCKS = [
+    block
+    for file in resources.files("timeball.stores.sql").joinpath("queries").iterdir()
+    for block in re.split(r"^-- name: ", file.read_text("utf-8"), flags=re.MULTILINE)[1:]
+]
+QUERIES = sorted(
+    {
+        value.name: value
+        for part in store.SqlStore.__mro__
+        for value in vars(__import__(part.__module__, fromlist=["*"])).values()
+        if isinstance(value, Query)
+    }.items()
+)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.split()[0] for block in BLOCKS])
+def test_every_statement_says_what_for(block: str) -> None:
+    _, purpose, *_ = block.splitlines()
+    assert re.fullmatch(r"-- [A-Z].*[.,a-z]", purpose)
+
+
+@pytest.mark.parametrize(("name", "query"), QUERIES)
+def test_every_statement_is_valid_on_the_schema(name: str, query: Query) -> None:
+    connection = sqlite3.connect(":memory:")
+    for migration in known():
+        for statement in migration.statements(SQLITE):
+            connection.execute(SQLITE.compile(statement.text).sql)
+    compiled = SQLITE.compile(query.text)
+    parameters = dict.fromkeys(re.findall(r"(?<!:):([a-z_]+)", compiled.sql))
+    connection.execute(f"EXPLAIN {compiled.sql}", parameters)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "parameters"),
+    [
+        (
+            SQLITE,
+            (
+                "SELECT * FROM (SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at "
+                "FROM json_each(:b)) AS b JOIN (SELECT value AS id FROM json_each(:c)) AS c "
+                "WHERE at < :most AND at > :most"
+            ),
+            (),
+        ),
+        (
+            POSTGRES,
+            (
+                "SELECT * FROM unnest($1::text[], $2::bigint[]) AS b(id, at) JOIN unnest($3::text[]) AS c(id) "
+                "WHERE at < $4 AND at > $4"
+            ),
+            ("b.id", "b.at", "c.id", "most"),
+        ),
+    ],
+    ids=["sqlite", "postgres"],
+)
+def test_parameters_and_batches(dialect: Dialect, sql: str, parameters: tuple[str, ...]) -> None:
+    text = "SELECT * FROM {batch b: id text, at bigint} JOIN {batch c: id text} WHERE at < :most AND at > :most"
+    compiled = dialect.compile(text)
+    assert (compiled.sql, compiled.parameters) == (sql, parameters)
+    assert set(compiled.batches) == {"b", "c"}
+
+
+def test_what_nobody_knows_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        SQLITE.compile("SELECT {no_such_fragment}")
