@@ -63,6 +63,8 @@ class Auditor:
             "renew": self._renew,
             "lapsed": self._lapsed,
             "request_cancel": self._request_cancel,
+            "amend": self._amend,
+            "commit_plans": self._commit_plans,
         }
 
     def watch(self, name: str, args: tuple[Any, ...]) -> Any:
@@ -177,6 +179,16 @@ class Auditor:
                 self.ended[run_id] = (self._world.now, cancelling.status)
             if run_id in self.held:
                 raise Violation("I10", f"run {run_id} ended by a cancel while {self.held[run_id]} holds it")
+
+    def _amend(self, args: tuple[Any, ...], result: Any) -> None:
+        for amendment, answer in zip(args[0], result, strict=True):
+            what = (amendment.state.value, "as before" if amendment.keep_schedule else amendment.next_fire_at)
+            self._world.trace("amend", amendment.job.id, amendment.job.version, *what, type(answer).__name__)
+
+    def _commit_plans(self, args: tuple[Any, ...], result: Any) -> None:
+        for plan in args[0]:
+            if plan.job.id in result:
+                self._world.trace("plan", plan.job.id, plan.job.next_fire_at, len(plan.steps), plan.next_fire_at)
 
     def _watch_return(self, name: str, args: tuple[Any, ...]) -> Any:
         session = args[0]

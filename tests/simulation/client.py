@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -110,10 +110,14 @@ class Clients:
         self.jobs: list[JobRecord] = []
         self.requests = 0
 
-    async def ask(self, kind: str, uid: int, handler: Handler, **noted: Any) -> Request:
-        """One call to some server, on the record. Never raises."""
+    async def ask(
+        self, kind: str, uid: int, handler: Handler, along: Sequence[JobRecord] = (), **noted: Any
+    ) -> Request:
+        """One call to some server, on the record. Never raises. `along` are other jobs that the call is about."""
         world = self._world
         request = Request(kind, uid, world.now, **noted)
+        for record in along:
+            record.submissions.append(Request(kind, record.uid, world.now, spec=record.spec, batch=request))
         self.requests += 1
         job = self.jobs[uid]
         book = {"submit": job.submissions, "run_now": job.others, "cancel_run": job.others, "retry_run": job.others}
@@ -123,7 +127,7 @@ class Clients:
             request.answer = await world.network.call("client", house, handler, 12 * S, request)
             request.outcome = "ok"
         except Unavailable:
-            request.outcome = "unknown" if request.delivered else "refused"
+            request.outcome = "unknown"
         except TimeballError as error:
             request.outcome = "refused"
             request.answer = error
@@ -159,12 +163,11 @@ class Clients:
         async def handler(server: Server) -> list[Created | TimeballError]:
             return await world.submit_of(server)(news)
 
-        first = await self.ask("submit", records[0].uid, handler, spec=records[0].spec)
+        first = await self.ask("submit", records[0].uid, handler, along=records[1:], spec=records[0].spec)
         answers = first.answer
         for index, record in enumerate(records):
-            request = first if index == 0 else structs_copy(first, record)
-            if index:
-                record.submissions.append(request)
+            [request] = record.submissions
+            request.answered, request.outcome = first.answered, first.outcome
             if first.outcome == "ok":
                 request.answer = answers[index]
                 record.job_id = answers[index].job_id
@@ -278,10 +281,3 @@ class Clients:
         if dice.random() < 0.5:
             await self.submit(record, structs.replace(record.spec, description="another body"))
         return record
-
-
-def structs_copy(first: Request, record: JobRecord) -> Request:
-    """The same call, as the record of another job of its batch."""
-    copy = Request("submit", record.uid, first.invoked, first.answered, first.over, first.delivered, first.outcome)
-    copy.spec = record.spec
-    return copy

@@ -108,7 +108,7 @@ class Network:
         delay = int(weather.message_delay * (0.2 + dice.random()))
         if weather.slow_message and dice.random() < weather.slow_message:
             world.damage.count("slow message")
-            delay += int(dice.random() ** 2 * 12 * S)
+            delay += int(dice.random() ** 3 * 40 * S)
         return delay
 
     def _lost(self, source: str, target: str, there: bool) -> bool:

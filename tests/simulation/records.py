@@ -48,6 +48,8 @@ class Request:
     rev: int | None = None
     spec: JobSpec | None = None
     run_id: str | None = None
+    batch: Request | None = None
+    """The call that carried this one too."""
 
     @property
     def lo(self) -> Micros:
@@ -56,7 +58,8 @@ class Request:
     @property
     def hi(self) -> Micros:
         """It took effect by then, if at all."""
-        bounds = [bound for bound in (self.answered if self.outcome == "ok" else None, self.over) if bound is not None]
+        over = self.over if self.batch is None else self.batch.over
+        bounds = [bound for bound in (self.answered if self.outcome == "ok" else None, over) if bound is not None]
         return min(bounds) if bounds else FOREVER
 
     @property
@@ -65,7 +68,8 @@ class Request:
 
     @property
     def possible(self) -> bool:
-        return self.outcome == "ok" or (self.outcome == "unknown" and self.delivered)
+        arrived = self.delivered if self.batch is None else self.batch.delivered
+        return self.outcome == "ok" or (self.outcome == "unknown" and arrived)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from tests.simulation.process import SimulatedExecutor, SimulatedGuard
 from tests.simulation.records import JobRecord, Violation, Witness
 from tests.simulation.storage import Connection, at_once
 from tests.simulation.weather import S, Damage, Weather
+from timeball.domain.job import JobState
 from timeball.domain.run import Status
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import Hello
@@ -340,6 +341,7 @@ class World:
             await self.sleep(SETTLING)
             self.healthy_from = self.now
             await self._watch_health()
+            self._look_for_stopped_schedules()
             await self._wind_up()
         self.over = True
 
@@ -363,6 +365,13 @@ class World:
             self._spawn(self.clients.submit(self.clients.new_record(self.now)), "probe")
             await self.sleep(self.dice.randrange(2 * S))
         await self.sleep(max(0, until - self.now))
+
+    def _look_for_stopped_schedules(self) -> None:
+        """I20: a schedule never stops for good. The planner had all the time it needs."""
+        for status in self.jobs():
+            job = status.job
+            if job.state is JobState.ACTIVE and job.next_fire_at is not None and job.next_fire_at < self.now - 2 * S:
+                self.fail(Violation("I20", f"the schedule of job {job.id} stands still since {job.next_fire_at}"))
 
     async def _wind_up(self) -> None:
         """Pause every schedule, then wait until all that was accepted has ended."""
