@@ -37,6 +37,9 @@ MOST_TOGETHER: Final = 500
 """Works in one commit: the first of them should not wait for thousands that came later."""
 CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
+ROWS_PER_INSERT: Final = 100
+"""Each step of a statement gives the interpreter's lock away and waits to get it back: while the event loop is busy, a
+row costs 57 µs alone and 41 µs in such company."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
@@ -92,7 +95,7 @@ class _Tx:
         self._connection = connection
         self._clock = clock
         self._compiled: dict[Query, Compiled] = {}
-        self._inserts: dict[tuple[Table, bool], str] = {}
+        self._inserts: dict[tuple[Table, bool, int], str] = {}
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         return self._run(query, parameters).fetchall()
@@ -101,12 +104,22 @@ class _Tx:
         self._run(query, parameters)
 
     async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
-        sql = self._inserts.get((table, ignore))
+        whole = len(rows) - len(rows) % ROWS_PER_INSERT
+        for start in range(0, whole, ROWS_PER_INSERT):
+            values = [value for row in rows[start : start + ROWS_PER_INSERT] for value in row]
+            self._connection.execute(self._insert_sql(table, ignore, ROWS_PER_INSERT), values)
+        if whole < len(rows):
+            self._connection.executemany(self._insert_sql(table, ignore, 1), rows[whole:])
+
+    def _insert_sql(self, table: Table, ignore: bool, count: int) -> str:
+        sql = self._inserts.get((table, ignore, count))
         if sql is None:
-            columns, places = ", ".join(table.columns), ", ".join("?" * len(table.columns))
+            places = ", ".join("?" * len(table.columns))
             verb = "INSERT OR IGNORE" if ignore else "INSERT"
-            sql = self._inserts[table, ignore] = f"{verb} INTO {table.name} ({columns}) VALUES ({places})"
-        self._connection.executemany(sql, rows)
+            rows = ", ".join([f"({places})"] * count)
+            sql = f"{verb} INTO {table.name} ({', '.join(table.columns)}) VALUES {rows}"
+            self._inserts[table, ignore, count] = sql
+        return sql
 
     async def tokens(self, count: int) -> Sequence[int]:
         (last,) = self._connection.execute(_TAKE_TOKENS, (count,)).fetchone()
