@@ -87,14 +87,12 @@ def test_whatever_the_window_the_newest_missed_fire_runs_except_with_none(rule, 
     assert instants_covered(steps) == 3
 
 
-def test_thirty_days_of_seconds_are_worked_off_in_bounded_steps() -> None:
-    now = START + 30 * DAY
+def test_days_of_seconds_are_worked_off_in_bounded_steps() -> None:
+    now = START + 5 * DAY
     steps, after, rounds = work_off(every("1s", catch_up="last", overlap=Overlap.ALLOW), now)
-    assert (
-        instants_covered([step for step in steps if not (isinstance(step, Fire) and step.fire_time > now)])
-        == 30 * 86400
-    )
-    assert rounds > 500
+    due = [step for step in steps if not (isinstance(step, Fire) and step.fire_time > now)]
+    assert instants_covered(due) == 5 * 86_400
+    assert rounds > 80
     assert after.next_fire_at is not None
     assert after.next_fire_at > now
 
