@@ -29,6 +29,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path.endswith("/hang"):
             self.hangs.wait(5)
+            return  # the caller has long given up
         if self.path.endswith("/goodbye"):
             self.close_connection = True  # without saying so: as a server that restarts
         if self.path.endswith("/stream"):
