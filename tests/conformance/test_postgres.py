@@ -126,6 +126,31 @@ async def test_a_backend_that_is_killed_costs_reads_nothing(postgres_dsn: str) -
     await store.close()
 
 
+async def test_a_database_that_lets_nobody_in_is_unavailable_and_heals(private_postgres: PostgresServer) -> None:
+    """The clock goes on being read, too: without that it would fall behind for good."""
+    dsn = private_postgres.create_database()
+    store = make(dsn, timeout=5)
+    await store.open()
+    clock = next(task for task in asyncio.all_tasks() if task.get_name() == "postgres-clock")
+    hints = next(task for task in asyncio.all_tasks() if task.get_name() == "postgres-hints")
+    admin = await asyncpg.connect(private_postgres.dsn())
+    name = dsn.split("?")[0].rsplit("/", 1)[1]
+    await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+    await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await store.ping()
+        with pytest.raises(Unavailable):
+            await store.submit([one_shot(store.now())])
+        await asyncio.sleep(0.5)
+    await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    assert len(await store.submit([one_shot(store.now())])) == 1
+    assert not clock.done()
+    assert not hints.done()
+    await admin.close()
+    await store.close()
+
+
 async def test_a_lock_that_does_not_come_free_is_unavailable(postgres_dsn: str) -> None:
     store = make(postgres_dsn, timeout=3)
     await store.open()

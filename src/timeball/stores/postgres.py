@@ -64,6 +64,8 @@ _OUT_OF_ORDER: Final = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.PostgresSystemError,
 )
+_NO_CONNECTION: Final = (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""Whatever the reason: a store that lets nobody in is out of order, and may let us in again."""
 _log = structlog.get_logger()
 
 
@@ -271,7 +273,10 @@ class _Driver:
     async def _acquire(self) -> AsyncIterator[_Connection]:
         if self._pool is None:
             raise Unavailable("the store is closed")
-        connection = await self._pool.acquire(timeout=self._timeout)
+        try:
+            connection = await self._pool.acquire(timeout=self._timeout)
+        except _NO_CONNECTION as error:
+            raise _no_answer(error) from error
         try:
             yield connection
         finally:
@@ -287,10 +292,17 @@ class _Driver:
             self._clock.sample(await connection.fetchval(_CLOCK))
 
     async def _keep_sampling(self) -> None:
+        """As long as the store is open, whatever happens: without fresh answers the clock falls behind for good."""
+        failing = False
         while True:
             await asyncio.sleep(SAMPLE_EVERY)
-            with contextlib.suppress(Unavailable):
+            try:
                 await self._sample()
+                failing = False
+            except Exception as error:
+                if not failing:
+                    _log.warning("the server's clock cannot be read", error=str(error) or type(error).__name__)
+                failing = True
 
     # --- hints -----------------------------------------------------------------------------------------------------
 
@@ -319,7 +331,7 @@ class _Hints:
         while True:
             try:
                 await self._serve()
-            except (*_GONE, *_OUT_OF_ORDER, asyncpg.PostgresError) as error:
+            except Exception as error:
                 _log.warning("hints from other servers are interrupted", error=str(error) or type(error).__name__)
             await asyncio.sleep(RECONNECT_AFTER)
 
@@ -353,7 +365,11 @@ async def _unavailable() -> AsyncIterator[None]:
     except (*_GONE, *_OUT_OF_ORDER) as error:
         if isinstance(error, ValueError):  # asyncpg's word for an argument that is no such value
             raise
-        raise Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}") from error
+        raise _no_answer(error) from error
+
+
+def _no_answer(error: Exception) -> Unavailable:
+    return Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
 
 
 _TAKE_TOKENS: Final = "SELECT nextval('tokens') FROM generate_series(1, $1::bigint)"
