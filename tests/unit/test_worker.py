@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from tests.support.fake_dispatch import FakeDispatch, assignment, python
-from timeball.domain.errors import TooLarge, Unauthorized, Unavailable
+from timeball.domain.errors import Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.domain.task import Python
-from timeball.ports.dispatch import Hello, SessionLost
+from timeball.ports.dispatch import Hello, Receipt, Report, SessionLost
 from timeball.ports.executor import Attempt
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
@@ -396,11 +398,51 @@ async def test_a_report_that_the_server_refuses_is_sent_with_less() -> None:
         bench.executor.behaviours["talkative"] = talkative
         bench.server.failing["report"] = lambda: TooLarge("too much")
         bench.server.give(python(1, "talkative"))
-        await bench.server.until(lambda: len(bench.server.reports) >= 3)
+        await bench.server.until(lambda: len(bench.server.reports) >= 4)
         del bench.server.failing["report"]
-        first, second, third = bench.server.reports[:3]
-        assert (len(first.logs), len(second.logs)) == (1, 0)
-        assert first.ended[0].outcome == second.ended[0].outcome == Succeeded()
-        refused = third.ended[0].outcome
+        whole, words, outcome, failure = bench.server.reports[:4]
+        assert [(len(report.logs), len(report.ended)) for report in (whole, words, outcome, failure)] == [
+            (1, 1),
+            (1, 0),
+            (0, 1),
+            (0, 1),
+        ]
+        assert whole.ended[0].outcome == outcome.ended[0].outcome == Succeeded()
+        refused = failure.ended[0].outcome
         assert isinstance(refused, Failed)
         assert refused.failure.message == "the server refused its outcome: too much"
+
+
+async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
+    async def bad(attempt: Attempt) -> Outcome:
+        return Succeeded(Raw(b'"bad"'))
+
+    async def talkative(attempt: Attempt) -> Outcome:
+        attempt.log("stdout", f"words of {attempt.token}\n")
+        return Succeeded()
+
+    class Picky(FakeDispatch):
+        async def report(self, report: Report) -> Receipt:
+            if any(b"bad" in msgspec.json.encode(ended) for ended in report.ended):
+                raise Invalid("not this one", "/ended")
+            return await super().report(report)
+
+    bench = Bench(slots=100)
+    bench.server = Picky()
+    bench.worker = Worker(
+        bench.server, {"python": bench.executor}, CLOCK, Hello(name="w", slots=100), dice=dice(), guard=bench.guard
+    )
+    bench.executor.behaviours |= {"bad": bad, "talkative": talkative}
+    await bench.worker.start()
+    try:
+        bench.server.give(*(python(token, "bad" if token == 23 else "talkative") for token in range(1, 51)))
+        await bench.server.until(lambda: len(bench.server.ended) == 50)
+        outcomes = {token: ended.outcome for token, ended in bench.server.ended.items()}
+        assert isinstance(outcomes.pop(23), Failed)
+        assert all(outcome == Succeeded() for outcome in outcomes.values())
+        said = [chunk.text for report in bench.server.reports for chunk in report.logs]
+        assert len(said) == 49, "and nobody's output is lost"
+        assert sum(len(report.ended) for report in bench.server.reports) == 50
+        await bench.server.until_polled(lambda poll: poll.held == [])
+    finally:
+        await bench.worker.stop()

@@ -32,18 +32,37 @@ MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
 class Batch(Struct):
     """What one report carries. Sent again with the same content until it is answered; only its ages grow."""
 
-    started: list[HeldAttempt]
-    progress: list[Progress]
-    logs: list[LogChunk]
-    ended: list[HeldAttempt]
+    started: list[HeldAttempt] = []
+    progress: list[Progress] = []
+    logs: list[LogChunk] = []
+    ended: list[HeldAttempt] = []
 
-    def simplify(self, reason: str) -> None:
-        """The server understood it and refused it: leave out first what is said, then what came of it."""
-        if self.logs or self.progress or self.started:
-            self.logs, self.progress, self.started = [], [], []
-        else:
-            for attempt in self.ended:
-                attempt.outcome = Failed(Failure(kind="worker", message=f"the server refused its outcome: {reason}"))
+    def parts(self, reason: str) -> list[Batch]:
+        """The server understood it and refused it: what to send instead, in this order.
+
+        Smaller and smaller parts, so that in the end only what the server cannot take is left out, or failed.
+        """
+        kinds = [
+            *([Batch(started=self.started)] if self.started else []),
+            *([Batch(progress=self.progress)] if self.progress else []),
+            *([Batch(logs=self.logs)] if self.logs else []),
+            *([Batch(ended=self.ended)] if self.ended else []),
+        ]
+        if len(kinds) > 1:
+            return kinds
+        if self.size > 1:
+            first, second = (slice(None, self.size // 2), slice(self.size // 2, None))
+            return [
+                Batch(self.started[half], self.progress[half], self.logs[half], self.ended[half])
+                for half in (first, second)
+            ]
+        for attempt in self.ended:
+            attempt.outcome = Failed(Failure(kind="worker", message=f"the server refused its outcome: {reason}"))
+        return [self] if self.ended else []
+
+    @property
+    def size(self) -> int:
+        return len(self.started) + len(self.progress) + len(self.logs) + len(self.ended)
 
     def report(self, session: str, poll_seq: int, free: int, now: Micros) -> Report:
         return Report(

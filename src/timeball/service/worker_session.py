@@ -174,8 +174,9 @@ class Session:
     async def _reports(self) -> None:
         backoff = Backoff(self._clock, self._dice)
         while True:
-            batch = await self._outbox.next()
-            while True:
+            unsaid = [await self._outbox.next()]
+            while unsaid:
+                batch = unsaid[0]
                 now = self._clock.monotonic()
                 report = batch.report(self.id, self._poll_seq, self._holder.free, now)
                 try:
@@ -183,17 +184,22 @@ class Session:
                         receipt = await self._dispatch.report(report)
                 except (SessionLost, Unauthorized, Forbidden):
                     raise
+                except (Invalid, TooLarge) as error:
+                    log.warning("report of %d refused: %s", batch.size, said(error))
+                    unsaid[:1] = batch.parts(error.detail)
+                    if batch.size <= 1:
+                        await backoff.pause()
+                    continue
                 except Exception as error:
                     log.warning("report failed: %s", said(error))
-                    if isinstance(error, (Invalid, TooLarge)):
-                        batch.simplify(error.detail)
                     await backoff.pause()
                     continue
-                break
-            backoff.reset()
+                backoff.reset()
+                del unsaid[0]
+                if not self.lost:
+                    self._holder.confirmed(batch)
+                    self._holder.refused(receipt.stale)
             if not self.lost:
-                self._holder.confirmed(batch)
-                self._holder.refused(receipt.stale)
                 self._outbox.confirm()
 
 
