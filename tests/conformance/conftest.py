@@ -1,6 +1,7 @@
 """One suite, every adapter: `store` is each of them in turn, `stores` two servers' views of the same one."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -67,6 +68,27 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield postgres
     for each in opened:
         await each.close()
+
+
+Tamper = Callable[[str], Awaitable[None]]
+
+
+@pytest.fixture
+def tamper(connect: Connect, request: pytest.FixtureRequest, tmp_path: Path) -> Tamper:
+    """Run a statement behind the store's back."""
+
+    async def sqlite(statement: str) -> None:
+        connection = sqlite3.connect(tmp_path / "timeball.db", timeout=10)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    async def postgres(statement: str) -> None:
+        connection = await asyncpg.connect(request.getfixturevalue("migrated_dsn"))
+        await connection.execute(statement)
+        await connection.close()
+
+    return sqlite if request.node.callspec.params["connect"] == "sqlite" else postgres
 
 
 @pytest.fixture

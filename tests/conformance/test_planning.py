@@ -4,7 +4,9 @@ import asyncio
 from collections import Counter
 
 import pytest
+import structlog
 
+from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, bits, one_shot, plan_due, recurring, run, settlement, worker
 from timeball.domain import ids
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
@@ -15,7 +17,7 @@ from timeball.domain.overlap import QUEUE_DEPTH, Overlap
 from timeball.domain.planning import Fire, Plan, Span, plan
 from timeball.domain.retry import Retry
 from timeball.domain.run import Run
-from timeball.ports.store import Claim, RunFilter, Store, Submission, Want
+from timeball.ports.store import Claim, JobFilter, RunFilter, Store, Submission, Want
 
 FAR = 10**18
 
@@ -71,6 +73,32 @@ async def test_due_jobs_come_longest_overdue_first_and_none_is_too_old(store: St
     assert [job.id for job in await store.due_jobs(10)] == [sent[at].job.id for at in (1, 2, 0)]
     assert [job.id for job in await store.due_jobs(1)] == [sent[1].job.id]
     assert await store.next_plan_at() == sent[1].job.plan_at
+
+
+async def test_a_job_that_cannot_be_read_holds_nobody_up(store: Store, tamper: Tamper) -> None:
+    """A time zone that is no more, a field of a newer version: its neighbours are planned and listed without it."""
+    now = store.now()
+    sent = [recurring(now, next_fire_at=now - age * SECOND) for age in (3, 2, 1)]
+    await store.submit(sent)
+    good, bad = sent[2].job, [each.job.id for each in sent[:2]]
+    await tamper(f"UPDATE jobs SET spec = '{{\"never\": 1}}' WHERE id = '{bad[0]}'")
+    await tamper(f"UPDATE jobs SET spec = replace(spec, '10s', 'ten') WHERE id = '{bad[1]}'")
+    with structlog.testing.capture_logs() as logs:
+        assert await store.due_jobs(2) == []
+        assert [job.id for job in await store.due_jobs(2)] == [good.id]
+        assert list(await store.jobs([*bad, good.id])) == [good.id]
+        page = await store.list_jobs(JobFilter(tenant=good.tenant), None, 2)
+        assert [each.job.id for each in page.items] == [good.id]
+        page = await store.list_jobs(JobFilter(tenant=good.tenant), page.next_cursor, 2)
+        assert (page.items, page.next_cursor) == ([], None)
+    assert sorted(log["job"] for log in logs if log["log_level"] == "error") == sorted(bad)
+    upcoming = await store.next_plan_at()
+    assert upcoming == good.plan_at
+    await plan_due(store)
+    await tamper(
+        f"UPDATE jobs SET spec = (SELECT spec FROM jobs WHERE id = '{good.id}'), plan_at = 0 WHERE id = '{bad[0]}'"
+    )
+    assert [job.next_fire_at for job in await store.due_jobs(2)] == [sent[0].job.next_fire_at]
 
 
 async def test_a_plan_becomes_runs_and_moves_the_job_on(store: Store) -> None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MAX, SECOND
 from timeball.domain.ledger import Verdict
@@ -301,3 +302,13 @@ async def test_hurry_is_for_retries_only(store: Store) -> None:
     await store.submit([sent])
     assert not await store.hurry(sent.runs[0].id)
     assert not await store.hurry("r_unknown")
+
+
+async def test_an_attempt_of_a_job_that_cannot_be_read_ends_all_the_same(store: Store, tamper: Tamper) -> None:
+    """By its own retry rules if those can be read, else by the usual ones; its neighbours by theirs."""
+    claims = [await start(store, retry=Retry(max_retries=0)) for _ in range(3)]
+    await tamper(f"""UPDATE jobs SET spec = '{{"retry": {{"maxRetries": -1}}}}' WHERE id = '{claims[0].job_id}'""")
+    await tamper(f"""UPDATE jobs SET spec = replace(spec, '"task"', '"news"') WHERE id = '{claims[1].job_id}'""")
+    assert list(await store.jobs([claim.job_id for claim in claims])) == [claims[2].job_id]
+    answers = await store.settle([settlement(claim, BROKEN, at=store.now()) for claim in claims])
+    assert [answer.status for answer in answers if answer is not None] == [None, Status.DEAD, Status.DEAD]

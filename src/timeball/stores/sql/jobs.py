@@ -23,7 +23,7 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import job_of, job_row, new_run_row, plain, tag_rows
+from timeball.stores.sql.rows import job_row, new_run_row, plain, readable, tag_rows
 from timeball.stores.sql.tables import IDEMPOTENCY, JOBS, NEW_RUNS, TAGS, IdempotencyRow, as_tuple
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
@@ -55,7 +55,7 @@ class Jobs(Part):
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
         async def work(tx: Tx) -> dict[str, JobStatus]:
             rows = await tx.fetch(JOBS_BY_ID, b=list(dict.fromkeys(ids)))
-            return {each.job.id: each for each in await _with_status(tx, [job_of(row) for row in rows])}
+            return {each.job.id: each for each in await _with_status(tx, readable(rows))}
 
         return await self._db.read(work) if ids else {}
 
@@ -72,9 +72,8 @@ class Jobs(Part):
             for each in queries:
                 rows += await tx.fetch(each, **parameters)
             rows.sort(key=lambda row: str(row[0]), reverse=True)
-            jobs = [job_of(row) for row in rows[:limit]]
-            more = jobs[-1].id if len(rows) > limit and jobs else None
-            return Page(await _with_status(tx, jobs), more)
+            more = rows[:limit][-1][0] if len(rows) > limit > 0 else None
+            return Page(await _with_status(tx, readable(rows[:limit])), more)
 
         return await self._db.read(work)
 

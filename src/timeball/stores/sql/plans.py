@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from timeball.domain.instant import Micros
+from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import Job
 from timeball.domain.ledger import DUE, Origin, Verdict
 from timeball.domain.lifecycle import State, Status
@@ -19,18 +19,22 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import ended, job_of, new_run_row, unstarted
+from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import HISTORY, NEW_RUNS, HistoryRow, RunRow
+from timeball.stores.sql.tables import HISTORY, NEW_RUNS, HistoryRow, JobRow, RunRow
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
 NOW = query("now")
 LOCK_PLANNED = query("lock_planned")
+PUT_OFF = query("put_off")
 MOVE_JOBS = query("move_jobs")
 UNBLOCK = query("unblock")
+
+LOOK_AGAIN = 15 * SECOND
+"""When to look again at a job that could not be read. Short: a newer server beside this one may be able to."""
 
 
 class _Writes(Struct):
@@ -47,9 +51,21 @@ class _Writes(Struct):
 class Plans(Part):
     async def due_jobs(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
-            return [job_of(row) for row in await tx.fetch(DUE_JOBS, most=limit)]
+            rows = await tx.fetch(DUE_JOBS, most=limit)
+            jobs = readable(rows)
+            if len(jobs) < len(rows):
+                known = {job.id for job in jobs}
+                unread.extend(JobRow(*row) for row in rows if row[0] not in known)
+            return jobs
 
-        return await self._db.read(work)
+        async def put_off(tx: Tx) -> None:
+            await tx.execute(PUT_OFF, b=[(job.id, job.version, job.plan_at) for job in unread], wait=LOOK_AGAIN)
+
+        unread: list[JobRow] = []
+        jobs = await self._db.read(work)
+        if unread:  # they must not come first forever
+            await self._db.write(put_off)
+        return jobs
 
     async def next_plan_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
+import structlog
 from msgspec import Raw
 
 from timeball.domain import ledger, lifecycle
@@ -20,6 +22,9 @@ _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 LARGEST: Final = 2**63 - 1
+MOST_TOLD: Final = 10_000
+_told: Final[set[str]] = set()
+_log = structlog.get_logger()
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 
 
@@ -93,6 +98,25 @@ def job_of(row: Row) -> Job:
         pause_reason=found.pause_reason,
         last_span=found.last_span,
     )
+
+
+def readable(rows: Iterable[Row]) -> list[Job]:
+    """The jobs of these rows, without those whose spec this version cannot read: a time zone that is no more, a field
+    of a newer version. Nobody else should suffer for them; they are told once per process."""
+    jobs: list[Job] = []
+    for row in rows:
+        try:
+            jobs.append(job_of(row))
+        except Exception as error:
+            unread(row[0], error)
+    return jobs
+
+
+def unread(job_id: str, error: Exception) -> None:
+    """Tell of a job that cannot be read, once."""
+    if job_id not in _told and len(_told) < MOST_TOLD:
+        _told.add(job_id)
+        _log.error("a job cannot be read and is left alone", job=job_id, reason=str(error) or type(error).__name__)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------

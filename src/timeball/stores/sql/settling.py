@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.domain import lifecycle
 from timeball.domain.instant import MAX, Micros
-from timeball.domain.job import decode_spec
 from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.retry import Retry
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
-from timeball.stores.sql.rows import bounded, ended, failure_json, plain
+from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
 from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, RunRow, as_tuple
 
 LOCK_JOB_IDS = query("lock_job_ids")
@@ -31,6 +31,14 @@ NOW = query("now")
 RELEASE = query("release")
 CLOSE_SPANS = query("close_spans")
 
+
+class _Rules(Struct):
+    """What is wanted of a spec here; the rest of it is not even looked at."""
+
+    retry: Retry = Retry()
+
+
+_decode_rules = msgspec.json.Decoder(_Rules).decode
 _ANY_POLICY = Retry()
 _Key = tuple[str, int, int | None]
 
@@ -103,7 +111,7 @@ async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
 
 
 async def _policies(tx: Tx, failed: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, Retry]:
-    """The retry rules of the runs that may need them: specs are only decoded for these."""
+    """The retry rules of the runs that may need them, as far as they can be read."""
     held = [run for each in failed if (run := runs.get((each.run_id, each.attempt, each.token))) is not None]
     if not held:
         return {}
@@ -113,7 +121,10 @@ async def _policies(tx: Tx, failed: Sequence[Settlement], runs: dict[_Key, RunRo
     for run in held:
         spec = run.spec if run.spec is not None else specs.get(run.job_id)
         if spec is not None:
-            policies[run.id] = decode_spec(spec).retry
+            try:
+                policies[run.id] = _decode_rules(spec).retry
+            except msgspec.MsgspecError as error:
+                unread(run.job_id, error)
     return policies
 
 

@@ -19,6 +19,11 @@ WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.n
 UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at, last_span = b.last_span
 FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text} WHERE jobs.id = b.id;
 
+-- name: put_off
+-- Look later at jobs that nobody planned or changed meanwhile.
+UPDATE jobs SET plan_at = {now} + :wait FROM {batch b: id text, version bigint, plan_at bigint}
+WHERE jobs.id = b.id AND jobs.state = 'active' AND jobs.version = b.version AND jobs.plan_at = b.plan_at;
+
 -- name: make_serial
 -- Let live runs of jobs that may overlap from now on look at each other when they end.
 UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND runs.serial = 0;
