@@ -1,6 +1,7 @@
 """The API over a real SQLite store and the real operations: what SPEC §6.1 promises."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.support.api import OTHER, WORKER, Api, FakeWorker, running_api
 
 TASK = {"kind": "shell", "command": "true"}
+SAME = ("runId", "jobId", "attempt", "token", "serial")
 HOURLY = {"type": "interval", "expression": "1h"}
 
 
@@ -427,3 +429,45 @@ async def test_a_worker_that_hangs_up_is_assigned_nothing(api: Api) -> None:
     await messages.put({"type": "http.disconnect"})
     await polling
     assert not api.server.desk.has_demand
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        str(2**63),
+        '{"id": 12345678901234567890123}',
+        "[" * 200 + "]" * 200,
+        "1e999",
+        "9" * 5_000,
+        '"\\u0000"',
+    ],
+)
+async def test_an_odd_result_is_kept_and_costs_its_neighbours_nothing(api: Api, worker: FakeWorker, odd: str) -> None:
+    await api.create()
+    await api.create()
+    one = await worker.take()
+    two = await worker.take(held=(one["token"],))
+    entries = [
+        "{"
+        + ",".join(f'"{name}": {msgspec.json.encode(each[name]).decode()}' for name in SAME)
+        + f', "outcome": {{"type": "succeeded", "result": {result}}}, "age": 2000, "took": 1000}}'
+        for each, result in ((one, "7"), (two, odd))
+    ]
+    body = f'{{"session": "{worker.session}", "pollSeq": 2, "free": 2, "ended": [{",".join(entries)}]}}'
+    answer = await api("POST", "/v1/worker/report", WORKER, content=body)
+    assert answer.status_code == 200, answer.text
+    for each, result in ((one, "7"), (two, odd)):
+        run = await api.get(f"/v1/runs/{each['runId']}")
+        assert run["status"] == "succeeded"
+        kept = await api("GET", f"/v1/runs/{each['runId']}/result")
+        assert (kept.status_code, kept.text) == (200, result.replace("\\u0000", "\\ufffd"))
+
+
+async def test_a_report_with_numbers_beyond_64_bits_is_refused(api: Api, worker: FakeWorker) -> None:
+    await api.create()
+    assigned = await worker.take()
+    ended = {name: assigned[name] for name in SAME} | {"outcome": {"type": "succeeded", "result": 2**70}}
+    body = json.dumps({"session": worker.session, "pollSeq": 2, "free": 2, "ended": [ended | {"token": 2**70}]})
+    answer = await api("POST", "/v1/worker/report", WORKER, content=body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/ended/0/token"

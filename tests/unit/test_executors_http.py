@@ -194,3 +194,15 @@ async def test_an_interrupted_call_hangs_up(http: HttpExecutor) -> None:
         with pytest.raises(asyncio.CancelledError):
             await executing
         await left.wait()
+
+
+@pytest.mark.parametrize("depth", [200, 20_000])
+async def test_an_answer_nested_too_deep_is_kept_as_text(http: HttpExecutor, depth: int) -> None:
+    text = "[" * depth + "]" * depth
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text=text, content_type="application/json")
+
+    async with serving(handler) as url:
+        outcome = await http.execute(RecordedAttempt(Http(url=url)))
+    assert result(outcome)["body"] == text

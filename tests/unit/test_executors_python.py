@@ -254,3 +254,19 @@ async def _first_words(attempt: RecordedAttempt) -> None:
         if attempt.text():
             return
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("depth", "kept"), [(1, True), (128, True), (129, False), (400, False)])
+async def test_a_result_is_kept_unless_it_is_nested_too_deep(registry: Registry, depth: int, kept: bool) -> None:
+    async def deep() -> object:
+        value: object = [1] * 200
+        for _ in range(depth - 1):
+            value = [value]
+        return value
+
+    registry.add(deep)
+    outcome, _ = await run(registry, "deep")
+    if kept:
+        assert isinstance(outcome, Succeeded)
+    else:
+        assert "nested more than 128 deep" in failure(outcome).message

@@ -128,6 +128,11 @@ def check_depth(value: Any) -> None:
 def read(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """A body of the decoder's type."""
     check(raw)
+    return decode(raw, decoder)
+
+
+def decode(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    """Without a look at the values."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:

@@ -15,6 +15,7 @@ from yarl import URL
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Http
+from timeball.executors import results
 from timeball.executors.environment import encoded_parameters, traceparent
 from timeball.ports.executor import Attempt
 
@@ -131,12 +132,12 @@ def _text(answer: aiohttp.ClientResponse, body: bytes) -> str:
 
 
 def _value(answer: aiohttp.ClientResponse, body: bytes, text: str) -> object:
-    """JSON as what it is, everything else as text."""
+    """JSON as what it is, unless nobody could read it again; everything else as text."""
     if len(body) <= MOST_BODY and re.search(r"[/+]json\b", answer.content_type):
         try:
             msgspec.json.decode(body)
-            return Raw(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return text if results.is_too_deep(body) else Raw(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return text
     return text
 

@@ -14,11 +14,11 @@ from msgspec import Raw
 from timeball.domain import instant
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Python
+from timeball.executors import results
 from timeball.executors.threads import Threads
 from timeball.ports.executor import Attempt
 from timeball.registry import Context, Function, Registry
 
-LARGEST_RESULT: Final = 1024 * 1024
 MOST_UNHEARD: Final = 1024 * 1024
 """Characters a thread may log faster than the event loop takes them; more is dropped."""
 
@@ -186,8 +186,10 @@ def returned(name: str, result: object) -> Succeeded | Failed:
                 exceptions=exception_names(type(error)),
             )
         )
-    if len(encoded) > LARGEST_RESULT:
-        return _failed(f"task {name!r} returned {len(encoded)} bytes of JSON; at most {LARGEST_RESULT} are kept")
+    if len(encoded) > results.LARGEST:
+        return _failed(f"task {name!r} returned {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept")
+    if results.is_too_deep(encoded):
+        return _failed(f"task {name!r} returned what is nested more than {results.DEEPEST} deep")
     return Succeeded(Raw(encoded))
 
 

@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.executors import results
 from timeball.executors.process import Exit, Processes, outcome_of
-from timeball.executors.python import LARGEST_RESULT
 from timeball.executors.python_words import Order, Word
 from timeball.ports.executor import Attempt
 from timeball.registry import Function
 
 CHILD: Final = "timeball.executors.python_child"
-LONGEST_WORD: Final = 2 * LARGEST_RESULT
+LONGEST_WORD: Final = 2 * results.LARGEST
 
 _decode = msgspec.json.Decoder(Word).decode
 
