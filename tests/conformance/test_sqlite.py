@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +16,14 @@ from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store import RunFilter, Want
-from timeball.stores.sqlite import SqliteStore, SteadyClock
+from timeball.stores.sqlite import SqliteStore, SteadyClock, _Database
 
 ROOT = Path(__file__).parents[2]
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from tests.support.builders import one_shot
 from timeball import system
 from timeball.stores.sqlite import SqliteStore
@@ -149,6 +152,60 @@ async def test_a_full_disk_is_unavailable_and_heals(tmp_path: Path) -> None:
     assert len(refused) + len(accepted) == len(sent)
     await store.submit(refused)
     assert len(await store.jobs([each.job.id for each in sent])) == len(sent)
+    await store.close()
+
+
+class Brittle:
+    """A connection on which a commit fails and cannot even be rolled back."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+        if sql in ("COMMIT", "ROLLBACK"):
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._connection.execute(sql, *arguments)
+
+
+async def test_a_connection_that_breaks_is_unavailable_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, brittle = _Database.connect, [True, False, True]
+
+    def connect_badly(self: _Database, *, durable: bool) -> Any:
+        if not brittle:
+            return connect(self, durable=durable)
+        if brittle.pop():
+            return Brittle(connect(self, durable=durable))
+        raise Unavailable("no such luck")
+
+    monkeypatch.setattr(_Database, "connect", connect_badly)
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    sent = [one_shot(store.now()) for _ in range(4)]
+    for each in sent[:3]:
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(store.submit([each]), 10)
+    await asyncio.wait_for(store.submit(sent), 10)
+    assert len(await store.jobs([each.job.id for each in sent])) == 4
+    await store.close()
+
+
+async def test_a_caller_whose_loop_is_gone_costs_the_others_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "call_soon_threadsafe", lambda *_, **__: 1 / 0)
+        lost = asyncio.create_task(store.submit([one_shot(store.now())]))
+        await asyncio.sleep(0.2)
+    lost.cancel()
+    await asyncio.wait_for(store.submit([one_shot(store.now())]), 10)
     await store.close()
 
 

@@ -8,6 +8,7 @@ everybody is answered after the commit. There is no waiting window: the disk's s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -19,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
+import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
@@ -44,6 +46,7 @@ row costs 57 µs alone and 41 µs in such company."""
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger()
 
 
 class SqliteStore(SqlStore):
@@ -313,6 +316,12 @@ class _Job:
             self.future.set_result(self.result)
 
 
+def _give_up(connection: sqlite3.Connection) -> None:
+    """Close a connection in whatever state it is. What it had not committed is rolled back by that."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.close()
+
+
 def _answer_all(jobs: Sequence[_Job]) -> None:
     for job in jobs:
         job.answer()
@@ -388,6 +397,8 @@ class _ThreadedDriver(_NoOthers):
             raise self._database.explained(error) from error
 
     def _write_until_closed(self, connection: sqlite3.Connection) -> None:
+        """The writer's life. Whatever happens, it goes on and everybody is answered."""
+        writing: sqlite3.Connection | None = connection
         tx = _Tx(connection, self.now)
         open_ = True
         while open_:
@@ -400,24 +411,38 @@ class _ThreadedDriver(_NoOthers):
                 job = self._queue.get()
             else:
                 open_ = False
-            if batch:
-                self._commit(connection, tx, batch)
-                self._answer(batch)
-        connection.close()
+            if not batch:
+                continue
+            try:
+                if writing is None:
+                    writing = self._database.connect(durable=True)
+                    tx = _Tx(writing, self.now)
+                self._commit(writing, tx, batch)
+            except BaseException as error:
+                _log.error("the database's connection is given up", error=str(error) or type(error).__name__)
+                for job in batch:
+                    job.error = job.error or Unavailable(f"SQLite cannot use {self._database.file}: {error}")
+                if writing is not None:
+                    _give_up(writing)
+                    writing = None
+            self._answer(batch)
+        if writing is not None:
+            _give_up(writing)
 
     def _commit(self, connection: sqlite3.Connection, tx: _Tx, batch: list[_Job]) -> None:
-        """Run works in one transaction. If that fails as a whole, everybody in it hears so."""
+        """Run works in one transaction. If that fails as a whole, everybody in it hears so. Raises if not even that
+        can be rolled back."""
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
                 self._run_one(connection, tx, job, alone=len(batch) == 1)
             connection.execute("COMMIT")
         except BaseException as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
             told = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
             for job in batch:
                 job.error = job.error or told
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     @staticmethod
     def _run_one(connection: sqlite3.Connection, tx: _Tx, job: _Job, *, alone: bool) -> None:
@@ -442,5 +467,8 @@ class _ThreadedDriver(_NoOthers):
         for job in batch:
             loops.setdefault(job.future.get_loop(), []).append(job)
         for loop, jobs in loops.items():
-            if not loop.is_closed():
+            try:
                 loop.call_soon_threadsafe(_answer_all, jobs)
+            except Exception as error:  # the loop is closed, and nobody in it waits any more
+                if not loop.is_closed():
+                    _log.error("callers of the store cannot be answered", error=str(error) or type(error).__name__)
