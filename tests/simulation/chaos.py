@@ -27,8 +27,11 @@ class Chaos:
     def __init__(self, world: World, severity: float) -> None:
         self._world = world
         dice = world.dice
-        self._kinds = [kind for kind in KINDS if dice.random() < 0.5] or list(KINDS[:2])
         self._pause = int((2 + 10 * dice.random()) * S / max(severity, 0.1))
+        self._kinds = [kind for kind in KINDS if dice.random() < 0.5] or list(KINDS[:2])
+        if world.theme == "zombies":
+            self._kinds = ["kill worker", "pause worker", "cut worker off", "cut worker off", "kill server"]
+            self._pause = 6 * S
         self._outages = 0
 
     async def rage(self) -> None:
@@ -44,7 +47,9 @@ class Chaos:
     def _length(self) -> int:
         """How long a fault lasts: mostly short, sometimes far beyond a lease."""
         dice = self._world.dice
-        return int(dice.choice((0.2, 2, 8, 17, 40)) * (0.2 + dice.random()) * S)
+        if self._world.theme == "zombies":
+            return dice.randrange(12, 45) * S
+        return int(dice.choice((0.2, 2, 8, 20, 40)) * (0.2 + dice.random()) * S)
 
     def _strike(self, kind: str) -> None:
         world, dice = self._world, self._world.dice
@@ -61,7 +66,7 @@ class Chaos:
             case "pause worker" if worker.node is not None:
                 world.pause(worker.node, length, kind)
             case "cut worker off":
-                target = dice.choice((*world.servers, *world.servers, None))
+                target = dice.choice((dice.choice(world.servers), None))
                 there, back = dice.choice(((True, True), (True, False), (False, True)))
                 for house in world.servers if target is None else [target]:
                     world.network.cut(worker.name, house.name, world.loop.now + length, there, back)

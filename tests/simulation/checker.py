@@ -93,8 +93,10 @@ class Checker:
         world = self.world
         if world.healthy_from is not None and since >= world.healthy_from:
             return not any(begin < until and end + 20 * S > since for begin, end in world.damage.spells)
-        return world.storm.fair and world.chaos is None and not any(
-            begin < until and end + 20 * S > since for begin, end in world.damage.spells
+        return (
+            world.storm.fair
+            and world.chaos is None
+            and not any(begin < until and end + 20 * S > since for begin, end in world.damage.spells)
         )
 
     def check(self) -> None:
@@ -136,7 +138,9 @@ def _covered_once(checker: Checker) -> None:
                 raise Violation("I5", f"{case}: instant {instant} is covered {times} times")
             if instant not in due.allowed and instant < due.fuzzy_from:
                 raise Violation("I2", f"{case}: instant {instant} is covered, but was never due")
-        missing = sorted(i for i in due.required - covered.keys() if i < due.fuzzy_from and _must_be_there(checker, case, i))
+        missing = sorted(
+            i for i in due.required - covered.keys() if i < due.fuzzy_from and _must_be_there(checker, case, i)
+        )
         if missing:
             raise Violation("I2", f"{case}: {len(missing)} due instants are covered by nothing, first {missing[:3]}")
         sums = world.read("ledger_sums", case.job.id, 0, world.now + 1)
@@ -168,9 +172,7 @@ def _punctual(checker: Checker) -> None:
     if world.wandering:
         return  # a report cannot amend a poll that hangs at another server: late by up to the poll's patience
     slots = sum(house.slots for house in world.workers)
-    busy = sorted(
-        [(w.start, 1) for w in world.witnesses] + [(w.end, -1) for w in world.witnesses if w.end is not None]
-    )
+    busy = sorted([(w.start, 1) for w in world.witnesses] + [(w.end, -1) for w in world.witnesses if w.end is not None])
     for case in checker.cases:
         for run in case.runs.values():
             started = min((w.start for w in case.by_run.get(run.id, [])), default=None)
@@ -324,7 +326,12 @@ def _check_revision(case: Case, witness: Witness, run: Run, made: Request | None
         surely_later = made is None or (later is not made and later.lo > made.hi)
         if surely_later and later.happened and later.hi + LAG < instant:
             raise Violation("I11", f"{case}: {witness} follows an old version at {instant}, after {later}")
-    if run.is_due_instant and made is not None and made.lo > instant and not oracle.possibly_paused(case.record, instant):
+    if (
+        run.is_due_instant
+        and made is not None
+        and made.lo > instant
+        and not oracle.possibly_paused(case.record, instant)
+    ):
         raise Violation("I11", f"{case}: {witness} follows a version made after its instant by {made}")
 
 
@@ -420,7 +427,9 @@ def _caught_up(checker: Checker) -> None:
             elif row.origin is Origin.CATCH_UP:
                 _check_caught_up(case, row, following, rule, window)
             elif row.origin is Origin.SCHEDULE and row.fires == 1 and row.fire_time < planned_at(row) - TOLERANCE - LAG:
-                raise Violation("I20", f"{case}: planned {planned_at(row) - row.fire_time} µs late, but not as a catch-up")
+                raise Violation(
+                    "I20", f"{case}: planned {planned_at(row) - row.fire_time} µs late, but not as a catch-up"
+                )
 
 
 def planned_at(row: Run) -> Micros:
@@ -434,7 +443,9 @@ def _check_missed(case: Case, row: Run, following: Run | None, rule: str, window
     if following is None:
         raise Violation("I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}")
     if following.verdict is not Verdict.MISSED and following.origin is not Origin.CATCH_UP:
-        raise Violation("I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}, {following}")
+        raise Violation(
+            "I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}, {following}"
+        )
     if rule == "all" and row.fire_until >= planned_at(following) + MS - window:
         raise Violation("I20", f"{case}: missed within its catch-up window: {row}, {following}")
 

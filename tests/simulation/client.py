@@ -49,8 +49,18 @@ CRONS = (
 # --- what they submit ---------------------------------------------------------------------------------------------
 
 
-def schedule(dice: Random, now: Micros) -> Schedule:
+def schedule(dice: Random, now: Micros, theme: str) -> Schedule:
     kind = dice.random()
+    if theme == "edits":
+        return (
+            Interval(expression="1s")
+            if kind < 0.4
+            else CronSchedule(expression="* * * * * *")
+            if kind < 0.8
+            else recurring(dice)
+        )
+    if theme == "zombies" and kind < 0.7:
+        return Immediate()
     if kind < 0.3:
         return Immediate()
     if kind < 0.5:
@@ -65,9 +75,11 @@ def recurring(dice: Random) -> Schedule:
     return CronSchedule(expression=dice.choice(CRONS))
 
 
-def behaviour(dice: Random, often: bool) -> dict[str, Any]:
+def behaviour(dice: Random, often: bool, theme: str) -> dict[str, Any]:
     """How its process behaves. Jobs that fire often are short, or the backlog would outlast the simulation."""
-    length = dice.choice((1_000, 20_000, 200_000, 800_000)) if often else dice.choice((20_000, 20_000, S, S, 4 * S, 20 * S, 35 * S))
+    length = dice.choice((1_000, 20_000, 200_000, 800_000) if often else (20_000, 20_000, S, S, 4 * S, 20 * S, 35 * S))
+    if theme == "zombies" and not often:
+        length = dice.choice((15 * S, 25 * S, 40 * S))
     return {
         "length": length,
         "fails": dice.choice((0, 0, 0, 0.3, 1)) if not often else dice.choice((0, 0, 0, 0.2)),
@@ -77,10 +89,10 @@ def behaviour(dice: Random, often: bool) -> dict[str, Any]:
     }
 
 
-def specification(dice: Random, uid: int, now: Micros) -> JobSpec:
-    when = schedule(dice, now)
+def specification(dice: Random, uid: int, now: Micros, theme: str) -> JobSpec:
+    when = schedule(dice, now, theme)
     often = isinstance(when, Interval | CronSchedule)
-    behave = behaviour(dice, often)
+    behave = behaviour(dice, often, theme)
     long_running = behave["length"] > S
     return JobSpec(
         name=f"job-{uid}",
@@ -88,7 +100,10 @@ def specification(dice: Random, uid: int, now: Micros) -> JobSpec:
         parameters={"uid": uid, "rev": 0, "behave": behave},
         schedule=when,
         retry=Retry(
-            max_retries=dice.choice((0, 1, 2, 3)), backoff=dice.choice(("fixed", "exponential")), base=dice.choice((0, 1)), cap="5s"
+            max_retries=dice.choice((0, 1, 2, 3)),
+            backoff=dice.choice(("fixed", "exponential")),
+            base=dice.choice((0, 1)),
+            cap="5s",
         ),
         timeout="6s" if long_running and dice.random() < 0.3 else None,
         grace=dice.choice(("1s", "3s")),
@@ -137,7 +152,7 @@ class Clients:
 
     def new_record(self, now: Micros, key: str | None = None) -> JobRecord:
         uid = len(self.jobs)
-        record = JobRecord(uid, specification(self._world.dice, uid, now), key)
+        record = JobRecord(uid, specification(self._world.dice, uid, now, self._world.theme), key)
         self.jobs.append(record)
         return record
 
@@ -207,7 +222,10 @@ class Clients:
             request.run_id = request.answer[0]
 
     async def cancel_some_run(self, record: JobRecord) -> None:
-        for run in self._runs(record)[:1]:
+        runs = self._runs(record)
+        if self._world.dice.random() < 0.5:
+            runs.sort(key=lambda run: run.status != "running")
+        for run in runs[:1]:
             await self.ask(
                 "cancel_run", record.uid, lambda server: cancel_run(server.context, TENANT, run.id), run_id=run.id
             )
@@ -224,6 +242,22 @@ class Clients:
         runs = list(page.items)
         self._world.dice.shuffle(runs)
         return runs
+
+    async def submit_and_cancel(self) -> None:
+        """A job that would run for a while, cancelled soon after it started."""
+        world = self._world
+        record = self.new_record(world.now)
+        behave = {**record.spec.parameters["behave"], "length": 12 * S, "poison": 0, "fails": 0}
+        record.spec = structs.replace(
+            record.spec,
+            schedule=Immediate(),
+            timeout=None,
+            parameters={**record.spec.parameters, "behave": behave},
+            priority=9,
+        )
+        if (await self.submit(record)).outcome == "ok":
+            await world.sleep(S)
+            await self.cancel_some_run(record)
 
     # --- whole stories -----------------------------------------------------------------------------------------
 
@@ -244,7 +278,7 @@ class Clients:
         if world.find(record) is None:
             return
         while world.now < until and dice.random() < 0.85:
-            await world.sleep(int(dice.random() ** 2 * 15 * S))
+            await world.sleep(int(dice.random() ** 2 * (4 if world.theme == "edits" else 15) * S))
             if world.now >= until:
                 return
             await self._do_something(record)

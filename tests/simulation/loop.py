@@ -81,7 +81,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def run_until(self, over: Callable[[], bool], most_steps: int = 5_000_000) -> None:
+    def run_until(self, over: Callable[[], bool], most_steps: int = 600_000) -> None:
         """Run until `over` says so (asked after every step)."""
         ready, timers = self._ready, self._timers
         asyncio._set_running_loop(self)

@@ -53,6 +53,16 @@ class Network:
         finally:
             alarm.cancel()
 
+    def repeat(self, source: str, house: ServerHouse, handler: Handler) -> None:
+        """Somebody in between may send a worker's message once more, later, perhaps to another server."""
+        world = self._world
+        share = world.weather.repeated_request
+        if share and world.dice.random() < share:
+            world.damage.count("repeated request")
+            target = world.dice.choice((house, world.dice.choice(world.servers)))
+            later = int(world.dice.random() ** 2 * 20 * S)
+            world.after(later, self._deliver, source, target, handler, world.loop.create_future(), None)
+
     def _deliver(
         self,
         source: str,
@@ -146,6 +156,7 @@ class Link:
         house = self._house
         if world.dice.random() < world.wandering:
             house = world.dice.choice(world.servers)
+        world.network.repeat(self._name, house, handler)
         try:
             return await world.network.call(self._name, house, handler, patience)
         except Unavailable:

@@ -70,7 +70,7 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
     still_paused = _still_paused_from(changes)
     planned = FOREVER if next_fire_at is None else next_fire_at
     for schedule, anchor, since, made_by in regimes:
-        later = [change for change in endings if made_by is None or change.lo >= made_by.lo and change is not made_by]
+        later = [change for change in endings if made_by is None or (change.lo >= made_by.lo and change is not made_by)]
         latest = min((change.hi for change in later if change.happened), default=FOREVER)
         surely_until = min((change.lo for change in later), default=FOREVER)
         for instant in instants(schedule, anchor, now):

@@ -23,6 +23,7 @@ class Weather:
     slow_store: float = 0.0
     store_fails_before: float = 0.0
     store_fails_after: float = 0.0
+    repeated_request: float = 0.0
     lost_hint: float = 0.0
     slow_hint: float = 0.0
 
@@ -42,6 +43,7 @@ class Weather:
             slow_store=share(0.05),
             store_fails_before=share(0.10),
             store_fails_after=share(0.10),
+            repeated_request=share(0.15),
             lost_hint=share(1.0),
             slow_hint=share(0.5),
         )
@@ -58,6 +60,7 @@ class Weather:
             or self.slow_store
             or self.store_fails_before
             or self.store_fails_after
+            or self.repeated_request
             or self.lost_hint
             or self.slow_hint
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from collections import Counter
 from collections.abc import Callable
 from contextvars import Context
 from random import Random
@@ -18,7 +20,7 @@ from tests.simulation.node import Node
 from tests.simulation.process import SimulatedExecutor, SimulatedGuard
 from tests.simulation.records import JobRecord, Violation, Witness
 from tests.simulation.storage import Connection, at_once
-from tests.simulation.weather import S, Damage, Weather
+from tests.simulation.weather import Damage, S, Weather
 from timeball.domain.job import JobState
 from timeball.domain.run import Status
 from timeball.operation.submit import Submit
@@ -179,13 +181,19 @@ class World:
         self.last_progress: Micros = self.now
         self.bounded = dice.random() < 0.8
         severity = dice.choice((0.0, 0.3, 1.0, 1.0, 2.0))
+        self.theme = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits"))
+        """`zombies`: long jobs, and workers that are away for longer than a lease. `edits`: jobs that fire every
+        second and are changed all the time."""
         self.storm = Weather.forecast(dice, severity)
+        if self.theme == "zombies":
+            self.storm.repeated_request, self.storm.slow_message = 0.3, 0.1
         self.weather = self.storm
         self.wandering = dice.choice((0.0, 0.0, 0.05, 0.5))
         """How often a worker asks another server than the one it stays with."""
         self.hangs_up = dice.random() < 0.5
         """Whether servers notice that a worker gave up on a call."""
-        self.calm_at: Micros = self.now + dice.choice((8, 15, 25, 45)) * S
+        length = dice.choice((50, 80)) if self.theme == "zombies" else dice.choice((8, 15, 25, 45))
+        self.calm_at: Micros = self.now + length * S
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
@@ -325,6 +333,12 @@ class World:
         return self.loop.create_task(coroutine, name=name, context=self.context.copy())
 
     async def _direct(self) -> None:
+        try:
+            await self._course()
+        except Exception:
+            self.fail(Violation("bug", traceback.format_exc(limit=-4)))
+
+    async def _course(self) -> None:
         stories = [
             self._spawn(self.clients.story(self.calm_at), "story") for _ in range(self.dice.choice((2, 4, 7, 11)))
         ]
@@ -359,11 +373,12 @@ class World:
                 server.connection.cut_until = 0
 
     async def _watch_health(self) -> None:
-        """Some more jobs, in good weather: these have to be on time."""
+        """Some more jobs, in good weather: these have to be on time, and to stop when they are told to."""
         until = self.now + HEALTHY
         for _ in range(3):
             self._spawn(self.clients.submit(self.clients.new_record(self.now)), "probe")
             await self.sleep(self.dice.randrange(2 * S))
+        await self.clients.submit_and_cancel()
         await self.sleep(max(0, until - self.now))
 
     def _look_for_stopped_schedules(self) -> None:
@@ -375,6 +390,12 @@ class World:
 
     async def _wind_up(self) -> None:
         """Pause every schedule, then wait until all that was accepted has ended."""
+        uids = {status.job.id: status.job.spec.parameters["uid"] for status in self.jobs()}
+        if len(set(uids.values())) < len(uids):
+            self.fail(Violation("I14", f"jobs that exist more than once: {Counter(uids.values()).most_common(3)}"))
+        gone = [record for record in self.clients.jobs if record.job_id is not None and record.job_id not in uids]
+        if gone:
+            self.fail(Violation("I1", f"acknowledged and gone: {gone[0]}"))
         for record in list(self.clients.jobs):
             job_id = self.find(record)
             for _ in range(5):
