@@ -24,7 +24,11 @@ def change(job: Job, **fields: Any) -> Amendment:
 
 
 async def amend(store: Store, job: Job, **fields: Any) -> Amended:
+    """As an operation does it: what fell due is planned first."""
     (answer,) = await store.amend([change(await current(store, job), **fields)])
+    if isinstance(answer, Outdated):
+        await plan_due(store)
+        (answer,) = await store.amend([change(await current(store, job), **fields)])
     assert isinstance(answer, Amended)
     return answer
 

@@ -6,7 +6,7 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap, admit
-from timeball.domain.planning import MOST_RUNS, Fire, Span, forgone, plan
+from timeball.domain.planning import MOST_RUNS, Fire, Span, plan
 from timeball.domain.schedule import Date, Immediate, Interval, Schedule
 from timeball.domain.task import Shell
 
@@ -114,13 +114,6 @@ def test_what_was_caught_up_ranks_by_when_it_became_claimable() -> None:
     now = START + 10 * MINUTE
     steps = plan(every("1m", overlap=Overlap.ALLOW), now).steps
     assert all(fire.eligible_at == max(now, fire.fire_time) for fire in fires(steps))
-
-
-def test_a_changed_schedule_closes_what_fell_due_while_paused() -> None:
-    paused = every("1m").with_(state=JobState.PAUSED)
-    [span] = forgone(paused, START + 5 * MINUTE)
-    assert (span.count, span.verdict) == (5, Verdict.MISSED)
-    assert forgone(every("1m"), START + 5 * MINUTE) == ()
 
 
 @pytest.mark.parametrize(

@@ -112,5 +112,10 @@ def plan_at(next_fire_at: Micros | None, last_planned: Micros | None) -> Micros 
     return next_fire_at - HORIZON if last_planned is None else max(next_fire_at - HORIZON, last_planned)
 
 
+def is_overdue(job: Job, now: Micros) -> bool:
+    """Whether the planner has something to decide about it first: an instant that fell due, or a blocked run."""
+    return job.state is JobState.ACTIVE and job.plan_at is not None and job.plan_at <= now
+
+
 encode_spec = msgspec.json.Encoder().encode
 decode_spec = msgspec.json.Decoder(JobSpec).decode

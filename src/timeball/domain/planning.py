@@ -6,14 +6,14 @@ Overdue instants go through the catch-up rule here. Overlap is decided later, by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
 
 from timeball.domain import duration, schedule
 from timeball.domain.instant import Micros
-from timeball.domain.job import HORIZON, Job, JobState, plan_at
+from timeball.domain.job import HORIZON, Job, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 
 MOST_RUNS: Final = 500
@@ -56,10 +56,10 @@ def plan(job: Job, now: Micros) -> Plan:
     steps: list[Fire | Span] = []
     runs = looked_at = 0
     last_run: Micros | None = None
-    instants = _instants(job)
-    upcoming = next(instants, None)
+    ahead = instants(job)
+    upcoming = next(ahead, None)
     while upcoming is not None and upcoming <= now + HORIZON and runs < MOST_RUNS and looked_at < MOST_INSTANTS:
-        instant, upcoming = upcoming, next(instants, None)
+        instant, upcoming = upcoming, next(ahead, None)
         looked_at += 1
         newest_missed = upcoming is None or upcoming > now - TOLERANCE
         if not _is_missed(job, instant, now, newest_missed):
@@ -81,7 +81,8 @@ def plan(job: Job, now: Micros) -> Plan:
     return Plan(job, tuple(steps), upcoming, look_again)
 
 
-def _instants(job: Job) -> Iterator[Micros]:
+def instants(job: Job) -> Iterator[Micros]:
+    """The instants that are neither a run nor a span yet, in order."""
     if job.next_fire_at is None:
         return iter(())
     later = schedule.fires(job.spec.schedule, job.anchor, job.next_fire_at, job.spread)
@@ -105,12 +106,3 @@ def _missed_reason(job: Job) -> str:
     if job.spec.catch_up == "all":
         return f"not running at the time, and older than the catch-up window of {job.spec.catch_up_window}"
     return f"not running at the time, and catchUp is {job.spec.catch_up}"
-
-
-def forgone(job: Job, now: Micros) -> tuple[Span, ...]:
-    """Instants that fell due while the job was paused and that a change of its schedule closes for good."""
-    if job.state is not JobState.PAUSED:
-        return ()
-    due = list(takewhile(lambda instant: instant <= now, _instants(job)))
-    reason = "the job was paused, and its schedule was changed before it was resumed"
-    return (Span(due[0], due[-1], len(due), Verdict.MISSED, reason),) if due else ()

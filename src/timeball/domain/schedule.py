@@ -6,6 +6,7 @@ next one after an instant. The anchor is when the schedule took effect: an inter
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Annotated, Literal, assert_never
@@ -68,6 +69,27 @@ def _readable(read: Callable[[], object]) -> None:
 
 def is_one_shot(schedule: Schedule) -> bool:
     return isinstance(schedule, Immediate | Date)
+
+
+def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread: str) -> bool:
+    """Whether both mean the same fires, however they are written."""
+    match one, other:
+        case Immediate(), Immediate():
+            return True
+        case Date(), Date():
+            return instant.parse(one.expression) == instant.parse(other.expression)
+        case Interval(), Interval():
+            return duration.parse(one.expression) == duration.parse(other.expression)
+        case CronSchedule(), CronSchedule():
+            alike = (one.timezone, one.dst_gap, one.dst_overlap) == (other.timezone, other.dst_gap, other.dst_overlap)
+            return alike and _rule(one, one_spread) == _rule(other, other_spread)
+        case _:
+            return False
+
+
+def _rule(schedule: CronSchedule, spread: str) -> Cron:
+    """What an expression comes to: only where it has an `H` does the spread matter."""
+    return dataclasses.replace(_parsed(schedule.expression, spread), expression="")
 
 
 def first(schedule: Schedule, now: Micros, spread: str) -> Micros | None:

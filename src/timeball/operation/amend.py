@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Final, assert_never
+
+from msgspec import structs
 
 from timeball.domain import ids, planning
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
+from timeball.domain.job import Job, JobState, is_overdue
+from timeball.domain.ledger import Verdict
+from timeball.domain.planning import Span
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.ports.hints import Topic
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
 
 TRIES: Final = 100
+BREATH: Final = 20_000
+"""Instants to count before others get their turn."""
 
 Decide = Callable[[Job, Micros], Amendment | None]
 """From a job as it is, the change to make; None: it already is as wanted. Raises to refuse."""
@@ -26,13 +33,15 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
         now = context.store.now()
-        if _is_overdue(job, now):
-            # Instants that already fell due belong to the old version: account for them first.
+        if is_overdue(job, now):
+            # What already fell due belongs to the old version: account for it first.
             await plan_job(context, job, now)
             continue
         amendment = decide(job, now)
         if amendment is None:
             return
+        if not amendment.keep_schedule:
+            amendment = structs.replace(amendment, closing=await _forgone(context, job, now))
         [answer] = await context.store.amend([amendment])
         match answer:
             case Amended():
@@ -56,5 +65,20 @@ async def plan_job(context: Context, job: Job, now: Micros) -> None:
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
 
-def _is_overdue(job: Job, now: Micros) -> bool:
-    return job.state is JobState.ACTIVE and job.next_fire_at is not None and job.next_fire_at <= now
+async def _forgone(context: Context, job: Job, now: Micros) -> tuple[Span, ...]:
+    """The instants that fell due while the job was paused and that a new schedule closes for good.
+
+    There may be millions, which are counted without holding up the event loop.
+    """
+    if job.state is not JobState.PAUSED:
+        return ()
+    first = last = None
+    count = 0
+    for instant in takewhile(lambda instant: instant <= now, planning.instants(job)):
+        first, last, count = first or instant, instant, count + 1
+        if count % BREATH == 0:
+            await context.clock.sleep(1)
+    if first is None or last is None:
+        return ()
+    reason = "the job was paused, and its schedule was changed before it was resumed"
+    return (Span(first, last, count, Verdict.MISSED, reason),)

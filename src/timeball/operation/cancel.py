@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from timeball.domain import planning
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.run import Run, Status
@@ -29,14 +29,12 @@ async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
             spec=job.spec,
             state=JobState.CANCELLED,
             keep_schedule=False,
-            closing=planning.forgone(job, now),
             cancel_runs=True,
         )
 
     await amend(context, tenant, job_id, decide)
-    running = RunFilter(tenant=tenant, job_id=job_id, status=frozenset({Status.RUNNING, Status.SCHEDULED}))
-    for run in (await context.store.list_runs(running, None, 1_000)).items:
-        await _confirmed(context, run)
+    held = RunFilter(tenant=tenant, job_id=job_id, status=frozenset({Status.RUNNING, Status.SCHEDULED}))
+    await _confirmed(context, [run.id for run in (await context.store.list_runs(held, None, 1_000)).items])
     return await find_job(context, tenant, job_id)
 
 
@@ -46,19 +44,18 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
     await context.store.request_cancel([run_id])
     context.hints.give(Topic.CANCEL)
     context.hints.give(Topic.READY)
-    return await _confirmed(context, await find_run(context, tenant, run_id))
+    await _confirmed(context, [run_id])
+    return await find_run(context, tenant, run_id)
 
 
-async def _confirmed(context: Context, run: Run) -> Run:
-    """The run once its worker has confirmed that it started or will not, or cannot be asked any more.
+async def _confirmed(context: Context, run_ids: Sequence[str]) -> None:
+    """Until the workers have confirmed of each run that it started or will not, or cannot be asked any more.
 
     An attempt that is known to run needs no confirmation: nothing new can start.
     """
     deadline = context.clock.monotonic() + CONFIRMATION
-    while not run.is_terminal and run.token is not None and run.attempt_started_at is None:
-        left = deadline - context.clock.monotonic()
-        if left <= 0:
-            break
-        await context.hints.wait(Topic.ENDED, min(left, 20 * MILLISECOND))
-        run = await find_run(context, run.tenant, run.id)
-    return run
+    while run_ids and (left := deadline - context.clock.monotonic()) > 0:
+        runs = await context.store.runs(run_ids)
+        run_ids = [run.id for run in runs.values() if not run.is_terminal and run.token and not run.attempt_started_at]
+        if run_ids:
+            await context.hints.wait(Topic.ENDED, min(left, 20 * MILLISECOND))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timeball.domain import planning, schedule
+from timeball.domain import schedule
 from timeball.domain.errors import Conflict, Invalid, InvalidSchedule, PreconditionFailed
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
@@ -40,9 +40,9 @@ async def update(
 
 
 def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
-    if _same_instants(job, spec):
-        return Amendment(job=job, spec=spec, state=job.state, keep_schedule=True, pause_reason=job.pause_reason)
     renamed = job.with_(spec=spec)
+    if schedule.same_instants(spec.schedule, job.spec.schedule, renamed.spread, job.spread):
+        return Amendment(job=job, spec=spec, state=job.state, keep_schedule=True, pause_reason=job.pause_reason)
     first = schedule.first(spec.schedule, now, renamed.spread)
     if first is None:
         raise InvalidSchedule("this schedule never fires", "/schedule/expression")
@@ -54,10 +54,4 @@ def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
         next_fire_at=first,
         anchor=now,
         pause_reason=job.pause_reason,
-        closing=planning.forgone(job, now),
     )
-
-
-def _same_instants(job: Job, spec: JobSpec) -> bool:
-    """`H` hashes the name, so a new name may move the fires of a cron schedule."""
-    return spec.schedule == job.spec.schedule and job.with_(spec=spec).spread == job.spread

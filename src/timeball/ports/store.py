@@ -98,7 +98,7 @@ class Amended(Struct, frozen=True):
 
 
 class Outdated(Struct, frozen=True):
-    """Somebody else changed the job first. Read it again."""
+    """Somebody else changed the job first, or an instant fell due that has to be planned first. Read it again."""
 
 
 class Fired(Struct, frozen=True):

@@ -20,5 +20,6 @@ class Canceller(Loop):
         self._desk = desk
 
     async def turn(self) -> Micros:
+        self._desk.forget_silent()
         self._desk.order_cancels(await self._store.cancel_orders())
         return TICK

@@ -60,6 +60,8 @@ class _Session:
     """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
     offered: tuple[int, int] = (0, 0)
     """A poll's number, and the free slots that a report sent after it told: it may arrive before that poll."""
+    heard_at: Micros = 0
+    """When it last said something, on this node's steady clock."""
     unverified: bool = False
     """Whether the store may know of claims that are not in `handed`: those of another server that the worker left."""
 
@@ -67,6 +69,7 @@ class _Session:
 class Desk:
     def __init__(self, context: Context, settle: Settle) -> None:
         self._store = context.store
+        self._clock = context.clock
         self._dice = context.dice
         self._hints = context.hints
         self._settle = settle
@@ -91,7 +94,7 @@ class Desk:
             lease_until=now + LEASE,
         )
         await self._store.register(worker, LEASE)
-        self._sessions[worker.session] = _Session(worker.session, worker.name)
+        self._sessions[worker.session] = _Session(worker.session, worker.name, heard_at=self._clock.monotonic())
         return Welcome(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
     async def poll(self, poll: Poll) -> Orders:
@@ -208,6 +211,13 @@ class Desk:
             session.cancelling.update(tokens)
             self._answer(session, Orders(cancel=tokens))
 
+    def forget_silent(self) -> None:
+        """Drop what is remembered of workers that died or went to another server; the store still knows them."""
+        long_ago = self._clock.monotonic() - 2 * LEASE
+        for session in list(self._sessions.values()):
+            if session.waiting is None and session.heard_at < long_ago:
+                del self._sessions[session.id]
+
     def close(self) -> None:
         """Answer every poll, and hold no new one: the server stops."""
         self._closed = True
@@ -220,11 +230,13 @@ class Desk:
         """The session, also one that another server, or this one before its restart, said hello to."""
         known = self._sessions.get(session_id)
         if known is not None:
+            known.heard_at = self._clock.monotonic()
             return known
         if not await self._store.renew(session_id, LEASE):
             raise SessionLost(session_id)
         name = next((item.name for item in await self._store.workers() if item.session == session_id), session_id)
-        return self._sessions.setdefault(session_id, _Session(session_id, name, unverified=True))
+        found = _Session(session_id, name, heard_at=self._clock.monotonic(), unverified=True)
+        return self._sessions.setdefault(session_id, found)
 
     def _answer(self, session: _Session, orders: Orders, only: _Waiting | None = None) -> None:
         waiting = session.waiting

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
 
-from timeball.domain import ids
+from timeball.domain import ids, schedule
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import Origin
+from timeball.domain.job import Job, JobState, is_overdue
+from timeball.domain.ledger import DUE, Origin
 from timeball.domain.lifecycle import State
 from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.run import NewRun
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
-from timeball.stores.sql import runs, spans
+from timeball.stores.sql import runs, settling, spans
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL
@@ -29,6 +29,7 @@ from timeball.stores.sql.tables import TAGS, JobRow, RunRow
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
+FUTURE_VERDICTS = query("future_verdicts")
 WRITE_JOBS = query("write_jobs")
 DROP_TAGS = query("drop_tags")
 KEEP_SPECS = query("keep_specs")
@@ -56,17 +57,20 @@ class Amendments(Part):
             for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
                 live[row[1]].append(RunRow(*row))
             ((now,),) = await tx.fetch(NOW)
+            closed: set[tuple[str, Micros]] = set()
+            if renewed := [each.job.id for each in amendments if not each.keep_schedule]:
+                closed = {(job_id, at) for job_id, at in await tx.fetch(FUTURE_VERDICTS, b=renewed)}
             tails = {job_id: Tail(None) for job_id in jobs}
             writes = _Writes()
             answers: list[Amended | Outdated | Fired] = []
             for each in amendments:
                 job = jobs.get(each.job.id)
-                if job is None or job.version != each.job.version:
+                if job is None or job.version != each.job.version or _came_too_late(each, job, live[job.id], now):
                     answers.append(Outdated())
                 elif held := [run.fire_time for run in live[job.id] if _is_held_ahead(run, now)]:
                     answers.append(Fired(max(held)))
                 else:
-                    amended = _amend(writes, each, job, live[job.id], tails[job.id], now)
+                    amended = _amend(writes, each, job, live[job.id], tails[job.id], closed, now)
                     jobs[job.id] = amended.job
                     answers.append(amended)
             await _persist(tx, writes, now)
@@ -76,21 +80,46 @@ class Amendments(Part):
         return await self._db.write(work) if amendments else []
 
 
+def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:
+    """Whether an instant passed between the decision and now: of the old schedule, which has to be planned under its
+    own version first, or of the new one, which the old one may have fired."""
+    if is_overdue(job, now):
+        undecided = any(run.state == State.BLOCKED and run.fire_time <= now for run in live)
+        if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
+            return True
+    first = amendment.next_fire_at
+    is_new = not amendment.keep_schedule and amendment.state is JobState.ACTIVE and not amendment.spec.one_shot
+    return is_new and first is not None and first <= now
+
+
+def _is_future(run: RunRow, now: Micros) -> bool:
+    """Whether it is for an instant of the schedule that has not come. What people asked for is always due."""
+    return run.fire_time > now and run.origin in DUE
+
+
 def _is_held_ahead(run: RunRow, now: Micros) -> bool:
-    return run.state == State.RUNNING and run.fire_time > now
+    return run.state == State.RUNNING and _is_future(run, now)
 
 
-def _amend(writes: _Writes, amendment: Amendment, job: Job, live: Sequence[RunRow], tail: Tail, now: Micros) -> Amended:
+def _amend(
+    writes: _Writes,
+    amendment: Amendment,
+    job: Job,
+    live: Sequence[RunRow],
+    tail: Tail,
+    closed: Container[tuple[str, Micros]],
+    now: Micros,
+) -> Amended:
     """Change one job. No run of it is held for a fire time that has not come."""
-    future = [run for run in live if run.fire_time > now]
-    due = [run for run in live if run.fire_time <= now]
+    future = [run for run in live if _is_future(run, now)]
+    due = [run for run in live if not _is_future(run, now)]
     writes.dropped += [run.id for run in future]
     if amendment.keep_schedule:
         given_back = [run.fire_time for run in future] + [at for at in (job.next_fire_at,) if at is not None]
         next_fire_at, anchor = min(given_back, default=None), job.anchor
     else:
-        next_fire_at = amendment.next_fire_at
         anchor = job.anchor if amendment.anchor is None else amendment.anchor
+        next_fire_at = _first_open(job.with_(spec=amendment.spec, anchor=anchor), amendment.next_fire_at, closed)
     if amendment.cancel_runs:
         writes.cancelled += due
     else:
@@ -122,6 +151,13 @@ def _amend(writes: _Writes, amendment: Amendment, job: Job, live: Sequence[RunRo
     return Amended(changed, len(due) if amendment.cancel_runs else 0)
 
 
+def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
+    """The first instant that has no verdict yet: what was cancelled does not come back with a new schedule."""
+    while first is not None and (job.id, first) in closed:
+        first = next(schedule.fires(job.spec.schedule, job.anchor, first, job.spread), None)
+    return first
+
+
 class _Digest(Struct, frozen=True):
     """Bits that follow from what an id names, where nobody brought random ones."""
 
@@ -149,6 +185,7 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
 async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=writes.dropped)
+        await settling.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)
     if writes.serial:

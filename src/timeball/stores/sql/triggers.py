@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -69,14 +70,17 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
     for run in runs:
         job = jobs.get(run.job_id)
         if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
-            wanted.setdefault(run.id, run)
+            # The job may have changed since the run was made: what runs now runs the version of now.
+            fresh = msgspec.structs.replace(run, version=job.version, priority=job.spec.level)
+            wanted.setdefault(run.id, fresh)
+    crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
     live: list[Row] = []
     skipped: list[Row] = []
     for run in wanted.values():
         crowd = by_job.get(run.job_id)
         admission = Admission.RUN if crowd is None else crowd.admit()
-        serial = jobs[run.job_id].serial or (crowd is not None and not crowd.alone)
+        serial = jobs[run.job_id].serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
         match admission:
             case Admission.RUN | Admission.WAIT:
                 state = State.READY if admission is Admission.RUN else State.BLOCKED

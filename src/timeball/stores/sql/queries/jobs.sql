@@ -37,6 +37,11 @@ SELECT {columns jobs j} FROM (
 -- The live runs of jobs, kept from every other writer.
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id {lock r};
 
+-- name: future_verdicts
+-- Instants of jobs that have not come but whose verdict is known already: somebody cancelled them.
+SELECT h.job_id, h.fire_time FROM {batch b: id text} JOIN history h ON h.job_id = b.id
+WHERE h.fire_time > {now} AND h.origin IN ('schedule', 'catch_up');
+
 -- name: write_jobs
 -- The new values of amended jobs.
 UPDATE jobs SET

@@ -1,0 +1,204 @@
+"""Changes of live jobs, through the operations: nothing past is fired again, nothing due is forgotten."""
+
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
+from timeball.domain.job import JobSpec
+from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import Status, Succeeded
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval
+from timeball.domain.task import Shell
+from timeball.operation import amend
+from timeball.operation.cancel import cancel_job, cancel_run
+from timeball.operation.context import Context
+from timeball.operation.pause import pause, resume
+from timeball.operation.run_now import manual_run, run_now
+from timeball.operation.submit import Created, NewJob, Submit
+from timeball.operation.update import update
+from timeball.ports.store import RunFilter, Settlement, Want, Worker
+from timeball.service.hints import LocalHints
+from timeball.service.planner import Planner
+from timeball.stores.sqlite import SqliteStore
+
+START = 1_800_000_000 * SECOND
+
+
+class World:
+    """Operations on a store whose clock stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = START
+        self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
+        hints = LocalHints(lambda _: None)
+        self.context = Context(self.store, self, random.Random(1), hints)
+        self.planner = Planner(self.context, hints)
+
+    def monotonic(self) -> Micros:
+        return self.time
+
+    async def sleep(self, length: Micros) -> None:
+        self.time += length
+
+    async def create(self, schedule: Any, **spec: Any) -> str:
+        job = NewJob("default", JobSpec(task=Shell(command="true"), schedule=schedule, **spec))
+        [created] = await Submit(self.context, lambda _: b"")([job])
+        assert isinstance(created, Created)
+        return created.job_id
+
+    async def plan(self) -> None:
+        while await self.planner.turn() == 0:
+            pass
+
+    async def work_off(self) -> None:
+        """Claim and end everything that is due."""
+        await self.plan()
+        now = self.store.now()
+        session = Worker(
+            session=f"w_{now}", name="w", slots=9, labels=[], tasks=[], version="", started_at=now, seen_at=now,
+            lease_until=now,
+        )  # fmt: skip
+        await self.store.register(session, MINUTE)
+        while claims := (await self.store.claim([Want(session.session, "w", 100)], 0)).claims:
+            await self.store.settle(
+                [
+                    Settlement(
+                        run_id=claim.run_id, job_id=claim.job_id, attempt=claim.attempt, token=claim.token,
+                        serial=claim.serial, outcome=Succeeded(), started_at=now, finished_at=now, spread=0.0,
+                    )
+                    for claim in claims
+                ]
+            )  # fmt: skip
+
+    async def fired(self, job_id: str) -> list[Micros]:
+        runs = await self.store.list_runs(RunFilter(tenant="default", job_id=job_id), None, 1_000)
+        return sorted(run.fire_time for run in runs.items if run.status is Status.SUCCEEDED)
+
+    async def ledger(self, job_id: str) -> dict[str, int]:
+        sums = await self.store.ledger_sums(job_id, 0, self.time + DAY)
+        assert sums.due == sum(sums.counts.values())
+        return {str(verdict): count for verdict, count in sums.counts.items()}
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    await world.store.open()
+    yield world
+    await world.store.close()
+
+
+def renamed(spec: JobSpec) -> JobSpec:
+    return structs.replace(spec, name="renamed")
+
+
+@pytest.mark.parametrize("schedule", [Immediate(), Date(expression=render(START - HOUR))], ids=["immediate", "date"])
+async def test_renaming_a_finished_one_shot_does_not_run_it_again(world: World, schedule: Any) -> None:
+    job = await world.create(schedule)
+    await world.work_off()
+    world.time += MINUTE
+    await update(world.context, "default", job, renamed)
+    await world.work_off()
+    assert await world.ledger(job) == {"on_time" if isinstance(schedule, Immediate) else "late": 1}
+
+
+async def test_the_same_date_written_otherwise_is_the_same_fire(world: World) -> None:
+    job = await world.create(Date(expression="2027-01-15T08:00:00Z"))
+    await world.work_off()
+    same = Date(expression="2027-01-15T09:00:00+01:00")
+    await update(world.context, "default", job, lambda spec: structs.replace(spec, schedule=same))
+    await world.work_off()
+    assert sum((await world.ledger(job)).values()) == 1
+
+
+async def test_renaming_keeps_the_grid_of_an_interval(world: World) -> None:
+    job = await world.create(Interval(expression="24h"))
+    world.time += HOUR
+    found = await update(world.context, "default", job, renamed)
+    assert found.job.next_fire_at == START + DAY
+
+
+async def test_a_new_name_moves_only_fires_that_are_spread_by_it(world: World) -> None:
+    plain = await world.create(CronSchedule(expression="30 4 * * THU"), name="a")
+    spread = await world.create(CronSchedule(expression="H H * * *"), name="a")
+    before = [item.job.next_fire_at for item in (await world.store.jobs([plain, spread])).values()]
+    after = [(await update(world.context, "default", job, renamed)).job.next_fire_at for job in (plain, spread)]
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+
+
+async def test_a_schedule_edit_that_crosses_an_instant_fires_it_once(world: World) -> None:
+    """The clock passes the instant between the decision and the commit."""
+    job = await world.create(CronSchedule(expression="* * * * * *"), overlap="allow")
+    await world.plan()
+    world.time = START + SECOND - 100
+    commit = world.store.amend
+
+    async def late(amendments: Any) -> Any:
+        world.time += 200
+        return await commit(amendments)
+
+    world.store.amend = late  # type: ignore[method-assign]
+    changed = CronSchedule(expression="* * * * * *", dst_gap="skip")
+    await update(world.context, "default", job, lambda spec: structs.replace(spec, schedule=changed))
+    world.time = START + 3 * SECOND
+    await world.work_off()
+    assert await world.fired(job) == [START + n * SECOND for n in (1, 2, 3)]
+
+
+async def test_instants_that_a_paused_job_forgoes_are_accounted_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(amend, "BREATH", 100)
+    job = await world.create(Interval(expression="1m"))
+    await pause(world.context, "default", job)
+    world.time += 5 * HOUR
+    changed = Interval(expression="1h")
+    await update(world.context, "default", job, lambda spec: structs.replace(spec, schedule=changed))
+    await resume(world.context, "default", job)
+    await world.work_off()
+    assert await world.ledger(job) == {"missed": 300}
+
+
+async def test_deleting_a_paused_job_closes_what_fell_due(world: World) -> None:
+    job = await world.create(Interval(expression="1m"))
+    await pause(world.context, "default", job)
+    world.time += HOUR
+    await cancel_job(world.context, "default", job)
+    assert await world.ledger(job) == {"missed": 60}
+
+
+async def test_an_instant_that_was_cancelled_does_not_come_back_with_a_new_schedule(world: World) -> None:
+    job = await world.create(CronSchedule(expression="* * * * *"))
+    world.time += 50 * SECOND
+    await world.plan()
+    [pending] = (await world.store.list_runs(RunFilter(tenant="default", job_id=job), None, 10)).items
+    await cancel_run(world.context, "default", pending.id)
+    changed = CronSchedule(expression="* * * * *", dst_gap="skip")
+    await update(world.context, "default", job, lambda spec: structs.replace(spec, schedule=changed))
+    world.time = pending.fire_time + MINUTE
+    await world.work_off()
+    assert await world.fired(job) == [pending.fire_time + MINUTE]
+    assert await world.ledger(job) == {"cancelled": 1, "on_time": 1}
+
+
+async def test_a_run_that_was_asked_for_survives_an_edit(world: World) -> None:
+    """Also when this server's clock was ahead of the store's when it was asked for."""
+    job = await world.create(Interval(expression="24h"))
+    found = (await world.store.jobs([job]))[job].job
+    asked = manual_run(world.context, found, world.time + SECOND, Origin.MANUAL)
+    await world.store.trigger([asked])
+    await update(world.context, "default", job, renamed)
+    assert asked.id in await world.store.runs([asked.id])
+    assert (await world.store.jobs([job]))[job].job.next_fire_at == START + DAY
+
+
+async def test_what_is_asked_for_now_runs_the_newest_version(world: World) -> None:
+    job = await world.create(Interval(expression="24h"))
+    await update(world.context, "default", job, renamed)
+    run_id, _ = await run_now(world.context, "default", job)
+    assert (await world.store.runs([run_id]))[run_id].version == 2
