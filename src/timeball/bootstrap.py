@@ -41,6 +41,8 @@ from timeball.stores.sqlite import SqliteStore
 from timeball.telemetry import logging
 
 DEFAULT_TENANT: Final = "default"
+LAST_ANSWERS: Final = 5
+"""Seconds that a stopping server gives the answers under way to reach their clients."""
 _log = structlog.get_logger()
 
 
@@ -63,7 +65,7 @@ def run_worker(config: WorkerConfig) -> int:
 async def _up(config: UpConfig) -> int:
     stop = _StopSignals()
     async with contextlib.AsyncExitStack() as stack:
-        server, address, key = await _start_server(config, stack)
+        server, address, key = await _start_server(config, stack, stop)
         await _start_worker(config, server.desk, stack, stop)
         _greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -74,7 +76,7 @@ async def _up(config: UpConfig) -> int:
 async def _server(config: ServerConfig) -> int:
     stop = _StopSignals()
     async with contextlib.AsyncExitStack() as stack:
-        _, address, key = await _start_server(config, stack)
+        _, address, key = await _start_server(config, stack, stop)
         _greet(address, key, config.admin_key_file)
         await stop.first.wait()
     return 0
@@ -98,7 +100,9 @@ async def _worker(config: WorkerConfig) -> int:
 # --- the server ---------------------------------------------------------------------------------------------------
 
 
-async def _start_server(config: ServerConfig, stack: contextlib.AsyncExitStack) -> tuple[Server, str, str | None]:
+async def _start_server(
+    config: ServerConfig, stack: contextlib.AsyncExitStack, stop: _StopSignals
+) -> tuple[Server, str, str | None]:
     """The server with its API listening; its address; and the admin key, if it was made just now."""
     sockets = [stack.enter_context(_listening(config.host, config.port))]
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,16 +112,28 @@ async def _start_server(config: ServerConfig, stack: contextlib.AsyncExitStack) 
     server = Server(store, system.SystemClock(), system.dice())
     server.start()
     stack.push_async_callback(server.stop)
+    stopping = asyncio.Event()
     app = create_app(
         server.context,
         server.desk,
         ready=lambda: _ready(server),
         new_secret=system.secret,
         version=timeball.__version__,
+        stopping=stopping.is_set,
     )
-    http = _Http(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools", ws="none"))
+    http = _Http(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            http="httptools",
+            ws="none",
+            timeout_graceful_shutdown=LAST_ANSWERS,
+        )
+    )
     serving = asyncio.create_task(http.serve(sockets))
-    stack.push_async_callback(_stop_http, http, serving, server)
+    stack.push_async_callback(_stop_http, http, serving, server, stopping, stop)
     host, port = sockets[0].getsockname()[:2]
     remember(config.data_dir, port)
     return server, f"http://{host}:{port}", key if is_new else None
@@ -164,10 +180,22 @@ class _Http(uvicorn.Server):
         yield
 
 
-async def _stop_http(http: _Http, serving: asyncio.Task[None], server: Server) -> None:
+async def _stop_http(
+    http: _Http, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: _StopSignals
+) -> None:
+    """Let answers end that are under way, for a while, unless somebody loses patience."""
     server.desk.close()
+    stopping.set()
     http.should_exit = True
-    await serving
+    impatient = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([serving, impatient], return_when=asyncio.FIRST_COMPLETED)
+    impatient.cancel()
+    if not serving.done():
+        http.force_exit = True
+        await asyncio.wait([serving], timeout=1)
+        serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
 
 
 async def _ready(server: Server) -> dict[str, bool]:

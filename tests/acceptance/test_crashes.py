@@ -1,12 +1,14 @@
 """I1, I2, I7, I8: kill -9 and SIGSTOP of every process kind. The witnesses are files that the jobs write themselves."""
 
 import signal
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.processes import (
+    KEY,
     PATIENCE,
     Api,
     Process,
@@ -165,3 +167,32 @@ def test_sigterm_stops_cleanly_and_hands_back_what_was_running(tmp_path: Path) -
         attempts = until(lambda: len(lines(file)) == 2 and lines(file), "it to run again, at once")
         assert attempts[1][:2] == [attempts[0][0], "1"], "a drain costs no attempt"
         api.call("POST", f"/v1/runs/{attempts[1][0]}/cancel")
+
+
+def test_sigterm_ends_a_server_that_somebody_follows(tmp_path: Path) -> None:
+    with running_up(tmp_path) as (process, api):
+        api.await_workers(1)
+        job_id = api.create({"task": {"kind": "shell", "command": "false"}, "retry": {"backoff": ["1h"]}})
+        run = until(lambda: (found := api.run_of(job_id)) and found["status"] == "retrying" and found, "it to fail")
+        with api.http.stream("GET", f"/v1/runs/{run['runId']}/logs?follow=1") as answer:
+            assert answer.status_code == 200
+            began = time.monotonic()
+            assert process.stop() == 0, process.output
+            assert time.monotonic() - began < 4
+            assert answer.read() == b"", "the stream came to its end"
+        assert "Traceback" not in process.output
+
+
+def test_the_second_signal_does_not_wait_for_answers(tmp_path: Path) -> None:
+    with running_up(tmp_path) as (process, api), socket.socket() as stalled:
+        stalled.connect(("127.0.0.1", api.http.base_url.port))
+        head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 100\r\n\r\n"
+        stalled.sendall(head.encode())
+        time.sleep(0.5)
+        process.signal(signal.SIGTERM)
+        time.sleep(1.5)
+        assert process.popen.poll() is None, "it gives the answer a chance"
+        began = time.monotonic()
+        process.signal(signal.SIGTERM)
+        assert process.popen.wait(PATIENCE) == 0, process.output
+        assert time.monotonic() - began < 3

@@ -471,3 +471,16 @@ async def test_a_report_with_numbers_beyond_64_bits_is_refused(api: Api, worker:
     answer = await api("POST", "/v1/worker/report", WORKER, content=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/ended/0/token"
+
+
+async def test_following_a_run_that_is_dropped_ends_quietly(api: Api) -> None:
+    job = await api.create(schedule={"type": "interval", "expression": "10s"})
+    while not (runs := (await api.get(f"/v1/jobs/{job['jobId']}/runs"))["items"]):
+        await asyncio.sleep(0.02)
+    run = runs[-1]
+    following = asyncio.create_task(api("GET", f"/v1/runs/{run['runId']}/logs?follow=1"))
+    await asyncio.sleep(0.1)
+    assert (await api("POST", f"/v1/jobs/{job['jobId']}/pause")).status_code == 200
+    async with asyncio.timeout(5):
+        answer = await following
+    assert (answer.status_code, answer.text) == (200, "")

@@ -59,11 +59,12 @@ def create_app(
     ready: Callable[[], Awaitable[Mapping[str, bool]]],
     new_secret: Callable[[], str],
     version: str,
+    stopping: Callable[[], bool] = lambda: False,
     routes: Sequence[Route] = ROUTES,
 ) -> ASGIApp:
     """The API over a store and a dispatcher. `ready` names what has to work (the store, the loops) and
-    whether it does; `new_secret` makes
-    the secret of a new API key, and must be unguessable."""
+    whether it does; `new_secret` makes the secret of a new API key, and must be unguessable; `stopping` says that
+    the server is about to go."""
     authenticate = Authenticator(context.store, context.clock)
     services = Services(
         context=context,
@@ -74,6 +75,7 @@ def create_app(
         forget_key=authenticate.forget,
         version=version,
         documents=_documents(routes, version),
+        stopping=stopping,
     )
     paths: dict[str, list[Route]] = {path: [] for path in _HOT}
     for route in routes:

@@ -60,6 +60,8 @@ class Services:
     version: str
     documents: dict[str, Answer]
     """Pages that are made once: `/openapi.json` and `/docs`."""
+    stopping: Callable[[], bool]
+    """Whether the server is about to go: answers that last come to their end."""
 
 
 @dataclass(frozen=True, slots=True)
