@@ -17,7 +17,8 @@ import pytest
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.lifecycle import Failed, Succeeded
 from timeball.domain.task import Shell
-from timeball.executors.guard import ProcessGuard
+from timeball.executors import guard as guard_module
+from timeball.executors.guard import Child, ProcessGuard, Refused
 from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.system import monotonic
@@ -201,3 +202,29 @@ async def test_a_fork_bomb_is_put_out() -> None:
     watched = psutil.Process(guard.pid)
     await until(lambda: not watched.children(recursive=True))
     await guard.close()
+
+
+async def test_a_job_that_hangs_before_its_program_begins_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_module, "PROGRAM", Path(__file__).with_name("hanging_guard.py"))
+    guard = ProcessGuard()
+
+    def spawn(*argv: str) -> Child:
+        return guard.spawn(argv, env={"PATH": os.defpath}, cwd="/", mark=f"MARK={argv}", descriptors=[])
+
+    try:
+        guard.renew(monotonic() + LONG * 1_000)
+        before, hanging, told, after = spawn("sleep", "600"), spawn("hangs"), spawn("sleep", "500"), spawn("true")
+        refused = spawn("no-such-program")
+        told.signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            assert await after.exited == 0
+            assert await told.exited == signal.SIGTERM
+            with pytest.raises(Refused):
+                await refused.exited
+            assert before.pid is not None
+            assert (hanging.pid, hanging.exited.done(), before.exited.done()) == (None, False, False)
+            guard.renew(monotonic() + 300_000)
+            assert await before.exited == signal.SIGKILL
+            assert await hanging.exited == signal.SIGKILL
+    finally:
+        await guard.close()

@@ -54,13 +54,17 @@ def prctl(option: int, value: int) -> None:
 
 
 class Job:
-    __slots__ = ("folder", "id", "mark", "pid")
+    __slots__ = ("folder", "id", "mark", "pid", "signals", "starting")
 
-    def __init__(self, ident: int, pid: int, mark: bytes, folder: str | None) -> None:
+    def __init__(self, ident: int, pid: int, mark: bytes, folder: str | None, starting: int) -> None:
         self.id = ident
         self.pid = pid
         self.mark = mark
         self.folder = folder
+        self.starting: int | None = starting
+        """Says what went wrong, or ends when the program has begun. None from then on."""
+        self.signals: list[int] = []
+        """Those that came too early for the program to see them."""
 
 
 class Guard:
@@ -68,6 +72,8 @@ class Guard:
         self.worker = worker
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
+        self.starting: dict[int, Job] = {}
+        """By the descriptor to watch. A folder or a program on a dead file server may keep them there for long."""
         self.folders: set[str] = set()
         """To be removed by the guard, unless the worker lives to do so."""
         self.deadline: int | None = None
@@ -87,17 +93,28 @@ class Guard:
             self.reap()
             self.check_deadline()
             worker = self.worker.fileno()
-            writing = [worker] if self.outgoing else []
-            readable, writable, _ = select.select([worker, self.wake], writing, [], self.patience())
+            ready = self.wait()
             # After a long stop (SIGSTOP) the deadline comes first: nothing that waited may start any more.
             self.check_deadline()
-            if self.wake in readable:
+            if self.wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self.wake, 4096)
-            if writable:
+            for descriptor in ready:
+                if descriptor in self.starting:
+                    self.see_start(self.starting[descriptor])
+            if ready.get(worker, 0) & select.POLLOUT:
                 self.flush()
-            if worker in readable and not self.listen():
+            if ready.get(worker, 0) & ~select.POLLOUT and not self.listen():
                 return
+
+    def wait(self) -> dict[int, int]:
+        """For something to happen; which descriptors it happened to."""
+        poll = select.poll()
+        poll.register(self.worker.fileno(), select.POLLIN | (select.POLLOUT if self.outgoing else 0))
+        for descriptor in (self.wake, *self.starting):
+            poll.register(descriptor, select.POLLIN)
+        patience = self.patience()
+        return dict(poll.poll(None if patience is None else min(patience, 60.0) * 1e3))
 
     def patience(self) -> float | None:
         if self.deadline is None or not self.jobs:
@@ -159,6 +176,9 @@ class Guard:
         elif what == "kill" and job is not None:
             self.kill(job)
         elif what == "signal" and job is not None:
+            if job.starting is not None:
+                job.signals.append(message["number"])
+                return
             with contextlib.suppress(OSError):
                 os.killpg(job.pid, message["number"])
 
@@ -184,7 +204,6 @@ class Guard:
             close_all(descriptors)
             self.say(did="refused", id=ident, step="lease", error=0)
             return
-        program = find(message["argv"][0], message["env"].get("PATH", os.defpath))
         errors, errors_w = os.pipe()
         try:
             pid = os.fork()
@@ -193,21 +212,32 @@ class Guard:
             self.say(did="refused", id=ident, step="fork", error=error.errno)
             return
         if pid == 0:
-            become(message, program, descriptors, errors_w, self.pid)
+            become(message, descriptors, errors_w, self.pid)
         close_all([*descriptors, errors_w])
-        problem = os.read(errors, 100)
-        os.close(errors)
-        if problem:
-            os.waitpid(pid, 0)
-            step, number = problem.decode().split()
-            self.say(did="refused", id=ident, step=step, error=int(number))
-            return
-        make_expendable(pid)
-        job = Job(ident, pid, message["mark"].encode(), message["folder"])
-        self.jobs[ident] = self.by_pid[pid] = job
+        job = Job(ident, pid, message["mark"].encode(), message["folder"], errors)
+        self.jobs[ident] = self.by_pid[pid] = self.starting[errors] = job
         if job.folder is not None:
             self.folders.add(job.folder)
-        self.say(did="started", id=ident, pid=pid)
+
+    def see_start(self, job: Job) -> None:
+        """Whether its program has begun; what is there to read says that it could not."""
+        assert job.starting is not None
+        problem = os.read(job.starting, 100)
+        os.close(job.starting)
+        del self.starting[job.starting]
+        job.starting = None
+        if problem:
+            del self.jobs[job.id], self.by_pid[job.pid]
+            if job.folder is not None:
+                self.folders.discard(job.folder)
+            step, number = problem.decode().split()
+            self.say(did="refused", id=job.id, step=step, error=int(number))
+            return
+        make_expendable(job.pid)
+        self.say(did="started", id=job.id, pid=job.pid)
+        for early in job.signals:
+            with contextlib.suppress(OSError):
+                os.killpg(job.pid, early)
 
     def reap(self) -> None:
         """Take note of who ended. A job's end ends its group, and whoever detached itself from it."""
@@ -215,6 +245,9 @@ class Guard:
         while (ended := next_ended()) is not None:
             any_ended = True
             pid, status = ended
+            job = self.by_pid.get(pid)
+            if job is not None and job.starting is not None:
+                self.see_start(job)
             job = self.by_pid.pop(pid, None)
             if job is not None:
                 del self.jobs[job.id]
@@ -274,7 +307,7 @@ class Guard:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def become(message: dict[str, Any], program: str, descriptors: list[int], errors: int, guard: int) -> NoReturn:
+def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: int) -> NoReturn:
     """In the new process: turn into the job, quickly: every page touched here is copied first."""
     step = "prepare"
     try:
@@ -289,6 +322,7 @@ def become(message: dict[str, Any], program: str, descriptors: list[int], errors
         step = "folder"
         os.chdir(message["cwd"])
         step = "program"
+        program = find(message["argv"][0], message["env"].get("PATH", os.defpath))
         os.execve(program, message["argv"], message["env"])
     except OSError as error:
         os.write(errors, f"{step} {error.errno or errno.EIO}".encode())
