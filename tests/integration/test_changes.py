@@ -11,6 +11,7 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job import JobSpec
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Status, Succeeded
+from timeball.domain.overlap import Overlap
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval
 from timeball.domain.task import Shell
 from timeball.operation import amend
@@ -202,3 +203,14 @@ async def test_what_is_asked_for_now_runs_the_newest_version(world: World) -> No
     await update(world.context, "default", job, renamed)
     run_id, _ = await run_now(world.context, "default", job)
     assert (await world.store.runs([run_id]))[run_id].version == 2
+
+
+async def test_a_run_that_was_let_to_wait_still_runs_when_overlap_becomes_skip(world: World) -> None:
+    job = await world.create(Interval(expression="10s"))
+    world.time += 25 * SECOND
+    await world.plan()
+    skip = Overlap.SKIP
+    await update(world.context, "default", job, lambda spec: structs.replace(spec, overlap=skip))
+    await world.plan()
+    await world.work_off()
+    assert await world.fired(job) == [START + 10 * SECOND, START + 20 * SECOND]

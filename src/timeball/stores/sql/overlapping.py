@@ -26,6 +26,8 @@ class Waiting(Struct, frozen=True):
 
     id: str
     fire_time: Micros
+    admitted: bool = False
+    """Whether an earlier version of the job let it wait: a new policy does not undo that."""
 
 
 class Crowd(Struct):
@@ -74,7 +76,8 @@ class Crowd(Struct):
             self.active.append(head.id)
             self.free.append(head.id)
         room = {Overlap.ALLOW: 0, Overlap.SKIP: 0, Overlap.QUEUE: QUEUE_DEPTH}[self.policy]
-        self.waiting, skipped = self.waiting[:room], self.waiting[room:]
+        skipped = [blocked for at, blocked in enumerate(self.waiting) if at >= room and not blocked.admitted]
+        self.waiting = [blocked for at, blocked in enumerate(self.waiting) if at < room or blocked.admitted]
         return skipped
 
 
@@ -86,10 +89,10 @@ async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros)
     # A one-shot's run does not look for others when it ends, until there may be others.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
-    for job_id, run_id, state, fire_time in await tx.fetch(CROWD, b=list(found)):
+    for job_id, run_id, state, fire_time, older in await tx.fetch(CROWD, b=list(found)):
         crowd = found[job_id]
         if state != State.BLOCKED:
             crowd.active.append(run_id)
         else:
-            (crowd.waiting if fire_time <= now else crowd.future).append(Waiting(run_id, fire_time))
+            (crowd.waiting if fire_time <= now else crowd.future).append(Waiting(run_id, fire_time, bool(older)))
     return found

@@ -40,9 +40,10 @@ UPDATE jobs SET plan_at = b.plan_at FROM {batch b: id text, plan_at bigint}
 WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 
 -- name: crowd
--- The live runs of jobs, in the order of their instants.
-SELECT r.job_id, r.id, r.state, r.fire_time
-FROM {batch b: id text} JOIN runs r ON r.job_id = b.id ORDER BY r.job_id, r.fire_time, r.id;
+-- The live runs of jobs, in the order of their instants, and whether each is older than its job's version.
+SELECT r.job_id, r.id, r.state, r.fire_time, CASE WHEN r.version < j.version THEN 1 ELSE 0 END
+FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
+ORDER BY r.job_id, r.fire_time, r.id;
 
 -- name: now
 -- The store's time.
