@@ -1,10 +1,14 @@
 """What people see: lists, pages, the ledger, the current run (I2, I23, I24)."""
 
+import asyncio
+import time
+
 import pytest
 
+from tests.conformance.conftest import Connect
 from tests.conformance.test_planning import FAR, claim, fire, read, submitted, write
 from tests.support.builders import one_shot, plan_due, recurring, run, settlement
-from timeball.domain.errors import Invalid
+from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.job import JobState
 from timeball.domain.ledger import Verdict
@@ -12,6 +16,9 @@ from timeball.domain.lifecycle import Failed, Failure, Status, Succeeded
 from timeball.domain.planning import Span
 from timeball.domain.retry import Retry
 from timeball.ports.store import Amendment, JobFilter, RunFilter, Store
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Driver, Tx
+from timeball.stores.sqlite import SqliteStore
 
 BROKEN = Failed(Failure(kind="exit", message="", exit_code=1))
 
@@ -257,3 +264,50 @@ async def test_what_is_unknown_is_empty(store: Store) -> None:
     assert await store.logs("r_1", None, 0, 10) == []
     assert (await store.ledger_sums("j_1", 0, FAR)).due == 0
     await store.ping()
+
+
+ENDLESS = Query(
+    "endless",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT max(i) FROM n",
+)
+
+
+async def test_slow_reads_hold_up_nobody_and_end(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many people ask for however much, the scheduler reads on, and they get an answer."""
+    monkeypatch.setattr("timeball.stores.sqlite.PATIENCE", SECOND)
+    monkeypatch.setattr("timeball.stores.postgres.PATIENCE", 1.0)
+    store = await connect()
+
+    async def work(tx: Tx) -> None:
+        await tx.fetch(ENDLESS)
+
+    db: Driver = store._db  # type: ignore[attr-defined]
+    began = time.monotonic()
+    slow = [asyncio.create_task(db.read(work, slow=True)) for _ in range(8)]
+    await asyncio.sleep(0.1)
+    for _ in range(5):
+        await store.due_jobs(1)
+        await store.holding("w_1")
+        await store.submit([one_shot(store.now())])
+    assert not any(task.done() for task in slow)
+    answers = await asyncio.gather(*slow, return_exceptions=True)
+    assert time.monotonic() - began < 5
+    assert [type(answer) for answer in answers] == [Unavailable] * 8
+    assert "takes too long" in str(answers[0])
+    assert len((await store.list_jobs(JobFilter(tenant="default"), None, 100)).items) == 5
+
+
+async def test_a_slow_read_does_not_hold_up_the_end(connect: Connect) -> None:
+    store = await connect()
+
+    async def work(tx: Tx) -> None:
+        await tx.fetch(ENDLESS)
+
+    reading = asyncio.create_task(store._db.read(work, slow=True))  # type: ignore[attr-defined]
+    await asyncio.sleep(0.1)
+    if isinstance(store, SqliteStore):
+        await asyncio.wait_for(store.close(), 5)
+    else:
+        reading.cancel()
+    answers = await asyncio.gather(reading, return_exceptions=True)
+    assert isinstance(answers[0], Unavailable | asyncio.CancelledError)

@@ -20,7 +20,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
-from timeball.stores.sql.driver import Row, Work
+from timeball.stores.sql.driver import TOO_LONG, Row, Work
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
 from timeball.stores.sql.tables import Table
@@ -34,6 +34,8 @@ _Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 CHANNEL: Final = "timeball"
 MIGRATION_LOCK: Final = 7_463_911_301
 TRIES: Final = 5
+PATIENCE: float = 10.0
+"""Seconds that a slow read may wait for its turn, and each of its statements may take."""
 SAMPLE_EVERY: Final = 1.0
 """Seconds between two looks at the server's clock."""
 SAMPLES: Final = 8
@@ -147,13 +149,14 @@ class _Compiler:
 class _Tx:
     """A connection inside a transaction."""
 
-    def __init__(self, connection: _Connection, compiler: _Compiler) -> None:
+    def __init__(self, connection: _Connection, compiler: _Compiler, timeout: float | None = None) -> None:
         self._connection = connection
         self._compiler = compiler
+        self._timeout = timeout
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         sql, arguments = self._compiler.arguments(query, parameters)
-        return list(await self._connection.fetch(sql, *arguments))
+        return list(await self._connection.fetch(sql, *arguments, timeout=self._timeout))
 
     async def execute(self, query: Query, **parameters: Any) -> None:
         sql, arguments = self._compiler.arguments(query, parameters)
@@ -182,6 +185,7 @@ class _Driver:
         self._pool: asyncpg.Pool[Any] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._hints = _Hints(self._connect)
+        self._slow = asyncio.Semaphore(max(1, max_connections // 2))
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -255,19 +259,41 @@ class _Driver:
                 await asyncio.sleep(0.002 * 2**tried)
         raise AssertionError("unreachable")
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+        if slow:
+            return await self._read_slowly(work)
+        return await self._read_again(work)
+
+    async def _read_slowly(self, work: Work[T]) -> T:
+        """Slow reads leave half of the connections to the others."""
         try:
-            return await self._read(work)
+            await asyncio.wait_for(self._slow.acquire(), PATIENCE)
+        except TimeoutError:
+            raise Unavailable(TOO_LONG) from None
+        try:
+            return await self._read_again(work, min(PATIENCE, self._timeout))
+        except Unavailable as error:
+            if isinstance(error.__cause__, TimeoutError):
+                raise Unavailable(TOO_LONG) from error
+            raise
+        finally:
+            self._slow.release()
+
+    async def _read_again(self, work: Work[T], timeout: float | None = None) -> T:
+        try:
+            return await self._read(work, timeout)
         except Unavailable as error:
             # A pooled connection may have died long ago, and its neighbours with it. Reading again changes nothing.
-            if self._pool is None or not isinstance(error.__cause__, _GONE):
+            cause = error.__cause__
+            is_slow = timeout is not None and isinstance(cause, TimeoutError)
+            if self._pool is None or not isinstance(cause, _GONE) or is_slow:
                 raise
             await self._pool.expire_connections()
-            return await self._read(work)
+            return await self._read(work, timeout)
 
-    async def _read(self, work: Work[T]) -> T:
+    async def _read(self, work: Work[T], timeout: float | None) -> T:
         async with _unavailable(), self._acquire() as connection:
-            return await work(_Tx(connection, self._compiler))
+            return await work(_Tx(connection, self._compiler, timeout))
 
     @contextlib.asynccontextmanager
     async def _acquire(self) -> AsyncIterator[_Connection]:

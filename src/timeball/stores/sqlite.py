@@ -23,10 +23,10 @@ import msgspec
 import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
-from timeball.domain.instant import Micros
+from timeball.domain.instant import SECOND, Micros
 from timeball.ports.store import Hint
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
-from timeball.stores.sql.driver import Row, Work
+from timeball.stores.sql.driver import TOO_LONG, Row, Work
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
 from timeball.stores.sql.tables import Table
@@ -34,7 +34,12 @@ from timeball.stores.sql.tables import Table
 T = TypeVar("T")
 
 OLDEST_SQLITE: Final = (3, 35, 0)
-READERS: Final = 2
+READERS: Final = 1
+SLOW_READERS: Final = 2
+PATIENCE: Micros = 10 * SECOND
+"""How long a slow read may take, its waiting included."""
+STEPS: Final = 100_000
+"""How often a slow read is asked whether it is over time, in SQLite's own steps: every few milliseconds."""
 MOST_TOGETHER: Final = 500
 """Works in one commit: the first of them should not wait for thousands that came later."""
 CHECK_UP_TO: Final = 256 * 1024 * 1024
@@ -65,7 +70,7 @@ class SqliteStore(SqlStore):
         inline: bool = False,
     ) -> None:
         clock = SteadyClock(wall, monotonic)
-        super().__init__(_InlineDriver(path, clock) if inline else _ThreadedDriver(path, clock))
+        super().__init__(_InlineDriver(path, clock) if inline else _ThreadedDriver(path, clock, monotonic))
 
 
 class SteadyClock:
@@ -223,6 +228,8 @@ class _Database:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
             return Conflict(self._damaged(str(error)))
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return Unavailable(TOO_LONG)
         if isinstance(error, sqlite3.OperationalError):
             return Unavailable(f"SQLite cannot use {self.file}: {error}")
         return error
@@ -293,7 +300,8 @@ class _InlineDriver(_NoOthers):
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
 
-    read = write
+    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+        return await self.write(work)
 
 
 class _Job:
@@ -328,14 +336,16 @@ def _answer_all(jobs: Sequence[_Job]) -> None:
 
 
 class _ThreadedDriver(_NoOthers):
-    """One writer thread with group commit, and a few readers."""
+    """One writer thread with group commit, and a few readers: those for slow reads are apart from the others."""
 
-    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
+    def __init__(self, path: Path | str, clock: SteadyClock, monotonic: Callable[[], Micros]) -> None:
         self.now = clock
+        self._monotonic = monotonic
         self._database = _Database(path, clock)
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
+        self._slow_readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
 
@@ -349,6 +359,7 @@ class _ThreadedDriver(_NoOthers):
             self._database.unlock()
             raise
         self._readers = ThreadPoolExecutor(READERS, "sqlite-reader")
+        self._slow_readers = ThreadPoolExecutor(SLOW_READERS, "sqlite-slow-reader")
         self._writer = threading.Thread(
             target=self._write_until_closed, args=(connection,), name="sqlite-writer", daemon=True
         )
@@ -360,12 +371,13 @@ class _ThreadedDriver(_NoOthers):
             writer, self._writer = self._writer, None
             self._queue.put(None)
             await asyncio.to_thread(writer.join)
-        if self._readers is not None:
-            readers, self._readers = self._readers, None
-            await asyncio.to_thread(readers.shutdown)
-            for connection in self._reading:
-                connection.close()
-            self._reading.clear()
+        readers = [each for each in (self._readers, self._slow_readers) if each is not None]
+        self._readers = self._slow_readers = None
+        for each in readers:
+            await asyncio.to_thread(each.shutdown)
+        for connection in self._reading:
+            connection.close()
+        self._reading.clear()
         self._database.unlock()
 
     async def write(self, work: Work[T]) -> T:
@@ -375,12 +387,19 @@ class _ThreadedDriver(_NoOthers):
         self._queue.put(job)
         return cast("T", await job.future)
 
-    async def read(self, work: Work[T]) -> T:
-        if self._readers is None:
+    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+        readers = self._slow_readers if slow else self._readers
+        if readers is None:
             raise Unavailable("the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+        until = self._monotonic() + PATIENCE if slow else None
+        return await asyncio.get_running_loop().run_in_executor(readers, self._read, work, until)
 
-    def _read(self, work: Work[T]) -> T:
+    def _read(self, work: Work[T], until: Micros | None) -> T:
+        def is_over_time() -> bool:
+            return until is not None and (self._slow_readers is None or self._monotonic() > until)
+
+        if is_over_time():
+            raise Unavailable(TOO_LONG)
         try:
             tx: _Tx | None = getattr(self._local, "tx", None)
             if tx is None:
@@ -388,6 +407,8 @@ class _ThreadedDriver(_NoOthers):
                 self._reading.append(connection)
                 self._local.tx = tx = _Tx(connection, self.now)
             connection = self._local.connection
+            if until is not None:
+                connection.set_progress_handler(is_over_time, STEPS)
             connection.execute("BEGIN")
             try:
                 return run(work, tx)

@@ -7,7 +7,7 @@ really suspends in them; SQLite never does, so its driver runs the same coroutin
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
@@ -15,6 +15,7 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.tables import Table
 
 T = TypeVar("T")
+TOO_LONG: Final = "reading this takes too long; ask for less at once, such as one job or a shorter time"
 Row = Any
 """A row as the database hands it out: a sequence of values, in the order of the query's columns."""
 
@@ -49,8 +50,9 @@ class Driver(Protocol):
         """Run a transaction; durable when this returns. May run `work` again if the database asks for it."""
         ...
 
-    async def read(self, work: Work[T]) -> T:
-        """Run statements that only read."""
+    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+        """Run statements that only read. A slow read is one that people ask for and that may look at much: it never
+        holds up the others, and is `Unavailable` if it takes too long."""
         ...
 
     def listen(self, hint: Hint) -> None: ...

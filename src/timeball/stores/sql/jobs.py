@@ -75,7 +75,7 @@ class Jobs(Part):
             more = rows[:limit][-1][0] if len(rows) > limit > 0 else None
             return Page(await _with_status(tx, readable(rows[:limit])), more)
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
 
 async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submitted]:

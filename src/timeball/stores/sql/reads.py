@@ -79,7 +79,7 @@ class Reads(Part):
             done = await tx.fetch(finished, **parameters) if finished else []
             return _page(alive, done, self._db.now(), limit)
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
     async def current_run(self, job_id: str) -> Run | None:
         async def work(tx: Tx) -> Run | None:
@@ -91,7 +91,7 @@ class Reads(Part):
             started = [run for run in live if run.id not in finished and _start(run)] + done
             return max(started, key=_start, default=live[0] if live else None)
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
     async def attempts(self, run_id: str) -> list[Attempt]:
         async def work(tx: Tx) -> list[Attempt]:
@@ -114,7 +114,7 @@ class Reads(Part):
             more = f"{items[-1].fire_time}:{items[-1].id}" if len(ordered) > limit and items else None
             return Page(items, more)
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
     async def ledger_sums(self, job_id: str, since: Micros, until: Micros) -> LedgerSums:
         """A span that reaches into the range counts with all its instants."""
@@ -124,7 +124,7 @@ class Reads(Part):
             counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
             return LedgerSums(sum(counts.values()), counts)
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
         seen_attempt, seen_seq = divmod(after, 1_000_000)
@@ -137,7 +137,7 @@ class Reads(Part):
                 rows = await tx.fetch(LOGS_OF_ATTEMPT, only=attempt, **seen)
             return [LogLine(*row) for row in rows]
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
 
 def _page(alive: Sequence[Row], done: Sequence[Row], now: Micros, limit: int) -> Page[Run]:

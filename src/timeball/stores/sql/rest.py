@@ -41,7 +41,7 @@ class Keys(Part):
         async def work(tx: Tx) -> list[Key]:
             return [_key(row) for row in await tx.fetch(KEYS)]
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
     async def revoke_key(self, key_id: str) -> bool:
         async def work(tx: Tx) -> bool:
@@ -77,7 +77,7 @@ class Tasks(Part):
             tasks = [_task(row) for row in rows[:limit]]
             return Page(tasks, tasks[-1].id if len(rows) > limit and tasks else None)
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
     async def delete_task(self, tenant: str, task_id: str) -> bool:
         async def work(tx: Tx) -> bool:

@@ -83,7 +83,7 @@ class Workers(Part):
         async def work(tx: Tx) -> list[Worker]:
             return [_worker(row) for row in await tx.fetch(WORKERS)]
 
-        return await self._db.read(work)
+        return await self._db.read(work, slow=True)
 
 
 async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -> int:
