@@ -15,6 +15,7 @@ import pytest
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.store import RunFilter, Want
 from timeball.stores.sqlite import SqliteStore, SteadyClock, _Database
 
@@ -250,3 +251,55 @@ def test_the_clock_goes_on_slowly_while_the_wall_clock_is_behind() -> None:
     assert clock() == 1_000_010
     wall[0] = 1_000_020
     assert clock() == 1_000_020
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_time_does_not_run_backwards_over_a_restart(tmp_path: Path, inline: bool) -> None:
+    """And what a worker held that died meanwhile is free after its lease, not when the wall clock has caught up."""
+    off, steady = [0], [0]
+
+    def restarted() -> SqliteStore:
+        return SqliteStore(
+            tmp_path / "timeball.db",
+            wall=lambda: 10**15 + steady[0] + off[0],
+            monotonic=lambda: steady[0],
+            inline=inline,
+        )
+
+    store = restarted()
+    await store.open()
+    steady[0] += HOUR
+    await store.register(worker("w_1"), 15 * SECOND)
+    await store.submit([one_shot(store.now())])
+    assert len((await store.claim([Want("w_1", "", 1)], 0)).claims) == 1
+    before = store.now()
+    await store.close()
+
+    off[0] = -HOUR
+    store = restarted()
+    await store.open()
+    assert store.now() == before
+    steady[0] += 10 * SECOND
+    assert store.now() == before + 5 * SECOND
+    assert await store.lapsed(10) == []
+    steady[0] += 21 * SECOND
+    assert len(await store.lapsed(10)) == 1
+    off[0] = HOUR
+    assert store.now() == 10**15 + steady[0] + off[0]
+    await store.close()
+
+
+async def test_a_lease_from_before_is_never_longer_than_a_new_one(tmp_path: Path) -> None:
+    """Of a database that does not say how far its time had come."""
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    await store.register(worker("w_1"), HOUR)
+    await store.register(worker("w_2"), SECOND)
+    leases = {each.session: each.lease_until for each in await store.workers()}
+    await store.close()
+    await store.open()
+    now = store.now()
+    after = {each.session: each.lease_until for each in await store.workers()}
+    assert now <= after["w_1"] <= now + 15 * SECOND
+    assert after["w_2"] == leases["w_2"]
+    await store.close()

@@ -44,11 +44,17 @@ MOST_TOGETHER: Final = 500
 """Works in one commit: the first of them should not wait for thousands that came later."""
 CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
+LONGEST_LEASE: Final = 15 * SECOND
+"""What is left of a lease when the store is opened is at most this."""
 ROWS_PER_INSERT: Final = 100
 """Each step of a statement gives the interpreter's lock away and waits to get it back: while the event loop is busy, a
 row costs 57 µs alone and 41 µs in such company."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
+"""With every commit: no later life of this store begins before anything that is written in it."""
+_MARKED_TIME: Final = "SELECT value FROM meta WHERE name = 'clock'"
+_CAP_LEASES: Final = "UPDATE workers SET lease_until = ?1 WHERE lease_until > ?1"
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger()
@@ -94,6 +100,13 @@ class SteadyClock:
                 self._answered += step
                 self._at += 2 * step
             return self._answered
+
+    def start_from(self, mark: Micros) -> Micros:
+        """Never answer less than this, which was answered in an earlier life; how far the wall clock is behind it."""
+        with self._lock:
+            if mark > self._answered:
+                self._answered, self._at = mark, self._monotonic()
+            return max(0, mark - self._wall())
 
 
 class _Tx:
@@ -192,6 +205,7 @@ class _Database:
                 connection.execute("PRAGMA wal_autocheckpoint = 4000")
                 self._check(connection)
                 transact(connection, lambda tx: migrate(tx, SQLITE, known()), _Tx(connection, self.clock))
+                self._resume(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -220,6 +234,14 @@ class _Database:
             if verdict != "ok":
                 raise Conflict(self._damaged(verdict))
 
+    def _resume(self, connection: sqlite3.Connection) -> None:
+        """Go on from the time this store had come to, whatever the wall clock says now."""
+        marked = connection.execute(_MARKED_TIME).fetchone()
+        behind = self.clock.start_from(marked[0]) if marked else 0
+        if behind > SECOND:
+            _log.warning("the clock was set back; until it has caught up, time goes on at half speed", micros=behind)
+        connection.execute(_CAP_LEASES, (self.clock() + LONGEST_LEASE,))
+
     def _damaged(self, detail: str) -> str:
         return f"{self.file} is damaged ({detail}); restore it from a backup, or move it away to start afresh"
 
@@ -246,10 +268,12 @@ def run(work: Work[T], tx: _Tx) -> T:
     raise RuntimeError("a store transaction awaited something other than its Tx")
 
 
-def transact(connection: sqlite3.Connection, work: Work[T], tx: _Tx) -> T:
+def transact(connection: sqlite3.Connection, work: Work[T], tx: _Tx, mark: SteadyClock | None = None) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
         answer = run(work, tx)
+        if mark is not None:
+            connection.execute(_MARK_TIME, (mark(),))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -293,15 +317,18 @@ class _InlineDriver(_NoOthers):
         self._database.unlock()
 
     async def write(self, work: Work[T]) -> T:
+        return self._transact(work, self.now)
+
+    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+        return self._transact(work, None)
+
+    def _transact(self, work: Work[T], mark: SteadyClock | None) -> T:
         if self._connection is None or self._tx is None:
             raise Unavailable("the store is closed")
         try:
-            return transact(self._connection, work, self._tx)
+            return transact(self._connection, work, self._tx, mark)
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
-
-    async def read(self, work: Work[T], *, slow: bool = False) -> T:
-        return await self.write(work)
 
 
 class _Job:
@@ -457,6 +484,7 @@ class _ThreadedDriver(_NoOthers):
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
                 self._run_one(connection, tx, job, alone=len(batch) == 1)
+            connection.execute(_MARK_TIME, (self.now(),))
             connection.execute("COMMIT")
         except BaseException as error:
             told = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
