@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import json
@@ -238,7 +239,7 @@ def _one_at_a_time(checker: Checker) -> None:
                     raise Violation("I7", f"{witness} executes without ever having been claimed")
                 if released is not None and (witness.end or world.now) > released:
                     raise Violation("I7", f"{witness} executes after its claim ended at {released}")
-            for first, second in zip(attempts, attempts[1:], strict=False):
+            for first, second in pairwise(attempts):
                 if first.end is None or first.end > second.start:
                     raise Violation("I7", f"two attempts of run {run_id} at once: {first} and {second}")
 
@@ -371,9 +372,8 @@ def _idempotent(checker: Checker) -> None:
             repeated = any(r.answered is not None and r.answered < request.invoked for r in same)
             if repeated and request.outcome == "ok":
                 raise Violation("I14", f"job {record.uid}: another body was accepted under its key: {request}")
-            if request.outcome == "refused" and request.answer is not None:
-                if not isinstance(request.answer, IdempotencyMismatch):
-                    raise Violation("I14", f"job {record.uid}: {request.answer!r}")
+            if request.outcome == "refused" and not isinstance(request.answer, IdempotencyMismatch):
+                raise Violation("I14", f"job {record.uid}: {request.answer!r}")
 
 
 def _overlap(checker: Checker) -> None:
@@ -386,7 +386,7 @@ def _overlap(checker: Checker) -> None:
             (attempts[0].start, _life_ends(checker, run_id, attempts, world.now), run_id)
             for run_id, attempts in case.by_run.items()
         )
-        for first, second in zip(lives, lives[1:], strict=False):
+        for first, second in pairwise(lives):
             if first[1] > second[0]:
                 raise Violation("I16", f"{case}: run {second[2]} started at {second[0]} beside {first}")
         for row in case.rows:

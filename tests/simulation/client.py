@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -52,13 +52,8 @@ CRONS = (
 def schedule(dice: Random, now: Micros, theme: str) -> Schedule:
     kind = dice.random()
     if theme == "edits":
-        return (
-            Interval(expression="1s")
-            if kind < 0.4
-            else CronSchedule(expression="* * * * * *")
-            if kind < 0.8
-            else recurring(dice)
-        )
+        each_second = (Interval(expression="1s"), CronSchedule(expression="* * * * * *"))
+        return dice.choice(each_second) if kind < 0.8 else recurring(dice)
     if theme == "zombies" and kind < 0.7:
         return Immediate()
     if kind < 0.3:
@@ -208,12 +203,12 @@ class Clients:
                 rev=rev,
                 spec=revised(record.spec),
             )
-        action: Callable[[Server], Awaitable[Any]] = {
+        action: Handler = {
             "pause": lambda server: pause(server.context, TENANT, job_id, reason="because"),
             "resume": lambda server: resume(server.context, TENANT, job_id),
             "cancel": lambda server: cancel_job(server.context, TENANT, job_id),
         }[kind]
-        return await self.ask(kind, record.uid, action)  # type: ignore[arg-type]
+        return await self.ask(kind, record.uid, action)
 
     async def trigger(self, record: JobRecord) -> None:
         job_id = self._world.find(record)
@@ -225,16 +220,18 @@ class Clients:
         runs = self._runs(record)
         if self._world.dice.random() < 0.5:
             runs.sort(key=lambda run: run.status != "running")
-        for run in runs[:1]:
-            await self.ask(
-                "cancel_run", record.uid, lambda server: cancel_run(server.context, TENANT, run.id), run_id=run.id
-            )
+        if runs:
+            await self._about_run("cancel_run", cancel_run, record, runs[0].id)
 
     async def retry_some_run(self, record: JobRecord) -> None:
-        for run in [run for run in self._runs(record) if run.status in ("dead", "failed", "retrying", "cancelled")][:1]:
-            await self.ask(
-                "retry_run", record.uid, lambda server: retry_run(server.context, TENANT, run.id), run_id=run.id
-            )
+        unlucky = [run for run in self._runs(record) if run.status in ("dead", "failed", "retrying", "cancelled")]
+        if unlucky:
+            await self._about_run("retry_run", retry_run, record, unlucky[0].id)
+
+    async def _about_run(
+        self, kind: str, operation: Callable[..., Coroutine[Any, Any, Any]], record: JobRecord, run_id: str
+    ) -> None:
+        await self.ask(kind, record.uid, lambda server: operation(server.context, TENANT, run_id), run_id=run_id)
 
     def _runs(self, record: JobRecord) -> list[Any]:
         """What the user sees in the list of runs, in a random order."""
