@@ -8,7 +8,9 @@ import hashlib
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +34,7 @@ from timeball.executors.python_process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.dispatch import Dispatch, Hello
-from timeball.ports.executor import Executor
+from timeball.ports.executor import Attempt, Executor
 from timeball.ports.store import Key, Store
 from timeball.service.server import Server
 from timeball.service.worker import Worker
@@ -86,7 +88,7 @@ async def _worker(config: WorkerConfig) -> int:
     stop = _StopSignals()
     async with contextlib.AsyncExitStack() as stack:
         dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token))
-        worker = await _start_worker(config, dispatch, stack, stop)
+        worker = await _start_worker(config, dispatch, stack, stop, alone=True)
         _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
         stopping = asyncio.create_task(stop.first.wait())
         ended = asyncio.create_task(worker.wait())
@@ -247,8 +249,14 @@ async def _allow_admin(store: Store, key: str) -> None:
 
 
 async def _start_worker(
-    config: CrewConfig, dispatch: Dispatch, stack: contextlib.AsyncExitStack, stop: _StopSignals
+    config: CrewConfig,
+    dispatch: Dispatch,
+    stack: contextlib.AsyncExitStack,
+    stop: _StopSignals,
+    *,
+    alone: bool = False,
 ) -> Worker:
+    """`alone`: nothing but the worker lives in this process, so that it may end with a lost session."""
     for module in config.tasks:
         registry.load(module)
     config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -273,10 +281,28 @@ async def _start_worker(
         version=timeball.__version__,
     )
     by_kind = {executor.kind: executor for executor in executors}
-    worker = Worker(dispatch, by_kind, system.SystemClock(), hello, dice=system.dice(), guard=guard)
+    outlived = partial(_leave_threads, python) if alone else None
+    clock = system.SystemClock()
+    worker = Worker(dispatch, by_kind, clock, hello, dice=system.dice(), guard=guard, outlived=outlived)
     await worker.start()
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
     return worker
+
+
+def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:
+    """Others are about to run what still runs here in threads, and only the end of the process ends those.
+
+    Everything the worker held is lost already, and the guard kills whatever other processes there are.
+    """
+    names = sorted({str(attempt.run_id) for attempt in attempts if python.runs_in_thread(attempt)})
+    if names:
+        _log.error(
+            "the session is lost and functions run on in threads: this worker ends itself, to be started anew",
+            runs=", ".join(names),
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(os.EX_TEMPFAIL)
 
 
 async def _drain(worker: Worker, seconds: float, stop: _StopSignals) -> None:

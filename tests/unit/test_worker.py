@@ -446,3 +446,35 @@ async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
         await bench.server.until_polled(lambda poll: poll.held == [])
     finally:
         await bench.worker.stop()
+
+
+async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lease_lapses() -> None:
+    async def stubborn(attempt: Attempt) -> Outcome:
+        attempt.on_cancel(lambda: None)
+        await bench.executor.go.wait()
+        return Succeeded()
+
+    bench = Bench(lease=SECOND, beat_every=200 * MILLISECOND)
+    bench.executor.behaviours["stubborn"] = stubborn
+    outlived: list[tuple[list[int], int]] = []
+    bench.worker = Worker(
+        bench.server,
+        {"python": bench.executor},
+        CLOCK,
+        Hello(name="w", slots=9),
+        dice=dice(),
+        guard=bench.guard,
+        outlived=lambda attempts: outlived.append(([each.token for each in attempts], CLOCK.monotonic())),
+    )
+    await bench.worker.start()
+    try:
+        bench.server.give(python(1, "stubborn"), python(2, "forever"), python(3, "noop"))
+        await bench.server.until(lambda: 1 in bench.server.started and bool(bench.server.beats))
+        bench.server.failing["beat"] = lambda: Unavailable("gone")
+        last = CLOCK.monotonic()
+        await bench.server.until(lambda: bool(outlived))
+        assert [tokens for tokens, _ in outlived] == [[1]]
+        assert outlived[0][1] < last + SECOND
+    finally:
+        bench.executor.go.set()
+        await bench.worker.stop()

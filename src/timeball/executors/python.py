@@ -45,6 +45,11 @@ class PythonExecutor:
     def close(self) -> None:
         self._threads.close()
 
+    def runs_in_thread(self, attempt: Attempt) -> bool:
+        """Whether nothing can end it but the end of this process."""
+        function = self._registry.get(attempt.task.function) if isinstance(attempt.task, Python) else None
+        return function is not None and function.mode == "thread"
+
     async def execute(self, attempt: Attempt) -> Outcome:
         task = attempt.task
         assert isinstance(task, Python)

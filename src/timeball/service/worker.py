@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.dispatch import Dispatch, Hello, Orders
-from timeball.ports.executor import Executor
+from timeball.ports.executor import Attempt, Executor
 from timeball.ports.guard import Guard
 from timeball.service.alarms import Alarms
-from timeball.service.worker_attempt import Stop
+from timeball.service.worker_attempt import HeldAttempt, Stop
 from timeball.service.worker_attempts import Attempts
 from timeball.service.worker_outbox import Batch, Outbox
 from timeball.service.worker_session import ANSWER, Backoff, Session, said
@@ -49,12 +50,15 @@ class Worker:
         *,
         dice: Dice,
         guard: Guard | None = None,
+        outlived: Callable[[Sequence[Attempt]], None] | None = None,
     ) -> None:
+        """`outlived` is told of attempts that still execute when the lease of their lost session is about to lapse."""
         self._dispatch = dispatch
         self._clock = clock
         self._hello = hello
         self._dice = dice
         self._guard = guard
+        self._outlived = outlived
         self._alarms = Alarms(clock)
         self._outbox = Outbox(clock, self._alarms)
         self._attempts = Attempts(
@@ -186,10 +190,19 @@ class Worker:
             )
 
     def _kill_everything(self) -> None:
-        self._attempts.lose_all()
+        lost = self._attempts.lose_all()
         if self._guard is not None:
             self._guard.kill_all()
         self._outbox.clear()
+        if lost and self._outlived is not None and self._session is not None:
+            # When the guard has killed at the latest.
+            at = self._clock.monotonic() + self._session.margin // 2
+            self._alarms.at(at, partial(self._look_after, lost))
+
+    def _look_after(self, lost: list[HeldAttempt]) -> None:
+        remaining = [attempt for attempt in lost if attempt.outcome is None]
+        if remaining and self._outlived is not None:
+            self._outlived(remaining)
 
     def _may_start(self, now: Micros) -> bool:
         """After a long stop (SIGSTOP, a suspended machine) attempts may be due that have long been somebody else's."""

@@ -119,10 +119,12 @@ class Attempts:
             if attempt.outcome is None:
                 self.stop(attempt.token, reason)
 
-    def lose_all(self) -> None:
-        """Nothing is ours any more, not even what has ended."""
+    def lose_all(self) -> list[HeldAttempt]:
+        """Nothing is ours any more, not even what has ended. Those that still execute: they were told to end."""
+        running = [a for a in self._held.values() if a.started_at is not None and a.outcome is None]
         for token in list(self._held):
             self.stop(token, Stop.LOST)
+        return running
 
     def release_waiting(self) -> None:
         """Hand back what has not started."""

@@ -81,7 +81,8 @@ class Session:
         self.id = welcome.session
         self._beat_every = welcome.beat_every
         self._lease = welcome.lease
-        self._margin = min(MARGIN, welcome.lease // 5)
+        self.margin = min(MARGIN, welcome.lease // 5)
+        """From its loss until others may be given what it held, if nothing worse happens than silence."""
         self._dispatch = dispatch
         self._clock = clock
         self._dice = dice
@@ -120,12 +121,12 @@ class Session:
                 raise ended
 
     def _renew(self, sent_at: Micros) -> None:
-        self.deadline = sent_at + self._lease - self._margin
+        self.deadline = sent_at + self._lease - self.margin
         if self._lapse is not None:
             self._alarms.cancel(self._lapse)
         self._lapse = self._alarms.at(self.deadline, self.lose)
         # Later than the worker's own deadline: jobs that the guard kills must not look as if they had failed.
-        self._renewed(self.deadline + self._margin // 2)
+        self._renewed(self.deadline + self.margin // 2)
 
     async def _polls(self) -> None:
         backoff = Backoff(self._clock, self._dice)
