@@ -1,5 +1,6 @@
 """I1, I2, I7, I8: kill -9 and SIGSTOP of every process kind. The witnesses are files that the jobs write themselves."""
 
+import os
 import signal
 import socket
 import time
@@ -196,3 +197,32 @@ def test_the_second_signal_does_not_wait_for_answers(tmp_path: Path) -> None:
         process.signal(signal.SIGTERM)
         assert process.popen.wait(PATIENCE) == 0, process.output
         assert time.monotonic() - began < 3
+
+
+def test_a_worker_alone_ends_with_its_lease_what_only_runs_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "witness"
+    (tmp_path / "endless.py").write_text(
+        "import pathlib, time, timeball\n"
+        "@timeball.task\n"
+        "def endless():\n"
+        "    while True:\n"
+        f"        pathlib.Path({str(file)!r}).write_text(str(time.monotonic()))\n"
+        "        time.sleep(0.05)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    store = f"sqlite:///{tmp_path}/store.db"
+    with (
+        running_server(tmp_path, store) as (server, api),
+        start_worker(tmp_path, api, name="alone", tasks="endless") as worker,
+    ):
+        api.await_workers(1)
+        api.create({"task": {"kind": "python", "function": "endless"}})
+        until(file.exists, "the function to start")
+        server.kill()
+        killed_at = time.monotonic()
+        assert worker.popen.wait(LEASE + 5) == os.EX_TEMPFAIL, worker.output
+        assert float(file.read_text()) < killed_at + LEASE
+        assert worker.output.count("this worker ends itself") == 1
+        assert "Traceback" not in worker.output
