@@ -11,6 +11,7 @@ from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store import Accepted, Store, Want
 from timeball.stores.postgres import PostgresStore, ServerClock
+from timeball.stores.sql.driver import Tx
 
 
 def make(dsn: str, **options: float) -> PostgresStore:
@@ -147,6 +148,41 @@ async def test_a_database_that_lets_nobody_in_is_unavailable_and_heals(private_p
     assert len(await store.submit([one_shot(store.now())])) == 1
     assert not clock.done()
     assert not hints.done()
+    await admin.close()
+    await store.close()
+
+
+@pytest.mark.parametrize("error", [asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError])
+async def test_a_work_that_is_refused_again_and_again_is_unavailable(
+    postgres_dsn: str, error: type[asyncpg.PostgresError]
+) -> None:
+    store = make(postgres_dsn)
+    await store.open()
+    tries = []
+
+    async def work(tx: Tx) -> None:
+        tries.append(tx)
+        raise error("again")
+
+    with pytest.raises(Unavailable, match="again"):
+        await store._db.write(work)
+    assert len(tries) == 5
+    await store.close()
+
+
+async def test_a_server_that_was_demoted_is_left_for_its_successor(postgres_dsn: str) -> None:
+    """The address may lead elsewhere by now, so connections are made anew."""
+    store = make(postgres_dsn, min_connections=1, max_connections=1)
+    await store.open()
+    admin = await asyncpg.connect(postgres_dsn)
+    name = postgres_dsn.split("?")[0].rsplit("/", 1)[1]
+    await admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    await store._db._pool.expire_connections()  # type: ignore[attr-defined]
+    with pytest.raises(Unavailable, match="read-only"):
+        await store.submit([one_shot(store.now())])
+    await admin.execute("SET default_transaction_read_only = off")
+    await admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+    assert len(await store.submit([one_shot(store.now())])) == 1
     await admin.close()
     await store.close()
 

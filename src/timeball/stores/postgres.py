@@ -251,13 +251,28 @@ class _Driver:
     async def write(self, work: Work[T]) -> T:
         for tried in range(TRIES):
             try:
-                async with _unavailable(), self._acquire() as connection, connection.transaction():
+                async with (
+                    self._unless_demoted(),
+                    _unavailable(),
+                    self._acquire() as connection,
+                    connection.transaction(),
+                ):
                     return await work(_Tx(connection, self._compiler))
-            except _REPEATABLE:
+            except _REPEATABLE as error:
                 if tried == TRIES - 1:
-                    raise
+                    raise Unavailable(f"PostgreSQL has too much going on at once: {error}") from error
                 await asyncio.sleep(0.002 * 2**tried)
         raise AssertionError("unreachable")
+
+    @contextlib.asynccontextmanager
+    async def _unless_demoted(self) -> AsyncIterator[None]:
+        """A server that takes no writes any more is not the one to talk to: the next connections find the new one."""
+        try:
+            yield
+        except Unavailable as error:
+            if self._pool is not None and isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
+                await self._pool.expire_connections()
+            raise
 
     async def read(self, work: Work[T], *, slow: bool = False) -> T:
         if slow:
