@@ -312,3 +312,22 @@ async def test_an_attempt_of_a_job_that_cannot_be_read_ends_all_the_same(store: 
     assert list(await store.jobs([claim.job_id for claim in claims])) == [claims[2].job_id]
     answers = await store.settle([settlement(claim, BROKEN, at=store.now()) for claim in claims])
     assert [answer.status for answer in answers if answer is not None] == [None, Status.DEAD, Status.DEAD]
+
+
+async def test_no_attempt_seems_to_start_before_its_fire_time(store: Store) -> None:
+    """Reports through a server whose clock lags a little behind the one that handed the run out."""
+    ending, noted, failing = [await start(store, retry=AT_ONCE) for _ in range(3)]
+    early = ending.fire_time - SECOND
+    await store.note("w_1", [(Started(run_id=noted.run_id, token=noted.token, age=0), early)], [])
+    await store.settle(
+        [
+            settlement(ending, started_at=early, finished_at=early + 5),
+            settlement(failing, BROKEN, started_at=early, finished_at=early + 5),
+        ]
+    )
+    run = await read(store, ending)
+    assert (run.started_at, run.attempt_started_at, run.finished_at) == (ending.fire_time,) * 3
+    run = await read(store, noted)
+    assert (run.started_at, run.attempt_started_at) == (noted.fire_time,) * 2
+    (attempt,) = await store.attempts(failing.run_id)
+    assert (attempt.started_at, attempt.finished_at) == (failing.fire_time,) * 2

@@ -143,7 +143,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
         writes.unsaid.append((run.id, run.attempt))
         return Settled(run.id, None)
-    reported = bounded(settlement.started_at)
+    reported = _started_at(run, settlement)
     attempt_started = reported if reported is not None else run.attempt_started_at
     started_at = run.started_at if run.started_at is not None else attempt_started
     failure = failure_json(transition.failure)
@@ -154,11 +154,22 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         settlement.token,
         run.worker or "",
         attempt_started,
-        min(settlement.finished_at, MAX),
+        _finished_at(settlement, attempt_started),
         failure,
     )
     writes.attempts.append(as_tuple(attempt))
     return Settled(run.id, None)
+
+
+def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
+    """When the attempt started, by the clock of the server that took the report: it may lag a little behind the one
+    that let the run go. No attempt starts before its fire time."""
+    reported = bounded(settlement.started_at)
+    return None if reported is None else max(reported, run.fire_time)
+
+
+def _finished_at(settlement: Settlement, started_at: Micros | None) -> Micros:
+    return min(max(settlement.finished_at, started_at or 0), MAX)
 
 
 def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> Row:
@@ -166,11 +177,11 @@ def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Tran
     result = None
     if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:
         result = plain(bytes(outcome.result).decode("utf-8", "replace"))
-    started_at = None if isinstance(outcome, Released) else bounded(settlement.started_at)
+    started_at = None if isinstance(outcome, Released) else _started_at(run, settlement)
     return ended(
         run,
         status,
-        min(settlement.finished_at, MAX),
+        _finished_at(settlement, started_at),
         started_at=started_at,
         failure=failure_json(transition.failure),
         result=result,

@@ -83,7 +83,8 @@ DELETE FROM logs WHERE (run_id, attempt) IN (SELECT id, attempt FROM {batch b: i
 
 -- name: note_starts
 -- Record when held attempts started.
-UPDATE runs SET attempt_started_at = b.at, started_at = COALESCE(started_at, b.at)
+UPDATE runs SET attempt_started_at = {greatest}(b.at, runs.fire_time),
+  started_at = COALESCE(started_at, {greatest}(b.at, runs.fire_time))
 FROM {batch b: id text, at bigint} WHERE runs.id = b.id AND runs.attempt_started_at IS NULL;
 
 -- name: note_progress
