@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import structlog
+
 from timeball.domain import ids, planning
 from timeball.domain.instant import Micros
 from timeball.domain.planning import Plan, Span
@@ -12,6 +14,7 @@ from timeball.ports.hints import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 
+_log = structlog.get_logger()
 BATCH: Final = 500
 MOST_INSTANTS: Final = 5_000
 """Instants planned before a commit: a long absence of many jobs must not hold up the event loop."""
@@ -35,7 +38,11 @@ class Planner(Loop):
         plans: list[Plan] = []
         instants = 0
         for job in jobs:
-            plan = planning.plan(job, now)
+            try:
+                plan = planning.plan(job, now)
+            except Exception:
+                _log.exception("a job cannot be planned; the others are", job=job.id)
+                continue
             plans.append(plan)
             instants += sum(step.count if isinstance(step, Span) else 1 for step in plan.steps)
             if instants >= MOST_INSTANTS:
@@ -43,4 +50,4 @@ class Planner(Loop):
         fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
         await self._store.commit_plans(plans, fresh_ids)
         self._hints.give(Topic.READY)
-        return 0
+        return 0 if plans else TICK

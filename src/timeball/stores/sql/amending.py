@@ -22,7 +22,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW, UNBLOCK
-from timeball.stores.sql.rows import job_of, job_row, plain, tag_rows, unstarted
+from timeball.stores.sql.rows import job_row, plain, readable, tag_rows, unstarted
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
 from timeball.stores.sql.tables import TAGS, JobRow, RunRow
@@ -52,7 +52,7 @@ class Amendments(Part):
     async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
             named = list({each.job.id for each in amendments})
-            jobs = {row[0]: job_of(row) for row in await tx.fetch(LOCK_JOBS, b=named)}
+            jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
             live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
             for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
                 live[row[1]].append(RunRow(*row))

@@ -21,7 +21,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import job_of, new_run_row, unstarted
+from timeball.stores.sql.rows import new_run_row, readable, unstarted
 from timeball.stores.sql.runs import RUN_STATUSES
 from timeball.stores.sql.tables import HISTORY, NEW_RUNS, as_tuple
 
@@ -59,7 +59,8 @@ class Triggers(Part):
 
 
 async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
-    return {row[0]: job_of(row) for row in await tx.fetch(LOCK_JOBS, b=list(dict.fromkeys(job_ids)))}
+    rows = await tx.fetch(LOCK_JOBS, b=list(dict.fromkeys(job_ids)))
+    return {job.id: job for job in readable(rows)}
 
 
 async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
