@@ -18,7 +18,6 @@ from timeball.domain.cron import Cron
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, Micros
 
-
 ONE_BY_ONE: Final = 4
 
 
