@@ -125,8 +125,7 @@ def _covered_once(checker: Checker) -> None:
         covered: Counter[Micros] = Counter()
         for row in case.rows:
             if row.verdict is Verdict.CANCELLED and row.finished_at is not None and row.finished_at < row.fire_time:
-                due.required.discard(row.fire_time)  # a user cancelled this one fire before it was due
-                continue
+                due.allowed.add(row.fire_time)  # a user cancelled this one fire before it was due
             if row.fires == 1:
                 covered[row.fire_time] += 1
                 continue

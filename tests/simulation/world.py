@@ -340,7 +340,8 @@ class World:
 
     async def _course(self) -> None:
         stories = [
-            self._spawn(self.clients.story(self.calm_at), "story") for _ in range(self.dice.choice((2, 4, 7, 11)))
+            self._spawn(self.clients.story(self.calm_at), "story")
+            for _ in range(self.dice.choice((2, 4) if self.theme == "edits" else (2, 4, 7, 11)))
         ]
         if self.chaos is not None:
             self._spawn(self.chaos.rage(), "chaos")
