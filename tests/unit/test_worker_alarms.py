@@ -85,3 +85,13 @@ async def test_an_alarm_may_set_another() -> None:
     recorder.alarms.at(CLOCK.monotonic(), lambda: recorder.set(500) and None)
     await recorder.wait_for(1)
     assert recorder.rung[0][1] >= recorder.rung[0][0]
+
+
+async def test_an_alarm_set_while_another_rings_does_not_hide_an_earlier_one() -> None:
+    recorder = Recorder()
+    start = CLOCK.monotonic()
+    recorder.alarms.at(start + 1_000, lambda: recorder.alarms.at(start + 3_600_000_000, lambda: None) and None)
+    recorder.set(20_000)
+    async with asyncio.timeout(10):
+        await recorder.wait_for(1)
+    recorder.alarms.clear()

@@ -18,6 +18,7 @@ FURTHEST: Final = 3600 * SECOND
 """The loop's timer is set at most this far ahead: some loops refuse more than a few weeks."""
 
 
+NEVER: Final = 1 << 62
 MANY: Final = 1_000
 """Cancelled alarms stay in the heap; when they are this many and the majority, they are swept out."""
 
@@ -40,13 +41,13 @@ class Alarms:
         self._count = 0
         self._cancelled = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_due: Micros = 0
+        self._timer_due: Micros = NEVER
 
     def at(self, due: Micros, call: Callable[[], None]) -> Alarm:
         alarm = Alarm(call)
         self._count += 1
         heappush(self._heap, (due, self._count, alarm))
-        if self._timer is None or due < self._timer_due:
+        if due < self._timer_due:
             self._arm(due)
         return alarm
 
@@ -66,7 +67,7 @@ class Alarms:
         self._cancelled = 0
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer_due = NEVER
 
     def _arm(self, due: Micros) -> None:
         if self._timer is not None:
@@ -76,7 +77,7 @@ class Alarms:
         self._timer = asyncio.get_running_loop().call_later(rest / SECOND, self._ring)
 
     def _ring(self) -> None:
-        self._timer = None
+        self._timer_due = NEVER
         now = self._clock.monotonic()
         try:
             while self._heap and self._heap[0][0] <= now:
@@ -87,5 +88,6 @@ class Alarms:
                 else:
                     call()
         finally:
-            if self._heap and self._timer is None:
+            # What rang may have set alarms of its own, later than what is still in the heap.
+            if self._heap and self._heap[0][0] < self._timer_due:
                 self._arm(self._heap[0][0])

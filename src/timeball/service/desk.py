@@ -53,8 +53,10 @@ class _Session:
     worker: str
     handed: set[int] = field(default_factory=set)
     """Tokens that were handed out and whose end was not yet reported."""
+    to_cancel: set[int] = field(default_factory=set)
+    """Tokens whose cancel goes out with the next answer: there may be no poll to answer right now."""
     cancelling: set[int] = field(default_factory=set)
-    """Tokens whose cancel was already ordered in a poll; beats repeat the order."""
+    """Tokens whose cancel went out with an answer; beats repeat the order."""
     waiting: _Waiting | None = None
     polled: int = 0
     """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
@@ -107,12 +109,15 @@ class Desk:
             # Some answer never arrived. Since a worker never acts on a poll that it gave up, nobody executes what was
             # claimed for earlier polls and is not among what it holds.
             session.unverified = True
+            session.cancelling.clear()
             session.handed.intersection_update(poll.held)
             if await self._store.give_back(session.id, poll.held, poll.seq):
                 self._hints.give(Topic.READY)
             session.unverified = False
         if self._closed or session.polled != poll.seq or poll.session not in self._sessions:
             return Orders()
+        if session.to_cancel:
+            return _with_cancels(session, Orders())
         free = session.offered[1] if session.offered[0] == poll.seq else poll.free
         waiting = _Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
         session.waiting = waiting
@@ -161,6 +166,7 @@ class Desk:
             stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             tokens = [ended.token for ended in report.ended]
             session.handed.difference_update(tokens)
+            session.to_cancel.difference_update(tokens)
             session.cancelling.difference_update(tokens)
         return Receipt(stale=sorted(stale))
 
@@ -200,16 +206,12 @@ class Desk:
             await self._settle([_released(claim, self._store.now()) for claim in orphans])
 
     def order_cancels(self, orders: Iterable[tuple[str, int]]) -> None:
-        """Tell the workers that poll here; those that do not learn it with their next beat."""
-        by_session: dict[str, list[int]] = {}
+        """Tell the workers that poll here, now or with their next poll; others learn it with their next beat."""
         for session_id, token in orders:
             session = self._sessions.get(session_id)
-            if session is not None and session.waiting is not None and token not in session.cancelling:
-                by_session.setdefault(session_id, []).append(token)
-        for session_id, tokens in by_session.items():
-            session = self._sessions[session_id]
-            session.cancelling.update(tokens)
-            self._answer(session, Orders(cancel=tokens))
+            if session is not None and token not in session.cancelling:
+                session.to_cancel.add(token)
+                self._answer(session, Orders())
 
     def forget_silent(self) -> None:
         """Drop what is remembered of workers that died or went to another server; the store still knows them."""
@@ -244,7 +246,7 @@ class Desk:
             return
         session.waiting = None
         if not waiting.answer.done():
-            waiting.answer.set_result(orders)
+            waiting.answer.set_result(_with_cancels(session, orders))
 
     def _forget(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)
@@ -264,6 +266,15 @@ class Desk:
             finished_at=now if started_at is None else started_at + ended.took,
             spread=self._dice.random(),
         )
+
+
+def _with_cancels(session: _Session, orders: Orders) -> Orders:
+    """The orders, with the cancels that wait for an answer to go out with."""
+    if not session.to_cancel:
+        return orders
+    told, session.to_cancel = session.to_cancel, set()
+    session.cancelling |= told
+    return Orders(assignments=orders.assignments, cancel=sorted(told))
 
 
 def _by_poll(claims: Sequence[Claim]) -> dict[tuple[str, int], list[Claim]]:

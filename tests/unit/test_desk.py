@@ -1,0 +1,73 @@
+"""What workers are told, and when."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.builders import one_shot
+from timeball.operation.context import Context
+from timeball.operation.settle import Settle
+from timeball.ports.dispatch import Hello, Orders, Poll
+from timeball.ports.store import Want
+from timeball.service.desk import LEASE, Desk
+from timeball.service.hints import LocalHints
+from timeball.stores.sqlite import SqliteStore
+from timeball.system import SystemClock, monotonic, wall
+
+
+class Clock(SystemClock):
+    offset = 0
+
+    def monotonic(self) -> int:
+        return super().monotonic() + self.offset
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
+    await store.open()
+    context = Context(store, Clock(), random.Random(3), LocalHints(lambda _: None))
+    yield Desk(context, Settle(context))
+    await store.close()
+
+
+def poll(session: str, seq: int, *held: int, wait: int = 0) -> Poll:
+    return Poll(session=session, seq=seq, free=0, held=list(held), wait=wait)
+
+
+async def test_a_cancel_that_finds_no_poll_goes_out_with_the_next(desk: Desk) -> None:
+    """Polls are answered and come back all the time; a cancel must not depend on finding one that waits."""
+    welcome = await desk.hello(Hello(name="w", slots=1))
+    desk.order_cancels([(welcome.session, 7)])
+    assert await desk.poll(poll(welcome.session, 1, 7)) == Orders(cancel=[7])
+    assert await desk.poll(poll(welcome.session, 2, 7)) == Orders(), "once; beats repeat it"
+
+
+async def test_a_cancel_answers_the_poll_that_waits(desk: Desk) -> None:
+    welcome = await desk.hello(Hello(name="w", slots=1))
+    waiting = asyncio.create_task(desk.poll(poll(welcome.session, 1, 7, wait=60_000_000)))
+    await asyncio.sleep(0.01)
+    desk.order_cancels([(welcome.session, 7)])
+    assert await waiting == Orders(cancel=[7])
+
+
+async def test_workers_that_fell_silent_are_forgotten_but_not_lost(desk: Desk) -> None:
+    welcome = await desk.hello(Hello(name="w", slots=1))
+    Clock.offset = 3 * LEASE
+    try:
+        desk.forget_silent()
+        assert not desk._sessions
+        assert await desk.poll(poll(welcome.session, 1)) == Orders(), "the store still knows it"
+    finally:
+        Clock.offset = 0
+
+
+async def test_what_was_claimed_for_nobody_is_given_back(desk: Desk) -> None:
+    welcome = await desk.hello(Hello(name="w", slots=1))
+    await desk._store.submit([one_shot(desk._store.now())])
+    claimed = await desk._store.claim([Want(welcome.session, "w", 1, 1)], 0)
+    assert len(claimed.claims) == 1
+    await desk.hand_out(claimed.claims)
+    assert await desk._store.holding(welcome.session) == {}
