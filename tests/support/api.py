@@ -1,5 +1,6 @@
 """The API over a real store and real loops, called in process: no port is opened, nothing is faked but the worker."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,6 +58,9 @@ async def running_api(folder: Path) -> AsyncIterator[Api]:
         await store.ping()
         return {"store": True, **{loop.name: loop.name not in server.stalled() for loop in server.loops}}
 
+    async with asyncio.timeout(30):
+        while server.stalled():  # the first turn of each loop
+            await asyncio.sleep(0.001)
     app = create_app(server.context, server.desk, ready=ready, new_secret=system.secret, version="0.0.0")
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
     try:
