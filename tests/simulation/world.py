@@ -99,7 +99,7 @@ class ServerHouse:
 
     def _gone(self, node: Node, away: Micros) -> None:
         if node is self.node:
-            self.kill(away, "stopped server gone")
+            self.kill(self.world.absence(away), "stopped server gone")
 
 
 class WorkerHouse:
@@ -160,7 +160,7 @@ class WorkerHouse:
 
     def _gone(self, node: Node, away: Micros) -> None:
         if node is self.node:
-            self.kill(away, "drained worker gone")
+            self.kill(self.world.absence(away), "drained worker gone")
 
 
 class World:
@@ -193,6 +193,7 @@ class World:
         self.hangs_up = dice.random() < 0.5
         """Whether servers notice that a worker gave up on a call."""
         length = dice.choice((50, 80)) if self.theme == "zombies" else dice.choice((8, 15, 25, 45))
+        self.is_calm = False
         self.calm_at: Micros = self.now + length * S
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
@@ -303,6 +304,10 @@ class World:
             self.trace("poisoned", node.name)
             house.kill(self.dice.randrange(S, 4 * S), "poison")
 
+    def absence(self, away: Micros) -> Micros:
+        """Who was asked to leave in the storm, and leaves only when it is over, comes back at once."""
+        return S if self.is_calm else away
+
     def outage(self, length: Micros) -> None:
         """Everything is off for a while."""
         self.damage.count("outage")
@@ -362,6 +367,7 @@ class World:
 
     def _calm_down(self) -> None:
         self.trace("calm")
+        self.is_calm = True
         self.weather = self.storm.calm()
         self.network.heal()
         for house in (*self.servers, *self.workers):
