@@ -346,6 +346,38 @@ async def test_a_followed_log_ends_with_the_run(api: Api, worker: FakeWorker) ->
     assert (await following).text == "one\n"
 
 
+@pytest.mark.parametrize("cursor", ["", "&cursor=1000000", "&cursor=999999"])
+async def test_a_followed_log_goes_on_with_an_attempt_that_was_given_back_and_begins_anew(
+    api: Api, worker: FakeWorker, cursor: str
+) -> None:
+    await api.create()
+    assigned = await worker.take()
+    await worker.write(assigned, "one\n", "two\n")
+    following = asyncio.create_task(api("GET", f"/v1/runs/{assigned['runId']}/logs?follow=1{cursor}"))
+    await asyncio.sleep(0.1)
+    await worker.end(assigned, {"type": "released"})
+    again = await worker.take()
+    assert again["attempt"] == assigned["attempt"] == 1
+    await worker.write(again, "anew\n")
+    await asyncio.sleep(0.3)
+    await worker.succeed(again)
+    seen = "two\n" if cursor == "&cursor=1000000" else "one\ntwo\n"
+    assert (await following).text == f"{seen}anew\n"
+
+
+async def test_following_from_a_place_that_is_forgotten_begins_that_attempt_anew(api: Api, worker: FakeWorker) -> None:
+    await api.create()
+    assigned = await worker.take()
+    await worker.write(assigned, "one\n", "two\n")
+    await worker.end(assigned, {"type": "released"})
+    again = await worker.take()
+    await worker.write(again, "anew\n")
+    await worker.succeed(again)
+    path = f"/v1/runs/{assigned['runId']}/logs?follow=1"
+    assert (await api("GET", f"{path}&cursor=1000001")).text == "anew\n"
+    assert (await api("GET", f"{path}&cursor=1000000")).text == ""
+
+
 # --- workers and keys -------------------------------------------------------------------------------------------------
 
 

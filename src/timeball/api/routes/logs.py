@@ -20,6 +20,8 @@ from timeball.ports.store import LogLine
 PAGE: Final = 1_000
 GLANCE: Final = 250 * MILLISECOND
 """How often a live log is looked at; the end of the run is noticed at once."""
+PLACES: Final = 1_000_000
+"""Of one attempt. A place in the output of a run is `attempt * PLACES + seq`, in the store and as a cursor."""
 
 
 class LogChunkView(Struct, frozen=True, rename="camel"):
@@ -40,30 +42,53 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery) -> Answer:
     attempt = None if query.attempt is UNSET else query.attempt
     after = log_cursor(query.cursor)
     accept = call.headers.get(b"accept", b"")
+    chunks = _followed if query.follow else _written
     if b"ndjson" in accept:
-        chunks = _chunks(call, run, attempt, after, query.follow)
-        return Answer((_line(chunk) async for chunk in chunks), content_type=b"application/x-ndjson")
+        lines = (_line(chunk) async for chunk in chunks(call, run, attempt, after))
+        return Answer(lines, content_type=b"application/x-ndjson")
     if b"application/json" in accept:
         found = [] if run is None else await call.context.store.logs(run.id, attempt, after, query.limit)
-        more = str(_position(found[-1])) if len(found) == query.limit else None
+        more = str(_place(found[-1])) if len(found) == query.limit else None
         return answer_json(LogPage([_view(chunk) for chunk in found], more))
     if query.follow:
-        chunks = _chunks(call, run, attempt, after, True)
-        return Answer((chunk.text.encode() async for chunk in chunks), content_type=TEXT)
-    text = [chunk.text async for chunk in _chunks(call, run, attempt, after, False)]
+        live = (chunk.text.encode() async for chunk in chunks(call, run, attempt, after))
+        return Answer(live, content_type=TEXT)
+    text = [chunk.text async for chunk in chunks(call, run, attempt, after)]
     return Answer("".join(text).encode(), content_type=TEXT)
 
 
-async def _chunks(call: Call, run: Run | None, attempt: int | None, after: int, follow: bool) -> AsyncIterator[LogLine]:
-    """Output so far; with `follow`, also what comes until the run has ended, or is dropped, or the server stops."""
+async def _written(call: Call, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
+    """Output so far."""
+    while run is not None and (found := await call.context.store.logs(run.id, attempt, after, PAGE)):
+        for chunk in found:
+            yield chunk
+        after = _place(found[-1])
+
+
+async def _followed(call: Call, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
+    """Output so far, and what comes until the run has ended, or is dropped, or the server stops.
+
+    A worker that drains gives its attempt back: what it wrote is forgotten, and the next worker counts from 0 again.
+    So every look begins at the chunk that was sent last; if that is gone, its attempt is told from the beginning.
+    """
+    if run is None:
+        return
     context = call.context
-    while run is not None:
+    place, last = await _sent_last(call, run, attempt, after)
+    while True:
         ended = run.is_terminal
-        while found := await context.store.logs(run.id, attempt, after, PAGE):
-            for chunk in found:
+        while True:
+            found = await context.store.logs(run.id, attempt, place if last is None else _place(last) - 1, PAGE)
+            if last is not None and found[:1] != [last]:
+                place, last = _beginning(last.attempt), None
+                continue
+            new = found if last is None else found[1:]
+            if not new:
+                break
+            for chunk in new:
                 yield chunk
-            after = _position(found[-1])
-        if ended or not follow or call.services.stopping():
+            last = new[-1]
+        if ended or call.services.stopping():
             return
         await context.hints.wait(Topic.ENDED, GLANCE)
         try:
@@ -73,8 +98,23 @@ async def _chunks(call: Call, run: Run | None, attempt: int | None, after: int, 
             return
 
 
-def _position(chunk: LogLine) -> int:
-    return chunk.attempt * 1_000_000 + chunk.seq
+async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> tuple[int, LogLine | None]:
+    """Where a follower goes on who says where it was: the place, and the chunk that is there."""
+    if not after or after == _beginning(after // PLACES + 1):
+        return after, None
+    found = await call.context.store.logs(run.id, attempt, after - 1, 1)
+    if found and _place(found[0]) == after:
+        return after, found[0]
+    return _beginning(after // PLACES), None
+
+
+def _place(chunk: LogLine) -> int:
+    return chunk.attempt * PLACES + chunk.seq
+
+
+def _beginning(attempt: int) -> int:
+    """Before the first chunk of an attempt."""
+    return attempt * PLACES - 1
 
 
 def _view(chunk: LogLine) -> LogChunkView:
