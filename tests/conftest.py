@@ -10,12 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.postgres import PostgresCluster, PostgresServer
 
 DSN_VARIABLE = "TIMEBALL_TEST_POSTGRES"
 WORKER_KEY = "timeball_postgres_dsn"
 MAX_CONNECTIONS = 300
+
+# How long something takes says more about the machine than about the code.
+settings.register_profile("timeball", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("timeball")
 
 _shared_server = pytest.StashKey[PostgresServer]()
 

@@ -15,7 +15,7 @@ from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.retry import Retry
-from timeball.ports.store import Amended, Amendment, Fired, JobFilter, Outdated, RegisteredTask, Store, Want
+from timeball.ports.store import Amended, Amendment, Fired, JobFilter, Outdated, RegisteredTask, Store, Want, Wanted
 
 
 def change(job: Job, **fields: Any) -> Amendment:
@@ -131,7 +131,7 @@ async def test_cancelling_a_job_ends_its_runs(store: Store) -> None:
     assert (answer.cancelled, answer.job.plan_at) == (3, None)
     statuses = [each.status for each in await read(store, job)]
     assert statuses == [Status.RUNNING, Status.CANCELLED, Status.CANCELLED]
-    assert await store.holding("w_1") == {running.token: True}
+    assert await store.holding("w_1") == {running.token: Wanted.STOP}
     assert await store.settle([settlement(running)]) != [None]
     assert (await store.jobs([job.id]))[job.id].status == "cancelled"
     assert await store.trigger([run(job, store.now())]) == [None]

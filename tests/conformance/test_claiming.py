@@ -7,7 +7,7 @@ import pytest
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MILLISECOND, MINUTE, SECOND
 from timeball.domain.lifecycle import Released
-from timeball.ports.store import Claim, RegisteredTask, Store, Want
+from timeball.ports.store import Claim, RegisteredTask, Store, Want, Wanted
 
 
 async def claim(store: Store, slots: int, session: str = "w_1", ahead: int = 0) -> list[Claim]:
@@ -25,7 +25,7 @@ async def test_a_run_is_claimed_once_with_its_spec_and_a_token(store: Store) -> 
     assert got.task is None
     assert before <= claimed.now
     assert await claim(store, 5) == []
-    assert await store.holding("w_1") == {got.token: False}
+    assert await store.holding("w_1") == {got.token: Wanted.GO_ON}
 
 
 async def test_nothing_is_claimed_before_its_time(store: Store) -> None:

@@ -14,7 +14,7 @@ from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Ou
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.store import Claim, LogLine, Settled, Store, Want
+from timeball.ports.store import Claim, LogLine, Settled, Store, Want, Wanted
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 AT_ONCE = Retry(max_retries=2, backoff=["0s"])
@@ -237,7 +237,7 @@ async def test_cancel_wins_over_every_end(store: Store, outcome: Outcome) -> Non
     (answer,) = await store.request_cancel([claim.run_id])
     assert answer is not None
     assert (answer.status, answer.token, answer.started) == (Status.RUNNING, claim.token, False)
-    assert await store.holding("w_1") == {claim.token: True}
+    assert await store.holding("w_1") == {claim.token: Wanted.STOP}
     assert await end(store, claim, outcome) is Status.CANCELLED
 
 

@@ -5,7 +5,7 @@ import asyncio
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.lifecycle import Lost, Status
-from timeball.ports.store import Claim, Store, Want
+from timeball.ports.store import Claim, Store, Want, Wanted
 
 
 async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:
@@ -101,7 +101,7 @@ async def test_what_a_worker_does_not_know_of_is_given_back(store: Store) -> Non
     await store.request_cancel([cancelled.run_id])
     assert await store.give_back("w_1", [known.token], 0) == 0
     assert await store.give_back("w_1", [known.token], 1) == 2
-    assert await store.holding("w_1") == {known.token: False}
+    assert await store.holding("w_1") == {known.token: Wanted.GO_ON}
     runs = await store.runs([unknown.run_id, cancelled.run_id])
     assert runs[unknown.run_id].status is Status.QUEUED
     assert runs[cancelled.run_id].status is Status.CANCELLED

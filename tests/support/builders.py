@@ -4,13 +4,15 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from timeball.domain import ids, schedule
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Outcome, Succeeded
 from timeball.domain.planning import plan as make_plan
-from timeball.domain.run import NewRun
+from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Immediate, Interval
 from timeball.domain.task import Shell
 from timeball.ports.store import Claim, Settlement, Store, Submission, Worker
@@ -59,19 +61,8 @@ def interval(seconds: int = 10) -> Interval:
 
 
 def run(of: Job, fire_time: Micros, *, origin: Origin = Origin.MANUAL, **fields: Any) -> NewRun:
-    values = {
-        "id": ids.run(fire_time, bits),
-        "job_id": of.id,
-        "tenant": of.tenant,
-        "version": of.version,
-        "fire_time": fire_time,
-        "origin": origin,
-        "priority": of.spec.level,
-        "eligible_at": fire_time,
-        "serial": of.serial,
-        "created_at": fire_time,
-    }
-    return NewRun(**{**values, **fields})
+    made = new_run(of, ids.run(fire_time, bits), origin, fire_time, fire_time)
+    return msgspec.structs.replace(made, **fields)
 
 
 def one_shot(now: Micros, *, at: Micros | None = None, **fields: Any) -> Submission:

@@ -40,7 +40,7 @@ def poll(session: str, seq: int, *held: int, wait: int = 0) -> Poll:
 async def test_a_cancel_that_finds_no_poll_goes_out_with_the_next(desk: Desk) -> None:
     """Polls are answered and come back all the time; a cancel must not depend on finding one that waits."""
     welcome = await desk.hello(Hello(name="w", slots=1))
-    desk.order_cancels([(welcome.session, 7)])
+    desk.order_cancels([(welcome.session, 7, False)])
     assert await desk.poll(poll(welcome.session, 1, 7)) == Orders(cancel=[7])
     assert await desk.poll(poll(welcome.session, 2, 7)) == Orders(), "once; beats repeat it"
 
@@ -49,7 +49,7 @@ async def test_a_cancel_answers_the_poll_that_waits(desk: Desk) -> None:
     welcome = await desk.hello(Hello(name="w", slots=1))
     waiting = asyncio.create_task(desk.poll(poll(welcome.session, 1, 7, wait=60_000_000)))
     await asyncio.sleep(0.01)
-    desk.order_cancels([(welcome.session, 7)])
+    desk.order_cancels([(welcome.session, 7, False)])
     assert await waiting == Orders(cancel=[7])
 
 

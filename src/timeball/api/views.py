@@ -9,9 +9,11 @@ from msgspec import UNSET, Struct, UnsetType
 
 from timeball.domain import lifecycle
 from timeball.domain.duration import Duration
+from timeball.domain.fitting import Resources
 from timeball.domain.instant import MILLISECOND, Micros, render
 from timeball.domain.job import JobSpec
 from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Attempt, Run, Status
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
@@ -59,6 +61,19 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     overlap: str
     catch_up: str
     catch_up_window: Duration
+    start_at: str | UnsetType = UNSET
+    end_at: str | UnsetType = UNSET
+    max_runs: int | UnsetType = UNSET
+    jitter: Duration | UnsetType = UNSET
+    start_deadline: Duration | UnsetType = UNSET
+    ordering_key: str | UnsetType = UNSET
+    on_failure: str | UnsetType = UNSET
+    """What becomes of the runs behind one that gave up; only with an `orderingKey`."""
+    concurrency: Concurrency | UnsetType = UNSET
+    rate_limit: RateLimit | UnsetType = UNSET
+    resources: Resources | UnsetType = UNSET
+    runs_on: list[str] | UnsetType = UNSET
+    delivery: str
     tags: list[str]
     user_id: str
     schedule_type: str
@@ -86,6 +101,19 @@ _FLAT_TYPES: Final[dict[type[Schedule], str]] = {
     CronSchedule: "cron",
     Interval: "interval",
 }
+_RULES: Final = (
+    "start_at",
+    "end_at",
+    "max_runs",
+    "jitter",
+    "start_deadline",
+    "ordering_key",
+    "concurrency",
+    "rate_limit",
+    "resources",
+    "runs_on",
+)
+"""Fields that are shown only where they are used."""
 _USUAL_RETRY: Final = Retry()
 _USUAL_NON_RETRYABLE: Final = NonRetryable()
 
@@ -132,6 +160,9 @@ def _spec_fields(spec: JobSpec) -> dict[str, Any]:
         "overlap": spec.overlap,
         "catch_up": spec.catch_up,
         "catch_up_window": spec.catch_up_window,
+        **{name: value for name in _RULES if (value := getattr(spec, name))},
+        **({"on_failure": spec.on_failure} if spec.ordering_key else {}),
+        "delivery": spec.delivery,
         "tags": spec.tags,
         "user_id": spec.user_id,
         "schedule_type": _FLAT_TYPES[type(schedule)],

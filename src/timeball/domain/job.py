@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
 from msgspec import Meta, Struct
 
-from timeball.domain import priority, schedule
+from timeball.domain import duration, fitting, instant, priority, schedule
 from timeball.domain.duration import Duration
+from timeball.domain.errors import Invalid
+from timeball.domain.fitting import Label, Need, Resources
 from timeball.domain.instant import SECOND, Micros
+from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Retry
 from timeball.domain.schedule import Immediate, Schedule
 from timeball.domain.task import DEFAULT_GRACE, Task, check_duration
 
 Name = Annotated[str, Meta(max_length=200)]
+Moment = Annotated[str, Meta(max_length=64)]
 CatchUp = Literal["all", "last", "none"]
 
 HORIZON: Final = 15 * SECOND
 """How far ahead a fire becomes a run row, so that nothing has to be found at the moment it is due."""
+
+
+def _moment(field: str, value: str) -> Micros:
+    try:
+        return instant.parse(value)
+    except Invalid as error:
+        raise ValueError(f"{field}: {error.detail}") from None
 
 
 class JobState(StrEnum):
@@ -50,6 +62,27 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
     overlap: Overlap = Overlap.QUEUE
     catch_up: CatchUp = "all"
     catch_up_window: Duration = "1h"
+    start_at: Moment | None = None
+    """No fire before; the grid of an interval starts here."""
+    end_at: Moment | None = None
+    """No fire after."""
+    max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
+    """The schedule ends after this many fires. Missed ones do not count."""
+    jitter: Duration | None = None
+    """Each fire starts up to this much later; how much is the same whenever it is asked."""
+    start_deadline: Duration | None = None
+    """A run that has not started this long after its time is skipped."""
+    ordering_key: Key | None = None
+    """Runs with the same key go strictly one after the other, in the order of their fire times."""
+    on_failure: Literal["block", "continue"] = "block"
+    """Whether the runs behind one that gave up wait until it is retried or discarded."""
+    concurrency: Concurrency | None = None
+    rate_limit: RateLimit | None = None
+    resources: Resources | None = None
+    runs_on: Annotated[list[Label], Meta(max_length=20)] = []
+    """Labels a worker must have."""
+    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    """`at_most_once`: an attempt that may have done something is never repeated."""
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
 
@@ -57,8 +90,41 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
         check_duration("timeout", self.timeout, shortest=1)
         check_duration("grace", self.grace)
         check_duration("catchUpWindow", self.catch_up_window)
+        check_duration("jitter", self.jitter)
+        check_duration("startDeadline", self.start_deadline, shortest=1)
         if (self.task is None) == (self.task_id is None):
             raise ValueError("a job needs either a task or the taskId of a registered one")
+        if self.start_at is not None or self.end_at is not None or self.max_runs is not None:
+            self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        if self.one_shot:
+            raise ValueError("startAt, endAt and maxRuns are for schedules that repeat; this one fires once")
+        if self.starts is not None and self.ends is not None and self.ends < self.starts:
+            raise ValueError(f"endAt {self.end_at} is before startAt {self.start_at}")
+
+    @property
+    def starts(self) -> Micros | None:
+        return None if self.start_at is None else _moment("startAt", self.start_at)
+
+    @property
+    def ends(self) -> Micros | None:
+        return None if self.end_at is None else _moment("endAt", self.end_at)
+
+    @property
+    def gated(self) -> bool:
+        """Whether it shares a limit with others, to be looked at when a run of it could start."""
+        return self.concurrency is not None or self.rate_limit is not None
+
+    @property
+    def need(self) -> Need:
+        return fitting.need(self.resources, self.runs_on)
+
+    @property
+    def profile(self) -> str | None:
+        if self.resources is None and not self.runs_on:
+            return None
+        return fitting.profile(self.need, self.level)
 
     @property
     def one_shot(self) -> bool:
@@ -88,6 +154,10 @@ class Job(Struct, frozen=True, kw_only=True):
     created_at: Micros
     updated_at: Micros
     pause_reason: str = ""
+    paused_until: Micros | None = None
+    """When a pause ends by itself."""
+    fired: int = 0
+    """Fires that became runs, for `max_runs`."""
     last_span: str | None = None
     """The ledger row of the newest instants if those were missed or skipped: the next such instant joins it."""
 
@@ -115,6 +185,14 @@ def plan_at(next_fire_at: Micros | None, last_planned: Micros | None) -> Micros 
 def is_overdue(job: Job, now: Micros) -> bool:
     """Whether the planner has something to decide about it first: an instant that fell due, or a blocked run."""
     return job.state is JobState.ACTIVE and job.plan_at is not None and job.plan_at <= now
+
+
+def jitter_of(job: Job, fire_time: Micros) -> Micros:
+    """How much later than its time a fire starts: anything up to `jitter`, the same on every node, every time."""
+    if job.spec.jitter is None:
+        return 0
+    digest = hashlib.blake2b(f"{job.id}/{fire_time}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % (duration.parse(job.spec.jitter) + 1)
 
 
 encode_spec = msgspec.json.Encoder().encode

@@ -38,8 +38,8 @@ class Verdict(StrEnum):
     CANCELLED = "cancelled"
 
 
-def verdict(status: Status, origin: Origin, fire_time: Micros, started_at: Micros | None) -> Verdict:
-    """The verdict on a fire that became a run, once the run is terminal."""
+def verdict(status: Status, origin: Origin, due_at: Micros, started_at: Micros | None) -> Verdict:
+    """The verdict on a fire that became a run, once the run is terminal. `due_at` is the fire time and its jitter."""
     match status:
         case Status.CANCELLED:
             return Verdict.CANCELLED
@@ -48,8 +48,8 @@ def verdict(status: Status, origin: Origin, fire_time: Micros, started_at: Micro
         case Status.SUCCEEDED | Status.FAILED | Status.DEAD:
             if origin is Origin.CATCH_UP:
                 return Verdict.CAUGHT_UP
-            started = fire_time if started_at is None else started_at
-            return Verdict.ON_TIME if started - fire_time <= TOLERANCE else Verdict.LATE
+            started = due_at if started_at is None else started_at
+            return Verdict.ON_TIME if started - due_at <= TOLERANCE else Verdict.LATE
         case Status.SCHEDULED | Status.BLOCKED | Status.QUEUED | Status.RUNNING | Status.RETRYING:
             return Verdict.OPEN
         case _:

@@ -5,14 +5,14 @@ be written when the clock passes the fire time:
 
     stored      shown as
     READY       scheduled (its time has not come) · queued (it waits for a slot) · retrying (it failed before)
-    BLOCKED     blocked (an earlier run of its job is alive) · scheduled (its time has not come)
+    BLOCKED     blocked (an earlier run, its turn, or a limit holds it) · scheduled (its time has not come)
     RUNNING     running
     terminal    succeeded · failed · dead · cancelled · skipped, in the history, for good
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntFlag, StrEnum
 from typing import Final, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -28,9 +28,20 @@ class State(StrEnum):
     READY = "ready"
     """May be claimed from `eligible_at` on. The dispatcher moves it to RUNNING; cancel and edit end it."""
     BLOCKED = "blocked"
-    """Waits for an earlier run of its job to end. Settling that one makes it READY; the planner may skip it."""
+    """Something holds it back, see `Hold`. It is READY when nothing does any more; the planner may skip it."""
     RUNNING = "running"
     """Claimed by a worker under a token. The worker's report or the rescuer ends or repeats it."""
+
+
+class Hold(IntFlag):
+    """Why a run is BLOCKED. Each kind comes and goes under a lock of its own."""
+
+    OVERLAP = 1
+    """An earlier run of its job is alive. Under the job's lock."""
+    TURN = 2
+    """Another run has the turn under its ordering key. Under the key's lock."""
+    GATE = 4
+    """It waits for a permit, a token or a host. Under the gate's lock."""
 
 
 class Status(StrEnum):

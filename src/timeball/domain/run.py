@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from timeball.domain import lifecycle
+from timeball.domain import duration, lifecycle
 from timeball.domain.instant import Micros
+from timeball.domain.job import Job, jitter_of
 from timeball.domain.ledger import DUE, Origin, Verdict
-from timeball.domain.lifecycle import Failure, State, Status
+from timeball.domain.lifecycle import Failure, Hold, State, Status
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,48 @@ class NewRun(Struct, frozen=True, kw_only=True):
     """Belongs to a job whose runs must not overlap: ending it looks for the next one under the job's lock."""
     created_at: Micros
     retry_of: str | None = None
+    due_at: Micros | None = None
+    """When it should start, if jitter moves that away from the fire time."""
+    start_by: Micros | None = None
+    """When it is too late to start."""
+    ordering_key: str | None = None
+    gated: bool = False
+    """Shares a limit with others."""
+    profile: str | None = None
+    """What it asks of a worker, if that is anything special."""
+
+
+def new_run(
+    job: Job,
+    run_id: str,
+    origin: Origin,
+    fire_time: Micros,
+    now: Micros,
+    *,
+    eligible_at: Micros | None = None,
+    retry_of: str | None = None,
+) -> NewRun:
+    """A run of a job as it is now. `eligible_at` is by default the moment it should start."""
+    spec = job.spec
+    due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
+    return NewRun(
+        id=run_id,
+        job_id=job.id,
+        tenant=job.tenant,
+        version=job.version,
+        fire_time=fire_time,
+        origin=origin,
+        priority=spec.level,
+        eligible_at=due_at if eligible_at is None else max(eligible_at, due_at),
+        serial=job.serial,
+        created_at=now,
+        retry_of=retry_of,
+        due_at=None if due_at == fire_time else due_at,
+        start_by=None if spec.start_deadline is None else due_at + duration.parse(spec.start_deadline),
+        ordering_key=spec.ordering_key,
+        gated=spec.gated,
+        profile=spec.profile,
+    )
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -63,6 +106,18 @@ class Run(Struct, frozen=True, kw_only=True):
     result: Raw | None
     retry_of: str | None
     retried_as: str | None
+    due_at: Micros | None = None
+    """The fire time and its jitter, where there is some."""
+    holds: Hold = Hold(0)
+    """What keeps it from being claimed."""
+    gate: str | None = None
+    """Where it waits, if that is at a gate."""
+    start_by: Micros | None = None
+    ordering_key: str | None = None
+    gated: bool = False
+    profile: str | None = None
+    fingerprint: str | None = None
+    discarded_at: Micros | None = None
 
     @property
     def is_terminal(self) -> bool:
@@ -82,6 +137,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     started_at: Micros | None
     finished_at: Micros
     failure: Failure | None
+    claimed_at: Micros | None = None
 
 
 __all__ = ["Attempt", "NewRun", "Run", "State", "Status"]

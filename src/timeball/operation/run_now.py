@@ -7,8 +7,7 @@ from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import Origin
-from timeball.domain.overlap import Overlap
-from timeball.domain.run import NewRun, Status
+from timeball.domain.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.ports.hints import Topic
@@ -29,16 +28,4 @@ async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Stat
 def manual_run(context: Context, job: Job, now: Micros, origin: Origin, retry_of: str | None = None) -> NewRun:
     if job.state is JobState.CANCELLED:
         raise Conflict(f"job {job.id} was cancelled; it cannot run any more")
-    return NewRun(
-        id=ids.run(now, context.dice),
-        job_id=job.id,
-        tenant=job.tenant,
-        version=job.version,
-        fire_time=now,
-        origin=origin,
-        priority=job.spec.level,
-        eligible_at=now,
-        serial=job.spec.overlap is not Overlap.ALLOW,
-        created_at=now,
-        retry_of=retry_of,
-    )
+    return new_run(job, ids.run(now, context.dice), origin, now, now, retry_of=retry_of)

@@ -12,7 +12,7 @@ from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState
 from timeball.domain.planning import Fire
-from timeball.domain.run import NewRun
+from timeball.domain.run import NewRun, new_run
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.hints import Topic
@@ -84,18 +84,8 @@ class Submit:
         return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs))))
 
     def _run(self, job: Job, fire: Fire, now: Micros) -> NewRun:
-        return NewRun(
-            id=ids.run(now, self._context.dice),
-            job_id=job.id,
-            tenant=job.tenant,
-            version=job.version,
-            fire_time=fire.fire_time,
-            origin=fire.origin,
-            priority=job.spec.level,
-            eligible_at=fire.eligible_at,
-            serial=job.serial,
-            created_at=now,
-        )
+        run_id = ids.run(now, self._context.dice)
+        return new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at)
 
     def _answer(self, submission: Submission, result: Submitted) -> Created | TimeballError:
         idempotency = submission.idempotency

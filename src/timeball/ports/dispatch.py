@@ -24,6 +24,11 @@ class Hello(Struct, frozen=True, rename="camel", kw_only=True):
     tasks: list[str] = []
     """Names of the Python functions it has."""
     version: str = ""
+    cpu: float | None = None
+    """CPUs it offers to runs that ask for some; None: as many as anybody asks for."""
+    memory_mb: int | None = None
+    dedicated: bool = False
+    """Takes only runs that ask for one of its labels."""
 
 
 class Welcome(Struct, frozen=True, rename="camel", kw_only=True):
@@ -70,6 +75,8 @@ class Orders(Struct, frozen=True, rename="camel", kw_only=True):
     assignments: list[Assignment] = []
     cancel: list[int] = []
     """Tokens of held attempts to stop: a user cancelled the run. Report them `cancelled`. Repeated until reported."""
+    kill: list[int] = []
+    """Like `cancel`, but at once, without the grace that jobs get to stop by themselves."""
     lost: list[int] = []
     """Tokens that are no longer the worker's: stop at once, report nothing."""
 
@@ -119,6 +126,8 @@ class Ended(Struct, frozen=True, rename="camel", kw_only=True):
     age: Micros | None = None
     """How long ago it started; None: it never did."""
     took: Micros = 0
+    host: str | None = None
+    """The host and port it called, for an `http` task: its circuit is the whole fleet's business."""
 
 
 class Report(Struct, frozen=True, rename="camel", kw_only=True):

@@ -12,6 +12,7 @@ Rules every implementation keeps, proven by one conformance suite:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -199,6 +200,8 @@ class Claimed(Struct, frozen=True):
     claims: list[Claim]
     now: Micros
     """The store's time at or before the moment this was answered: delays count from it."""
+    again: bool = False
+    """Some runs were put aside to wait, or somebody else looked at them: others may fill the slots that are left."""
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
@@ -215,6 +218,8 @@ class Settlement(Struct, frozen=True, kw_only=True):
     finished_at: Micros
     spread: float
     """A random number in [0, 1) for the backoff."""
+    host: str | None = None
+    """The host that an `http` attempt called."""
 
 
 class Settled(Struct, frozen=True):
@@ -233,6 +238,16 @@ class Cancelling(Struct, frozen=True):
     token: int | None = None
     started: bool = False
     """Whether its attempt is known to have started."""
+
+
+class Wanted(StrEnum):
+    """What a held attempt is to do."""
+
+    GO_ON = "go_on"
+    STOP = "stop"
+    """Somebody cancelled it."""
+    DIE = "die"
+    """The same, at once: without the grace that jobs get."""
 
 
 class RunStore(Protocol):
@@ -266,12 +281,12 @@ class RunStore(Protocol):
         """End waiting runs as CANCELLED; mark RUNNING ones, whose only end is then `cancelled`. None: no such run."""
         ...
 
-    async def holding(self, session: str) -> dict[int, bool]:
-        """Tokens of the session's attempts, each with whether it is to be cancelled."""
+    async def holding(self, session: str) -> dict[int, Wanted]:
+        """Tokens of the session's attempts, each with what is wanted of it."""
         ...
 
-    async def cancel_orders(self) -> list[tuple[str, int]]:
-        """Session and token of every RUNNING attempt that is to be cancelled."""
+    async def cancel_orders(self) -> list[tuple[str, int, bool]]:
+        """Session and token of every RUNNING attempt that is to be cancelled, and whether at once."""
         ...
 
     async def hurry(self, run_id: str) -> bool:
@@ -298,6 +313,11 @@ class Worker(Struct, frozen=True, kw_only=True):
     seen_at: Micros
     lease_until: Micros
     running: int = 0
+    cpu: float | None = None
+    memory_mb: int | None = None
+    dedicated: bool = False
+    reserved_for: str | None = None
+    """The run that waits until this worker has room for it."""
 
 
 class WorkerStore(Protocol):

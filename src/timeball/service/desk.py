@@ -31,7 +31,7 @@ from timeball.ports.dispatch import (
     Welcome,
 )
 from timeball.ports.hints import Topic
-from timeball.ports.store import Claim, Settlement, Want, Worker
+from timeball.ports.store import Claim, Settlement, Want, Wanted, Worker
 
 LEASE: Final = 15 * SECOND
 BEAT_EVERY: Final = 5 * SECOND
@@ -141,7 +141,8 @@ class Desk:
         if (session := self._sessions.get(beat.session)) is not None:
             session.unverified = not holding.keys() <= set(beat.held)
         return Orders(
-            cancel=[token for token in beat.held if holding.get(token)],
+            cancel=[token for token in beat.held if holding.get(token) is Wanted.STOP],
+            kill=[token for token in beat.held if holding.get(token) is Wanted.DIE],
             lost=[token for token in beat.held if token not in holding],
         )
 
@@ -205,9 +206,9 @@ class Desk:
         if orphans:
             await self._settle([_released(claim, self._store.now()) for claim in orphans])
 
-    def order_cancels(self, orders: Iterable[tuple[str, int]]) -> None:
+    def order_cancels(self, orders: Iterable[tuple[str, int, bool]]) -> None:
         """Tell the workers that poll here, now or with their next poll; others learn it with their next beat."""
-        for session_id, token in orders:
+        for session_id, token, _kill in orders:
             session = self._sessions.get(session_id)
             if session is not None and token not in session.cancelling:
                 session.to_cancel.add(token)

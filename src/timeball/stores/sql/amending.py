@@ -11,10 +11,10 @@ from timeball.domain import ids, schedule
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, is_overdue
 from timeball.domain.ledger import DUE, Origin
-from timeball.domain.lifecycle import State
+from timeball.domain.lifecycle import Hold, State
 from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
-from timeball.domain.run import NewRun
+from timeball.domain.run import NewRun, new_run
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql import runs, settling, spans
 from timeball.stores.sql.driver import Tx
@@ -84,7 +84,7 @@ def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: 
     """Whether an instant passed between the decision and now: of the old schedule, which has to be planned under its
     own version first, or of the new one, which the old one may have fired."""
     if is_overdue(job, now):
-        undecided = any(run.state == State.BLOCKED and run.fire_time <= now for run in live)
+        undecided = any(run.holds & Hold.OVERLAP and run.fire_time <= now for run in live)
         if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
             return True
     first = amendment.next_fire_at
@@ -127,7 +127,7 @@ def _amend(
             old = JobRow(*job_row(job))
             writes.kept_specs.append((job.id, old.spec, old.task_id))
         if amendment.spec.overlap is Overlap.ALLOW:
-            writes.free += [run.id for run in due if run.state == State.BLOCKED]
+            writes.free += [run.id for run in due if run.holds & Hold.OVERLAP]
         elif any(not run.serial for run in due):
             writes.serial.append(job.id)
     if set(amendment.spec.tags) != set(job.spec.tags):
@@ -168,18 +168,8 @@ class _Digest(Struct, frozen=True):
 
 
 def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
-    return NewRun(
-        id=ids.run(now, _Digest(f"{job.id}/{job.version}/{at}")),
-        job_id=job.id,
-        tenant=job.tenant,
-        version=job.version,
-        fire_time=span.first,
-        origin=Origin.SCHEDULE,
-        priority=job.spec.level,
-        eligible_at=span.first,
-        serial=job.serial,
-        created_at=now,
-    )
+    run_id = ids.run(now, _Digest(f"{job.id}/{job.version}/{at}"))
+    return new_run(job, run_id, Origin.SCHEDULE, span.first, now)
 
 
 async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:

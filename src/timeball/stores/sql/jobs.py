@@ -8,7 +8,6 @@ from typing import Any
 
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
-from timeball.domain.lifecycle import State
 from timeball.ports.store import (
     Accepted,
     JobFilter,
@@ -21,10 +20,11 @@ from timeball.ports.store import (
 )
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_runs
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import job_row, new_run_row, plain, readable, tag_rows
-from timeball.stores.sql.tables import IDEMPOTENCY, JOBS, NEW_RUNS, TAGS, IdempotencyRow, as_tuple
+from timeball.stores.sql.tables import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
 KEYS_THAT_EXIST = query("keys_that_exist")
@@ -106,15 +106,13 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
 async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
     if not submissions:
         return
-    await tx.insert(JOBS, [job_row(each.job) for each in submissions])
+    await tx.insert(NEW_JOBS, [job_row(each.job) for each in submissions])
     runs = [
-        new_run_row(run, State.READY, serial=run.serial, eligible_at=run.eligible_at)
-        for each in submissions
-        for run in each.runs
+        new_run_row(run, 0, serial=run.serial, eligible_at=run.eligible_at) for each in submissions for run in each.runs
     ]
     tags = [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]
     if runs:
-        await tx.insert(NEW_RUNS, runs)
+        await insert_runs(tx, runs)
     if tags:
         await tx.insert(TAGS, tags)
 

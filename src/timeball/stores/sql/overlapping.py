@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from timeball.domain import overlap
 from timeball.domain.instant import Micros
-from timeball.domain.lifecycle import State
 from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -89,9 +88,9 @@ async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros)
     # A one-shot's run does not look for others when it ends, until there may be others.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
-    for job_id, run_id, state, fire_time, older in await tx.fetch(CROWD, b=list(found)):
+    for job_id, run_id, held, fire_time, older in await tx.fetch(CROWD, b=list(found)):
         crowd = found[job_id]
-        if state != State.BLOCKED:
+        if not held:
             crowd.active.append(run_id)
         else:
             (crowd.waiting if fire_time <= now else crowd.future).append(Waiting(run_id, fire_time, bool(older)))

@@ -10,12 +10,13 @@ from msgspec import Struct
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import Job
 from timeball.domain.ledger import DUE, Origin, Verdict
-from timeball.domain.lifecycle import State, Status
+from timeball.domain.lifecycle import Hold, Status
 from timeball.domain.overlap import Admission, Overlap
 from timeball.domain.planning import Fire, Plan, Span
-from timeball.domain.run import NewRun
+from timeball.domain.run import NewRun, new_run
 from timeball.stores.sql import spans
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_history, insert_runs
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
 from timeball.stores.sql.part import Part
@@ -23,7 +24,7 @@ from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import HISTORY, NEW_RUNS, HistoryRow, JobRow, RunRow
+from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
@@ -116,7 +117,7 @@ async def _decide_blocked(
     for run in sorted(rows, key=lambda run: (run.fire_time, run.id)):
         row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
         if run.origin in DUE:
-            tails[run.job_id].add(HistoryRow(*row))
+            tails[run.job_id].add(NewHistoryRow(*row[: len(NEW_HISTORY.columns)]))
         else:
             writes.history.append(row)
         writes.gone.append(run.id)
@@ -128,14 +129,14 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
     for step, run_id in zip(plan.steps, ids, strict=True):
         match step:
             case Span(first, last, count, verdict, reason):
-                run = _new_run(job, run_id, Origin.SCHEDULE, first, now)
+                run = new_run(job, run_id, Origin.SCHEDULE, first, now)
                 tail.add(unstarted(run, verdict, reason, now, until=last, fires=count))
             case Fire(fire_time, origin, eligible_at):
-                run = _new_run(job, run_id, origin, fire_time, now)
+                run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at)
                 serial = job.serial or (crowd is not None and not crowd.alone)
-                state = _admit(run, crowd, tail, now)
-                if state is not None:
-                    writes.runs.append(new_run_row(run, state, serial=serial, eligible_at=eligible_at))
+                holds = _admit(run, crowd, tail, now)
+                if holds is not None:
+                    writes.runs.append(new_run_row(run, holds, serial=serial, eligible_at=run.eligible_at))
             case _:
                 assert_never(step)
     if crowd is not None:
@@ -146,38 +147,23 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
     writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last))
 
 
-def _new_run(job: Job, run_id: str, origin: Origin, fire_time: Micros, now: Micros) -> NewRun:
-    return NewRun(
-        id=run_id,
-        job_id=job.id,
-        tenant=job.tenant,
-        version=job.version,
-        fire_time=fire_time,
-        origin=origin,
-        priority=job.spec.level,
-        eligible_at=fire_time,
-        serial=job.serial,
-        created_at=now,
-    )
-
-
-def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> State | None:
-    """The state a fire begins in; None: it is skipped, which the ledger says."""
+def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | None:
+    """What holds a run when it is born; None: it is skipped, which the ledger says."""
     if crowd is None:
         tail.close()
-        return State.READY
+        return 0
     if run.fire_time > now:
         if crowd.empty:
             tail.close()
-            return State.READY
+            return 0
         crowd.future.append(Waiting(run.id, run.fire_time))
-        return State.BLOCKED
+        return Hold.OVERLAP
     admission = crowd.admit()
     match admission:
         case Admission.RUN | Admission.WAIT:
             tail.close()
             crowd.join(run.id, admission, run.fire_time)
-            return State.READY if admission is Admission.RUN else State.BLOCKED
+            return 0 if admission is Admission.RUN else Hold.OVERLAP
         case Admission.SKIP:
             tail.add(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
             return None
@@ -189,9 +175,9 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.gone:
         await tx.execute(DELETE_RUNS, b=writes.gone)
     if writes.history:
-        await tx.insert(HISTORY, writes.history)
+        await insert_history(tx, writes.history)
     if writes.free:
         await tx.execute(UNBLOCK, b=writes.free)
     if writes.runs:
-        await tx.insert(NEW_RUNS, writes.runs)
+        await insert_runs(tx, writes.runs)
     await tx.execute(MOVE_JOBS, b=writes.jobs)

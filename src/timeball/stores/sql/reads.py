@@ -202,7 +202,7 @@ def _position(cursor: str | None) -> tuple[Micros, str]:
 
 
 def _attempt(row: Row) -> Attempt:
-    attempt, token, worker, started_at, finished_at, failure = row
+    attempt, token, worker, started_at, finished_at, failure, claimed_at = row
     return Attempt(
         attempt=attempt,
         token=token,
@@ -210,4 +210,5 @@ def _attempt(row: Row) -> Attempt:
         started_at=started_at,
         finished_at=finished_at,
         failure=None if failure is None else _decode_failure(failure),
+        claimed_at=claimed_at,
     )

@@ -13,10 +13,10 @@ from timeball.domain import ledger, lifecycle
 from timeball.domain.instant import MAX, Micros
 from timeball.domain.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failure, State, Status
+from timeball.domain.lifecycle import Failure, Hold, State, Status
 from timeball.domain.run import NewRun, Run
 from timeball.stores.sql.driver import Row
-from timeball.stores.sql.tables import HISTORY, RUNS, HistoryRow, JobRow, RunRow
+from timeball.stores.sql.tables import HISTORY, RUNS, HistoryRow, JobRow, NewHistoryRow, RunRow
 
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -25,6 +25,7 @@ LARGEST: Final = 2**63 - 1
 MOST_TOLD: Final = 10_000
 _told: Final[set[str]] = set()
 _log = structlog.get_logger()
+_NO_RULES: Final = (0, None, None, None, 0, None)
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 
 
@@ -57,7 +58,7 @@ def failure_json(failure: Failure | None) -> str | None:
 
 
 def job_row(job: Job) -> Row:
-    """A row of `jobs`."""
+    """What a job is born with: a row of `jobs` without what comes later."""
     spec = job.spec
     return (
         job.id,
@@ -97,6 +98,8 @@ def job_of(row: Row) -> Job:
         updated_at=found.updated_at,
         pause_reason=found.pause_reason,
         last_span=found.last_span,
+        fired=found.fired,
+        paused_until=found.paused_until,
     )
 
 
@@ -122,9 +125,10 @@ def unread(job_id: str, error: Exception) -> None:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def new_run_row(run: NewRun, state: State, *, serial: bool, eligible_at: Micros) -> Row:
-    """A row of `runs`, as far as a run has one when it is born."""
-    return (
+def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -> Row:
+    """A row of `runs`, as far as a run has one when it is born; longer if rules apply to it."""
+    state = State.BLOCKED if holds else State.READY
+    row = (
         run.id,
         run.job_id,
         run.tenant,
@@ -139,6 +143,8 @@ def new_run_row(run: NewRun, state: State, *, serial: bool, eligible_at: Micros)
         run.created_at,
         run.retry_of,
     )
+    rules = (holds, run.due_at, run.start_by, run.ordering_key, int(run.gated), run.profile)
+    return row if rules == _NO_RULES else row + rules
 
 
 def ended(
@@ -149,6 +155,7 @@ def ended(
     started_at: Micros | None = None,
     reason: str = "",
     failure: str | None = None,
+    fingerprint: str | None = None,
     result: str | None = None,
 ) -> Row:
     """The row of `history` of a live run that ends; `started_at` is when the attempt that ends it started."""
@@ -156,7 +163,8 @@ def ended(
     first_started = run.started_at if run.started_at is not None else attempt_started
     # A lost attempt may never have said that it started: it did not before it was claimed.
     known_from = first_started if first_started is not None else run.claimed_at
-    return (
+    due_at = run.fire_time if run.due_at is None else run.due_at
+    row = (
         run.id,
         run.job_id,
         run.tenant,
@@ -166,8 +174,8 @@ def ended(
         1,
         run.origin,
         status.value,
-        ledger.verdict(status, _ORIGINS[run.origin], run.fire_time, known_from).value,
-        reason,
+        ledger.verdict(status, _ORIGINS[run.origin], due_at, known_from).value,
+        reason or run.cancel_reason or "",
         run.attempt,
         run.token,
         run.worker,
@@ -185,13 +193,14 @@ def ended(
         run.retry_of,
         None,
     )
+    return row if run.due_at is None and fingerprint is None else (*row, run.due_at, fingerprint)
 
 
 def unstarted(
     run: NewRun, verdict: Verdict, reason: str, now: Micros, *, until: Micros | None = None, fires: int = 1
-) -> HistoryRow:
+) -> NewHistoryRow:
     """The history row of instants, or of a trigger, that never ran."""
-    return HistoryRow(
+    return NewHistoryRow(
         run.id,
         run.job_id,
         run.tenant,
@@ -261,6 +270,13 @@ def live_run(row: Row, now: Micros) -> Run:
         result=None,
         retry_of=found.retry_of,
         retried_as=None,
+        due_at=found.due_at,
+        holds=Hold(found.holds),
+        gate=found.gate,
+        start_by=found.start_by,
+        ordering_key=found.ordering_key,
+        gated=bool(found.gated),
+        profile=found.profile,
     )
 
 
@@ -296,6 +312,9 @@ def finished_run(row: Row) -> Run:
         result=None if found.result is None else Raw(found.result.encode()),
         retry_of=found.retry_of,
         retried_as=found.retried_as,
+        due_at=found.due_at,
+        fingerprint=found.fingerprint,
+        discarded_at=found.discarded_at,
     )
 
 

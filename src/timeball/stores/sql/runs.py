@@ -9,7 +9,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import State, Status
 from timeball.domain.priority import CREDIT, LEVELS, rank
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.store import Cancelling, Claim, Claimed, Settled, Settlement, Want
+from timeball.ports.store import Cancelling, Claim, Claimed, Settled, Settlement, Want, Wanted
 from timeball.stores.sql import settling
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query, text
@@ -129,16 +129,16 @@ class Runs(Part):
 
         return await self._db.write(work) if ids else []
 
-    async def holding(self, session: str) -> dict[int, bool]:
-        async def work(tx: Tx) -> dict[int, bool]:
+    async def holding(self, session: str) -> dict[int, Wanted]:
+        async def work(tx: Tx) -> dict[int, Wanted]:
             rows = await tx.fetch(HOLDING, session=session)
-            return {token: asked is not None for token, asked in rows}
+            return {token: _wanted(asked, kill) for token, asked, kill in rows}
 
         return await self._db.read(work)
 
-    async def cancel_orders(self) -> list[tuple[str, int]]:
-        async def work(tx: Tx) -> list[tuple[str, int]]:
-            return [(session, token) for session, token in await tx.fetch(CANCEL_ORDERS)]
+    async def cancel_orders(self) -> list[tuple[str, int, bool]]:
+        async def work(tx: Tx) -> list[tuple[str, int, bool]]:
+            return [(session, token, bool(kill)) for session, token, kill in await tx.fetch(CANCEL_ORDERS)]
 
         return await self._db.read(work)
 
@@ -167,6 +167,12 @@ async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cance
     await settling.close_spans(tx, serial)
     await settling.release(tx, serial)
     return found
+
+
+def _wanted(asked: Micros | None, kill: int) -> Wanted:
+    if asked is None:
+        return Wanted.GO_ON
+    return Wanted.DIE if kill else Wanted.STOP
 
 
 def _interleaved(wants: Sequence[Want]) -> list[Want]:

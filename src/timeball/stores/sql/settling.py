@@ -17,9 +17,10 @@ from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Stat
 from timeball.domain.retry import Retry
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
-from timeball.stores.sql.tables import ATTEMPTS, HISTORY, AttemptRow, RunRow, as_tuple
+from timeball.stores.sql.tables import ATTEMPTS, AttemptRow, RunRow, as_tuple
 
 LOCK_JOB_IDS = query("lock_job_ids")
 LOCK_ATTEMPTS = query("lock_attempts")
@@ -94,7 +95,7 @@ async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
 async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
     """Move runs, whose rows are locked, to the history."""
     if ended_runs:
-        await tx.insert(HISTORY, ended_runs)
+        await insert_history(tx, ended_runs)
         await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])
 
 
@@ -156,6 +157,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         attempt_started,
         _finished_at(settlement, attempt_started),
         failure,
+        run.claimed_at,
     )
     writes.attempts.append(as_tuple(attempt))
     return Settled(run.id, None)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from timeball.domain.instant import Micros
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
-from timeball.stores.sql.tables import HISTORY, HistoryRow, as_tuple
+from timeball.stores.sql.tables import NEW_HISTORY, NewHistoryRow, as_tuple
 
 SPANS = query("spans")
 GROW_SPANS = query("grow_spans")
@@ -25,9 +25,9 @@ class Tail(Struct):
     reason: str = ""
     grown: tuple[str, Micros, int] | None = None
     """The stored row that grows, until when, and by how many instants."""
-    new: list[HistoryRow] = []
+    new: list[NewHistoryRow] = []
 
-    def add(self, row: HistoryRow) -> None:
+    def add(self, row: NewHistoryRow) -> None:
         """Append instants that follow everything added before."""
         if self.last is None or (row.verdict, row.reason) != (self.verdict, self.reason):
             self.last, self.verdict, self.reason = row.id, row.verdict, row.reason
@@ -61,4 +61,4 @@ async def write(tx: Tx, written: Iterable[Tail]) -> None:
     if grown := [tail.grown for tail in everything if tail.grown is not None]:
         await tx.execute(GROW_SPANS, b=grown)
     if new := [as_tuple(row) for tail in everything for row in tail.new]:
-        await tx.insert(HISTORY, new)
+        await tx.insert(NEW_HISTORY, new)

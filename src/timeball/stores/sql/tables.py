@@ -12,7 +12,9 @@ from msgspec import Struct
 from timeball.domain.instant import Micros
 
 
-class JobRow(Struct, frozen=True):
+class NewJobRow(Struct, frozen=True):
+    """What a job is born with."""
+
     id: str
     tenant: str
     name: str
@@ -29,6 +31,11 @@ class JobRow(Struct, frozen=True):
     updated_at: Micros
     pause_reason: str
     last_span: str | None
+
+
+class JobRow(NewJobRow, frozen=True):
+    fired: int = 0
+    paused_until: Micros | None = None
 
 
 class NewRunRow(Struct, frozen=True):
@@ -49,7 +56,18 @@ class NewRunRow(Struct, frozen=True):
     retry_of: str | None
 
 
-class RunRow(NewRunRow, frozen=True):
+class RuledRunRow(NewRunRow, frozen=True):
+    """What a run is born with if it has to look at others, or at who runs it."""
+
+    holds: int
+    due_at: Micros | None
+    start_by: Micros | None
+    ordering_key: str | None
+    gated: int
+    profile: str | None
+
+
+class RunRow(RuledRunRow, frozen=True):
     """A live run."""
 
     token: int | None
@@ -67,9 +85,15 @@ class RunRow(NewRunRow, frozen=True):
     task_id: str | None
     poll: int | None
     """The number of its session's poll for which it was claimed."""
+    gate: str | None
+    gate_rank: int | None
+    permit: str | None
+    needs: str | None
+    cancel_reason: str | None
+    kill: int
 
 
-class HistoryRow(Struct, frozen=True):
+class NewHistoryRow(Struct, frozen=True):
     """A finished run, or a span of instants that never became one."""
 
     id: str
@@ -101,6 +125,15 @@ class HistoryRow(Struct, frozen=True):
     retried_as: str | None
 
 
+class RuledHistoryRow(NewHistoryRow, frozen=True):
+    due_at: Micros | None = None
+    fingerprint: str | None = None
+
+
+class HistoryRow(RuledHistoryRow, frozen=True):
+    discarded_at: Micros | None = None
+
+
 class AttemptRow(Struct, frozen=True):
     run_id: str
     attempt: int
@@ -109,6 +142,7 @@ class AttemptRow(Struct, frozen=True):
     started_at: Micros | None
     finished_at: Micros
     failure: str | None
+    claimed_at: Micros | None
 
 
 class LogRow(Struct, frozen=True):
@@ -157,9 +191,13 @@ def _plain(hint: object) -> object:
 
 
 JOBS: Final = Table("jobs", JobRow)
+NEW_JOBS: Final = Table("jobs", NewJobRow)
 RUNS: Final = Table("runs", RunRow)
 NEW_RUNS: Final = Table("runs", NewRunRow)
+RULED_RUNS: Final = Table("runs", RuledRunRow)
 HISTORY: Final = Table("history", HistoryRow)
+NEW_HISTORY: Final = Table("history", NewHistoryRow)
+RULED_HISTORY: Final = Table("history", RuledHistoryRow)
 ATTEMPTS: Final = Table("attempts", AttemptRow)
 LOGS: Final = Table("logs", LogRow)
 TAGS: Final = Table("job_tags", TagRow)

@@ -12,18 +12,19 @@ from timeball.domain import lifecycle
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import State, Status
+from timeball.domain.lifecycle import Hold, State, Status
 from timeball.domain.overlap import Admission, Overlap
-from timeball.domain.run import NewRun
+from timeball.domain.run import NewRun, new_run
 from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_history, insert_runs
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
 from timeball.stores.sql.rows import new_run_row, readable, unstarted
 from timeball.stores.sql.runs import RUN_STATUSES
-from timeball.stores.sql.tables import HISTORY, NEW_RUNS, as_tuple
+from timeball.stores.sql.tables import as_tuple
 
 LIVE_STATES = query("live_states")
 BLOCK_FUTURE = query("block_future")
@@ -72,7 +73,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
         job = jobs.get(run.job_id)
         if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
             # The job may have changed since the run was made: what runs now runs the version of now.
-            fresh = msgspec.structs.replace(run, version=job.version, priority=job.spec.level)
+            fresh = new_run(job, run.id, run.origin, run.fire_time, run.created_at, retry_of=run.retry_of)
             wanted.setdefault(run.id, fresh)
     crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
@@ -84,9 +85,9 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
         serial = jobs[run.job_id].serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
         match admission:
             case Admission.RUN | Admission.WAIT:
-                state = State.READY if admission is Admission.RUN else State.BLOCKED
-                live.append(new_run_row(run, state, serial=serial, eligible_at=max(run.eligible_at, now)))
-                known[run.id] = Status.QUEUED if state is State.READY else Status.BLOCKED
+                holds = 0 if admission is Admission.RUN else Hold.OVERLAP
+                live.append(new_run_row(run, holds, serial=serial, eligible_at=max(run.eligible_at, now)))
+                known[run.id] = Status.BLOCKED if holds else Status.QUEUED
                 if crowd is not None:
                     crowd.join(run.id, admission, run.fire_time)
             case Admission.SKIP:
@@ -96,9 +97,9 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
             case _:
                 assert_never(admission)
     if live:
-        await tx.insert(NEW_RUNS, live)
+        await insert_runs(tx, live)
     if skipped:
-        await tx.insert(HISTORY, skipped)
+        await insert_history(tx, skipped)
     return [known.get(run.id) for run in runs]
 
 

@@ -30,8 +30,9 @@ UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND 
 
 -- name: block_future
 -- Block future runs nobody holds: whether they overlap is decided when they fall due.
-UPDATE runs SET state = 'blocked' FROM {batch b: id text}
-WHERE runs.job_id = b.id AND runs.state = 'ready' AND runs.fire_time > {now} AND runs.attempt = 0
+UPDATE runs SET state = 'blocked', holds = runs.holds + 1 FROM {batch b: id text}
+WHERE runs.job_id = b.id AND runs.state <> 'running' AND (runs.holds & 1) = 0
+  AND runs.fire_time > {now} AND runs.attempt = 0
 RETURNING runs.job_id, runs.fire_time;
 
 -- name: plan_no_later
@@ -41,7 +42,7 @@ WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 
 -- name: crowd
 -- The live runs of jobs, in the order of their instants, and whether each is older than its job's version.
-SELECT r.job_id, r.id, r.state, r.fire_time, CASE WHEN r.version < j.version THEN 1 ELSE 0 END
+SELECT r.job_id, r.id, r.holds & 1, r.fire_time, CASE WHEN r.version < j.version THEN 1 ELSE 0 END
 FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
 ORDER BY r.job_id, r.fire_time, r.id;
 
@@ -50,18 +51,20 @@ ORDER BY r.job_id, r.fire_time, r.id;
 SELECT {now};
 
 -- name: unblock
--- Let blocked runs be claimed from now on, or from their fire time.
-UPDATE runs SET state = 'ready', eligible_at = {greatest}(fire_time, {now})
-WHERE state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
+-- Nothing of their own job holds these runs any more.
+UPDATE runs SET holds = holds - 1, state = CASE WHEN holds = 1 THEN 'ready' ELSE 'blocked' END,
+  eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
+WHERE (holds & 1) = 1 AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: release
--- The next blocked run of each job none of whose other runs is claimable or held. The jobs are locked.
-UPDATE runs SET state = 'ready', eligible_at = {greatest}(fire_time, {now})
-WHERE state = 'blocked' AND id IN (
+-- The next run of each job all of whose runs wait for an earlier one. The jobs are locked.
+UPDATE runs SET holds = holds - 1, state = CASE WHEN holds = 1 THEN 'ready' ELSE 'blocked' END,
+  eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
+WHERE (holds & 1) = 1 AND id IN (
   SELECT (
-    SELECT h.id FROM runs h WHERE h.job_id = b.id AND h.state = 'blocked' ORDER BY h.fire_time, h.id LIMIT 1
+    SELECT h.id FROM runs h WHERE h.job_id = b.id AND (h.holds & 1) = 1 ORDER BY h.fire_time, h.id LIMIT 1
   ) FROM {batch b: id text}
-  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND o.state <> 'blocked')
+  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND (o.holds & 1) = 0)
 ) RETURNING job_id;
 
 -- name: close_spans

@@ -28,7 +28,7 @@ SELECT {columns history r}, j.name FROM (
 
 -- name: attempts
 -- The attempts of a run before its last.
-SELECT attempt, token, worker, started_at, finished_at, failure FROM attempts WHERE run_id = :run_id ORDER BY attempt;
+SELECT attempt, token, worker, started_at, finished_at, failure, claimed_at FROM attempts WHERE run_id = :run_id ORDER BY attempt;
 
 -- name: ledger_sums
 -- How many instants got which verdict, or none yet; one statement, so that a run that ends meanwhile counts once.

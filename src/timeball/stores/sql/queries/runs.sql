@@ -24,7 +24,7 @@ FROM (
 -- The first ready runs of one priority: within it, the order of rank is the order of the index.
 SELECT * FROM (
   SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id FROM runs
-  WHERE state = 'ready' AND priority = {level} AND eligible_at <= {now} + :ahead
+  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
   ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
 ) AS level_{level}
 
@@ -38,12 +38,18 @@ WHERE runs.id = b.id AND runs.state = 'ready';
 
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed.
-SELECT MIN(eligible_at) FROM ({levels}) AS firsts;
+SELECT MIN(eligible_at) FROM (
+  {levels}
+  UNION ALL SELECT (
+    SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile ORDER BY r.eligible_at LIMIT 1
+  ) FROM profiles p
+) AS firsts;
 
 -- name: next_of_level
 -- The first ready run of one priority.
 SELECT * FROM (
-  SELECT eligible_at FROM runs WHERE state = 'ready' AND priority = {level} ORDER BY eligible_at LIMIT 1
+  SELECT eligible_at FROM runs
+  WHERE state = 'ready' AND profile IS NULL AND priority = {level} ORDER BY eligible_at LIMIT 1
 ) AS level_{level}
 
 -- name: lock_job_ids
@@ -107,11 +113,11 @@ WHERE state = 'running' AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: holding
 -- Tokens of a session's attempts, each with whether it is to be cancelled.
-SELECT token, cancel_requested_at FROM runs WHERE session = :session AND state = 'running';
+SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND state = 'running';
 
 -- name: cancel_orders
 -- Whom to tell that an attempt is to stop.
-SELECT session, token FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL ORDER BY token;
+SELECT session, token, kill FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL ORDER BY token;
 
 -- name: hurry
 -- Make a waiting retry eligible now.

@@ -1,0 +1,91 @@
+"""What a run asks of a worker, what a worker offers, and who gets whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Label = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$(?!\n)")]
+
+
+class Resources(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """What a run takes of its worker while it executes. Without them it takes one slot."""
+
+    cpu: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
+    memory_mb: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
+    slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
+
+
+class Need(Struct, frozen=True):
+    """All that a run asks for, in whole numbers."""
+
+    slots: int = 1
+    cpu: int = 0
+    """Thousandths of a CPU."""
+    memory: int = 0
+    """MiB."""
+    labels: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """For people: "4 CPU, 512 MiB, 2 slots and label gpu"."""
+        parts = [f"{self.cpu / 1000:g} CPU"] if self.cpu else []
+        parts += [f"{self.memory} MiB"] if self.memory else []
+        parts += [f"{self.slots} slots"] if self.slots > 1 else []
+        parts += [f"label{'s' if len(self.labels) > 1 else ''} {', '.join(sorted(self.labels))}"] if self.labels else []
+        return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "1 slot"
+
+
+PLAIN = Need()
+
+
+class Offer(Struct, kw_only=True):
+    """What a worker has left."""
+
+    session: str
+    slots: int
+    cpu: int
+    memory: int
+    labels: frozenset[str] = frozenset()
+    dedicated: bool = False
+    """Takes only runs that ask for one of its labels."""
+    reserved_for: str | None = None
+    """The run that waits for it; nobody else gets anything."""
+
+    def suits(self, need: Need) -> bool:
+        """Whether it may run such a run at all, were it idle enough."""
+        return need.labels <= self.labels and (bool(need.labels) or not self.dedicated)
+
+    def fits(self, need: Need) -> bool:
+        return self.suits(need) and need.slots <= self.slots and need.cpu <= self.cpu and need.memory <= self.memory
+
+    def take(self, need: Need) -> None:
+        self.slots -= need.slots
+        self.cpu -= need.cpu
+        self.memory -= need.memory
+
+
+def need(resources: Resources | None, runs_on: Iterable[str]) -> Need:
+    asked = Resources() if resources is None else resources
+    return Need(asked.slots, round(asked.cpu * 1000), asked.memory_mb, frozenset(runs_on))
+
+
+def profile(need: Need, level: int) -> str | None:
+    """The queue in which a run waits: runs of one profile are alike to every worker, so if the first one does not
+    fit, none does. None: it asks for nothing special, and anybody will do."""
+    if need == PLAIN:
+        return None
+    return f"{level}|{need.slots}|{need.cpu}|{need.memory}|{' '.join(sorted(need.labels))}"
+
+
+def need_of(profile: str) -> Need:
+    """What the runs of a profile ask for."""
+    _, slots, cpu, memory, labels = profile.split("|")
+    return Need(int(slots), int(cpu), int(memory), frozenset(labels.split()))
+
+
+def choose(need: Need, run_id: str, offers: Iterable[Offer]) -> Offer | None:
+    """The worker for a run: the one that was reserved for it, else the one with the most room left."""
+    able = [offer for offer in offers if offer.fits(need) and offer.reserved_for in (None, run_id)]
+    return max(able, key=lambda offer: (offer.reserved_for == run_id, offer.slots, offer.cpu), default=None)

@@ -1,0 +1,27 @@
+"""Inserting rows that come in two lengths: those of plain jobs do not pay for columns they do not use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.tables import NEW_HISTORY, NEW_RUNS, RULED_HISTORY, RULED_RUNS, Table
+
+
+async def insert_runs(tx: Tx, rows: Sequence[Row]) -> None:
+    """Rows of `rows.new_run_row`."""
+    await _insert(tx, NEW_RUNS, RULED_RUNS, rows)
+
+
+async def insert_history(tx: Tx, rows: Sequence[Row]) -> None:
+    """Rows of `rows.ended` and `rows.unstarted`."""
+    await _insert(tx, NEW_HISTORY, RULED_HISTORY, rows)
+
+
+async def _insert(tx: Tx, plain: Table, ruled: Table, rows: Sequence[Row]) -> None:
+    width = len(plain.columns)
+    if longer := [row for row in rows if len(row) > width]:
+        await tx.insert(ruled, longer)
+        rows = [row for row in rows if len(row) == width]
+    if rows:
+        await tx.insert(plain, rows)
