@@ -238,6 +238,10 @@ def test_the_client_from_python() -> None:
         assert done.succeeded
         assert client.result(run_id) == {"did": ["echo", "hi"]}
         assert client.ledger(job.job_id).balanced
+        failed = client.status(client.create_job(shell="false", max_retries=0).job_id).run_id
+        assert failed is not None
+        assert client.wait(failed, timeout=20).status == "dead"
+        assert client.result(failed) is None
         assert [found.job_id for found in client.jobs(tag="py")] == [job.job_id]
 
         cron = client.create_job(python="tests.f", cron="0 0 2 * * *", timezone="Europe/Berlin", max_retries=0)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.stub_server import StubServer
 from timeball import Client
+from timeball.client.exchange import Destination
 from timeball.client.transport import Interrupted, Unreachable
 from timeball.domain import errors
 from timeball.domain.errors import Invalid, NotFound, Problem, TimeballError, Unavailable
@@ -75,6 +76,15 @@ def test_what_could_happen_twice_is_not_repeated_after_it_was_sent(server: StubS
     with pytest.raises(Unavailable, match=r"POST /v1/jobs/j_1/run \(reset\); it may have taken effect"):
         client.run_now("j_1")
     assert len(server.seen) == 1
+
+
+def test_a_server_that_is_away_is_left_once_however_many_requests_notice() -> None:
+    destination = Destination("http://one,http://two", "secret")
+    for _ in range(3):
+        destination.leave("http://one")
+    assert destination.server == "http://two"
+    destination.leave("http://two")
+    assert destination.server == "http://one"
 
 
 def test_what_was_never_sent_is_repeated_in_any_case(server: StubServer, client: Client) -> None:
@@ -224,7 +234,7 @@ def test_logs_come_as_text_and_live(server: StubServer, client: Client) -> None:
 def test_a_run_without_a_result_has_none(server: StubServer, client: Client) -> None:
     server.on("GET", "/v1/runs/r_1/result", {"rows": 3})
     assert client.result("r_1") == {"rows": 3}
-    server.problem("GET", "/v1/runs/r_2/result", 404, "not_found", "there is no result of run 'r_2'")
+    server.on("GET", "/v1/runs/r_2/result", status=204)
     assert client.result("r_2") is None
     server.problem("GET", "/v1/runs/r_3/result", 404, "not_found", "there is no run 'r_3'")
     with pytest.raises(NotFound):

@@ -6,26 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, Unpack
-
-import msgspec
+from typing import Any, Self, TypeVar, Unpack
 
 from timeball.client import exchange, models, requests
+from timeball.client.exchange import Destination, Sending
 from timeball.client.job_document import JobOptions, document
-from timeball.client.requests import Request, When
-from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
-from timeball.domain.errors import NotFound
-from timeball.domain.instant import SECOND
+from timeball.client.requests import Page, Request, When
+from timeball.client.transport import HttpTransport, Incoming, Interrupted, Transport, Unreachable
 
 T = TypeVar("T")
-Item = TypeVar("Item", covariant=True)
-
-
-class _Page(Protocol[Item]):
-    @property
-    def items(self) -> Sequence[Item]: ...
-    @property
-    def next_cursor(self) -> str | None: ...
 
 
 class Client:
@@ -50,15 +39,10 @@ class Client:
         transport: Transport | None = None,
     ) -> None:
         """`url` may name several servers, with commas; `timeout` is in seconds, per request."""
-        from timeball import __version__, config
-
-        settings = config.client({"url": url, "token": token})
-        self._servers = settings.servers
-        self._token = settings.token
+        self._destination = Destination(url, token)
         self._timeout = timeout
         self._retries = retries
         self._transport = HttpTransport() if transport is None else transport
-        self._user_agent = f"timeball/{__version__}"
 
     def __enter__(self) -> Self:
         return self
@@ -75,39 +59,37 @@ class Client:
 
     def send(self, request: Request[T]) -> bytes:
         """The body of the answer to a request, as it came. Raises what the server refuses."""
-        outgoing = exchange.outgoing(request, self._token, self._user_agent)
-        attempt = 0
+        sending = Sending(request, self._destination, self._retries)
         while True:
-            last = attempt >= self._retries
-            pause = exchange.backoff(attempt)
             try:
-                incoming = self._transport.send(self._servers[0], outgoing, self._timeout)
-            except Unreachable as error:
-                if last:
-                    raise exchange.unreachable(self._servers, error) from None
-            except Interrupted as error:
-                if last or not request.repeatable:
-                    raise exchange.interrupted(request, self._servers[0], error) from None
+                incoming = self._transport.send(sending.server, sending.outgoing, self._timeout)
+            except (Unreachable, Interrupted) as error:
+                pause = sending.failed(error)
             else:
-                wanted = exchange.pause_before_repeating(request, incoming, attempt)
-                if last or wanted is None:
+                wanted = sending.answered(incoming)
+                if wanted is None:
                     return exchange.body_of(incoming)
                 pause = wanted
-            self._servers = (*self._servers[1:], self._servers[0])
             time.sleep(pause)
-            attempt += 1
 
     def ask(self, request: Request[T]) -> T:
         return exchange.read(request, self.send(request))
 
-    def _pages(self, page: Callable[[str | None], Request[Any]]) -> Iterator[Any]:
-        cursor: str | None = None
-        while True:
-            answer: _Page[Any] = self.ask(page(cursor))
+    def _stream(self, request: Request[bytes]) -> Iterator[bytes]:
+        """The body of the answer as it arrives; a part without anything in it says that there will be one."""
+        server = self._destination.server
+        try:
+            for part in self._transport.stream(server, self._destination.outgoing(request), self._timeout):
+                yield exchange.body_of(part) if isinstance(part, Incoming) else part
+        except (Unreachable, Interrupted) as error:
+            raise self._destination.failed(request, server, error) from None
+
+    def _pages(self, page: Callable[[str | None], Request[Page[T]]]) -> Iterator[T]:
+        answer = self.ask(page(None))
+        yield from answer.items
+        while answer.next_cursor is not None:
+            answer = self.ask(page(answer.next_cursor))
             yield from answer.items
-            cursor = answer.next_cursor
-            if cursor is None:
-                return
 
     # --- jobs -----------------------------------------------------------------------------------------------------
 
@@ -116,13 +98,7 @@ class Client:
 
         Without an `idempotency_key` the client makes one, so that its own repetitions make one job.
         """
-        from timeball.system import dice
-
-        if name:
-            options["name"] = name
-        body = document(options)
-        key = body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
-        return self.ask(requests.create_job(body, key))
+        return self.ask(requests.new_job(name, options))
 
     def batch(self, jobs: Iterable[JobOptions], idempotency_key: str | None = None) -> list[models.Created]:
         """Submit up to 10,000 jobs in one durable step; options as for `create_job`. One bad job does not fail
@@ -177,17 +153,15 @@ class Client:
 
     def next(self, job_id: str, count: int = 5) -> list[datetime]:
         """The coming fires of a job."""
-        return [fire.fire_time for fire in self.ask(requests.next_of_job(job_id, count)).items]
+        return self.ask(requests.next_of_job(job_id, count)).times
 
     def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> models.Ledger:
         """What became of every due instant in [since, until): sums, and all entries."""
-        first = self.ask(requests.ledger(job_id, since=since, until=until))
-        entries, cursor = list(first.items), first.next_cursor
-        while cursor is not None:
-            page = self.ask(requests.ledger(job_id, since=since, until=until, cursor=cursor))
-            entries += page.items
-            cursor = page.next_cursor
-        return msgspec.structs.replace(first, items=entries, next_cursor=None)
+        ledger = self.ask(requests.ledger(job_id, since=since, until=until))
+        while ledger.next_cursor is not None:
+            page = requests.ledger(job_id, since=since, until=until, cursor=ledger.next_cursor)
+            ledger = ledger.joined(self.ask(page))
+        return ledger
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
@@ -221,19 +195,12 @@ class Client:
 
     def wait(self, run_id: str, timeout: float | None = None, *, every: float = 1.0) -> models.Run:
         """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds."""
-        from timeball.system import monotonic
+        from timeball.client.waiting import Waiting
 
-        deadline = None if timeout is None else monotonic() + int(timeout * SECOND)
-        pause = min(0.05, every)
-        while True:
-            run = self.run(run_id)
-            if run.done:
-                return run
-            left = pause if deadline is None else min(pause, (deadline - monotonic()) / SECOND)
-            if left <= 0:
-                raise TimeoutError(f"run {run_id} is still {run.status} after {timeout:g} s")
-            time.sleep(left)
-            pause = min(pause * 1.5, every)
+        waiting = Waiting(timeout, every)
+        while not (run := self.run(run_id)).done:
+            time.sleep(waiting.pause(run))
+        return run
 
     def cancel(self, run_id: str) -> models.Run:
         return self.ask(requests.cancel(run_id))
@@ -243,34 +210,15 @@ class Client:
         return self.ask(requests.retry(run_id))
 
     def logs(self, run_id: str, *, attempt: int | None = None) -> str:
-        return self.ask(requests.logs(run_id, attempt=attempt)).decode(errors="replace")
+        return exchange.text(self.ask(requests.logs(run_id, attempt=attempt)))
 
     def follow(self, run_id: str, *, attempt: int | None = None) -> Iterator[bytes]:
         """The output as it is written, until the run ends."""
-        request = requests.logs(run_id, attempt=attempt, follow=True)
-        outgoing = exchange.outgoing(request, self._token, self._user_agent)
-        try:
-            yield from self._stream(outgoing)
-        except Unreachable as error:
-            raise exchange.unreachable(self._servers, error) from None
-        except Interrupted as error:
-            raise exchange.interrupted(request, self._servers[0], error) from None
-
-    def _stream(self, outgoing: Outgoing) -> Iterator[bytes]:
-        for part in self._transport.stream(self._servers[0], outgoing, self._timeout):
-            if isinstance(part, Incoming):
-                exchange.body_of(part)
-            else:
-                yield part
+        return filter(None, self._stream(requests.logs(run_id, attempt=attempt, follow=True)))
 
     def result(self, run_id: str) -> Any:
         """What the run returned; None if it returned nothing, or has not yet."""
-        try:
-            return msgspec.json.decode(self.ask(requests.result(run_id)))
-        except NotFound as error:
-            if error.what == "result of run":
-                return None
-            raise
+        return exchange.value(self.ask(requests.result(run_id)))
 
     # --- the rest -------------------------------------------------------------------------------------------------
 

@@ -1,17 +1,17 @@
 """The parts of an exchange that do not wait for anything: shared by every client.
 
-What goes out for a request, what its answer means, and how long to wait before it is sent again.
+Where a request goes, what goes out for it, what its answer means, and whether and when it is sent again.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
 from timeball.client import errors
 from timeball.client.requests import Request
-from timeball.client.transport import Incoming, Outgoing
+from timeball.client.transport import Incoming, Interrupted, Outgoing, Unreachable
 from timeball.domain.errors import TimeballError, Unavailable
 
 T = TypeVar("T")
@@ -22,15 +22,81 @@ LONGEST_PAUSE: Final = 5.0
 """Seconds. A server that asks for more patience than this is reported to the caller instead."""
 
 
-def outgoing(request: Request[T], token: str | None, user_agent: str) -> Outgoing:
-    headers = {"Accept": "application/json", "User-Agent": user_agent, **request.headers}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    body = None
-    if request.body is not None:
-        headers["Content-Type"] = "application/json"
-        body = msgspec.json.encode(request.body)
-    return Outgoing(request.method, request.target, headers, body)
+class Destination:
+    """Where a client's requests go, and as whom."""
+
+    def __init__(self, url: str | None, token: str | None) -> None:
+        from timeball import __version__, config
+
+        settings = config.client({"url": url, "token": token})
+        self._servers = settings.servers
+        self._current = 0
+        self._headers = {"Accept": "application/json", "User-Agent": f"timeball/{__version__}"}
+        if settings.token:
+            self._headers["Authorization"] = f"Bearer {settings.token}"
+
+    @property
+    def server(self) -> str:
+        return self._servers[self._current]
+
+    def leave(self, server: str) -> None:
+        """Try the next server from now on, unless somebody has left this one already."""
+        if server == self.server:
+            self._current = (self._current + 1) % len(self._servers)
+
+    def outgoing(self, request: Request[T]) -> Outgoing:
+        headers = {**self._headers, **request.headers}
+        body = None
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+            body = msgspec.json.encode(request.body)
+        return Outgoing(request.method, request.target, headers, body)
+
+    def failed(self, request: Request[T], server: str, error: Unreachable | Interrupted) -> Unavailable:
+        """What to tell the caller when a server did not answer; the next request goes to the next one."""
+        self.leave(server)
+        if isinstance(error, Unreachable):
+            return Unavailable(
+                f"cannot reach Timeball at {' or '.join(self._servers)} ({error}); start it with"
+                " `timeball up`, or say where it runs with --url or TIMEBALL_URL"
+            )
+        fate = "" if request.repeatable else "; it may have taken effect: look before you repeat it"
+        return Unavailable(f"the connection to {server} broke during {request.method} {request.path} ({error}){fate}")
+
+
+class Sending(Generic[T]):
+    """One request on its way to an answer: decides whether it is sent again, and when."""
+
+    def __init__(self, request: Request[T], destination: Destination, retries: int) -> None:
+        self.outgoing = destination.outgoing(request)
+        self.server = destination.server
+        self._request = request
+        self._destination = destination
+        self._retries = retries
+        self._attempt = 0
+
+    def failed(self, error: Unreachable | Interrupted) -> float:
+        """The seconds to wait before it is sent again. Raises `Unavailable` if it is not to be."""
+        told = self._destination.failed(self._request, self.server, error)
+        sent = isinstance(error, Interrupted)
+        if self._attempt >= self._retries or (sent and not self._request.repeatable):
+            raise told from None
+        return self._again(backoff(self._attempt))
+
+    def answered(self, incoming: Incoming) -> float | None:
+        """The seconds to wait before it is sent again; None: this is the answer."""
+        if incoming.status != 503 or not self._request.repeatable or self._attempt >= self._retries:
+            return None
+        wanted = max(errors.retry_after(incoming.headers) or 0.0, backoff(self._attempt))
+        if wanted > LONGEST_PAUSE:
+            return None
+        self._destination.leave(self.server)
+        return self._again(wanted)
+
+    def _again(self, pause: float) -> float:
+        self._attempt += 1
+        self.server = self._destination.server
+        return pause
 
 
 def body_of(incoming: Incoming) -> bytes:
@@ -52,25 +118,14 @@ def read(request: Request[T], body: bytes) -> T:
         ) from error
 
 
-def pause_before_repeating(request: Request[T], incoming: Incoming, attempt: int) -> float | None:
-    """How long to wait before a request that got this answer is sent again; None: take the answer as it is."""
-    if incoming.status != 503 or not request.repeatable:
-        return None
-    wanted = max(errors.retry_after(incoming.headers) or 0.0, backoff(attempt))
-    return wanted if wanted <= LONGEST_PAUSE else None
+def text(body: bytes) -> str:
+    return body.decode(errors="replace")
+
+
+def value(body: bytes) -> Any:
+    """What a run returned; None if that is nothing."""
+    return msgspec.json.decode(body) if body else None
 
 
 def backoff(attempt: int) -> float:
     return min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE)
-
-
-def unreachable(servers: tuple[str, ...], reason: object) -> Unavailable:
-    return Unavailable(
-        f"cannot reach Timeball at {' or '.join(servers)} ({reason}); start it with `timeball up`,"
-        " or say where it runs with --url or TIMEBALL_URL"
-    )
-
-
-def interrupted(request: Request[T], server: str, reason: object) -> Unavailable:
-    fate = "" if request.repeatable else "; it may have taken effect: look before you repeat it"
-    return Unavailable(f"the connection to {server} broke during {request.method} {request.path} ({reason}){fate}")

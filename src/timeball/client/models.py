@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
 
@@ -148,6 +149,10 @@ class Ledger(Answer, frozen=True):
         """Whether every due instant is accounted for."""
         return self.due == sum(self.counts.values())
 
+    def joined(self, page: Ledger) -> Ledger:
+        """With the entries of the page that follows."""
+        return replace(self, items=[*self.items, *page.items], next_cursor=page.next_cursor)
+
 
 class Worker(Answer, frozen=True):
     worker_id: str = ""
@@ -239,6 +244,10 @@ class Fires(Answer, frozen=True):
 
     items: list[Fire]
     detail: str = ""
+
+    @property
+    def times(self) -> list[datetime]:
+        return [fire.fire_time for fire in self.items]
 
 
 class Retrial(Answer, frozen=True):

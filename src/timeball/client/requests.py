@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
@@ -17,15 +17,16 @@ from timeball.client import models
 from timeball.client.job_document import JobOptions, document, moment
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Params = dict[str, Any]
 When = datetime | str
 
 
-class Request(Struct, Generic[T], frozen=True, kw_only=True):
+class Request(Struct, Generic[T_co], frozen=True, kw_only=True):
     method: str
     path: str
-    answer: type[T]
+    answer: type[T_co]
     """`bytes` is the body as it came."""
     params: Params = {}
     body: Any = None
@@ -37,6 +38,15 @@ class Request(Struct, Generic[T], frozen=True, kw_only=True):
     def target(self) -> str:
         query = urlencode([pair for pair in self.params.items() if pair[1] is not None], doseq=True)
         return f"{self.path}?{query}" if query else self.path
+
+
+class Page(Protocol[T_co]):
+    """The answer to a request for a part of a list."""
+
+    @property
+    def items(self) -> Sequence[T_co]: ...
+    @property
+    def next_cursor(self) -> str | None: ...
 
 
 def _get(path: str, answer: type[T], **params: Any) -> Request[T]:
@@ -60,6 +70,14 @@ def _moment(value: When | None) -> str | None:
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def new_job(name: str, options: JobOptions) -> Request[models.Job]:
+    """Under a key that is made up here, if the caller brought none."""
+    from timeball.system import dice
+
+    body = document({**options, "name": name} if name else options)
+    return create_job(body, body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}")
 
 
 def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[models.Job]:
