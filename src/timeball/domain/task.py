@@ -34,6 +34,8 @@ class Http(_Task, frozen=True, tag="http"):
     body: Raw | UnsetType = UNSET
     """Text is sent as it is; any other JSON value as JSON. Without a body, POST, PUT and PATCH send the parameters."""
     accepted_statuses: Annotated[list[Status], Meta(max_length=100)] = []
+    breaker: bool = True
+    """Whether it waits while calls to its host keep failing, and its own calls count for that host's circuit."""
 
     def __post_init__(self) -> None:
         try:
@@ -95,6 +97,19 @@ class Python(_Task, frozen=True, tag="python"):
 Task = Http | Shell | Script | Python
 KINDS: Final = ("http", "shell", "script", "python")
 DEFAULT_GRACE: Final[Duration] = "5s"
+
+
+def host_of(task: Task) -> str | None:
+    """The host and port whose circuit a task shares with all that call there: `api.example.com:443`.
+
+    None: it calls nobody, or does not take part.
+    """
+    if not isinstance(task, Http) or not task.breaker:
+        return None
+    parts = urlsplit(task.url)
+    host = (parts.hostname or "").removesuffix(".")
+    port = parts.port if parts.port is not None else {"http": 80, "https": 443}[parts.scheme]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def check_duration(field: str, value: Duration | None, *, shortest: int = 0) -> None:
