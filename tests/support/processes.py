@@ -159,8 +159,8 @@ def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tu
 
 
 @contextlib.contextmanager
-def running_server(folder: Path, dsn: str) -> Iterator[tuple[Process, Api]]:
-    port = free_port()
+def running_server(folder: Path, dsn: str, port: int | None = None) -> Iterator[tuple[Process, Api]]:
+    port = port or free_port()
     arguments = ["server", "--port", str(port), "--data-dir", str(folder / "data"), "--store", dsn]
     with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
         api.await_ready(process)

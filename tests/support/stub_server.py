@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from timeball.client.transport import Incoming, Outgoing
 
+Answer = Incoming | BaseException | tuple[Incoming, BaseException]
+
 
 class Seen:
     """One request as it arrived."""
@@ -26,7 +28,7 @@ class Seen:
 class StubServer:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self._answers: dict[tuple[str, str], list[Incoming | BaseException]] = {}
+        self._answers: dict[tuple[str, str], list[Answer]] = {}
 
     def on(
         self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] | None = None
@@ -39,6 +41,10 @@ class StubServer:
         """The next such request gets no answer."""
         self._answers.setdefault((method, path), []).append(error)
 
+    def cut(self, method: str, path: str, body: bytes, error: BaseException) -> None:
+        """The next answer to such a request breaks off after this."""
+        self._answers.setdefault((method, path), []).append((Incoming(200, {}, body), error))
+
     def problem(self, method: str, path: str, status: int, code: str, detail: str, **more: Any) -> None:
         headers = more.pop("headers", {})
         body = {"title": "Wrong", "status": status, "code": code, "detail": detail, **more}
@@ -49,19 +55,30 @@ class StubServer:
         return self.seen[-1]
 
     def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
+        match self._answer(server, outgoing):
+            case Incoming() as incoming:
+                return incoming
+            case BaseException() as error:
+                raise error
+            case _, error:
+                raise error
+
+    def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
+        answer = self._answer(server, outgoing)
+        if isinstance(answer, BaseException):
+            raise answer
+        incoming, error = (answer, None) if isinstance(answer, Incoming) else answer
+        yield Incoming(incoming.status, incoming.headers, incoming.body if incoming.status >= 400 else b"")
+        yield from incoming.body.splitlines(keepends=True)
+        if error is not None:
+            raise error
+
+    def _answer(self, server: str, outgoing: Outgoing) -> Answer:
         seen = Seen(server, outgoing)
         self.seen.append(seen)
         answers = self._answers.get((seen.method, seen.path))
         assert answers, f"the test has no answer to {seen.method} {seen.path}"
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
-        answer = self.send(server, outgoing, timeout)
-        yield Incoming(answer.status, answer.headers, answer.body if answer.status >= 400 else b"")
-        yield from answer.body.splitlines(keepends=True)
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
     def close(self) -> None:
         pass

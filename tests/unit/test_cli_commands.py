@@ -296,13 +296,24 @@ def test_a_run_is_shown_with_its_attempts(server: StubServer, run: Timeball) -> 
     assert "attempt 1\texit: exit code 1 (on w)\n" in out
 
 
-def test_logs_are_printed_byte_by_byte_for_a_run_or_a_job(server: StubServer, run: Timeball) -> None:
+def test_logs_are_printed_byte_by_byte(server: StubServer, run: Timeball) -> None:
     server.on("GET", f"/v1/runs/{RUN_ID}/logs", b"caf\xc3\xa9\xff\n")
     assert run("runs", "logs", RUN_ID).stdout_bytes == b"caf\xc3\xa9\xff\n"
+
+
+def test_logs_are_followed_for_a_run_or_a_job(server: StubServer, run: Timeball) -> None:
+    at = "2026-03-01T02:00:00Z"
+    chunks = [{"attempt": 1, "seq": seq, "stream": "stdout", "at": at, "text": text} for seq, text in enumerate("a\né")]
+    server.on("GET", f"/v1/runs/{RUN_ID}", RUN)
+    server.on("GET", f"/v1/runs/{RUN_ID}/logs", b"".join(json.dumps(chunk).encode() + b"\n" for chunk in chunks))
     server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "running", "runId": RUN_ID})
-    assert run("runs", "logs", JOB_ID, "-f").stdout_bytes == b"caf\xc3\xa9\xff\n"
-    assert server.last.query == {"follow": "1"}
-    assert run("runs", "logs", RUN_ID, "-f", "-o", "json").exit_code == 2
+    assert run("runs", "logs", RUN_ID, "-f").stdout_bytes == run("runs", "logs", JOB_ID, "-f").stdout_bytes
+    assert run("runs", "logs", RUN_ID, "-f").stdout_bytes == "a\né".encode()
+    lines = run("runs", "logs", RUN_ID, "-f", "-o", "json", "--attempt", "1").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"attempt": 1, "stream": "stdout", "at": at, "text": text} for text in ("a", "é")
+    ]
+    assert server.last.query == {"attempt": "1", "follow": "1"}
 
 
 def test_cancel_and_retry(server: StubServer, run: Timeball) -> None:
@@ -402,3 +413,5 @@ def test_every_wrong_value_is_pointed_at(server: StubServer, run: Timeball) -> N
 def test_an_interrupted_command_says_so_to_scripts(server: StubServer, run: Timeball) -> None:
     server.fail("GET", f"/v1/runs/{RUN_ID}", KeyboardInterrupt())
     assert run("runs", "wait", RUN_ID).exit_code == 130
+    result = run("runs", "logs", "-f", RUN_ID)
+    assert (result.exit_code, result.output) == (130, "")

@@ -77,7 +77,7 @@ def test_targets_are_quoted_and_leave_out_what_is_not_said() -> None:
     assert requests.runs().target == "/v1/runs"
     since = datetime(2026, 3, 1, tzinfo=UTC)
     assert requests.ledger("j", since=since).target == "/v1/jobs/j/ledger?from=2026-03-01T00%3A00%3A00Z"
-    assert requests.logs("r", follow=True).target == "/v1/runs/r/logs?follow=1"
+    assert requests.follow("r", cursor="1").target == "/v1/runs/r/logs?follow=1&cursor=1"
 
 
 def test_only_what_may_happen_twice_is_repeatable() -> None:

@@ -108,22 +108,21 @@ def show(session: Session, run: str) -> None:
 @click.option("--attempt", type=int, metavar="N", help="Only of this attempt.")
 @connected
 def logs(session: Session, run: str, *, follow: bool, attempt: int | None) -> None:
-    """Print what a run wrote, exactly as it wrote it."""
+    """Print what a run wrote, exactly as it wrote it.
+
+    With --follow and -o json, every line is a JSON object of its own. A server that restarts is waited for.
+    """
     from timeball.client import requests
 
     run_id = session.run_id(run)
-    if session.output.form == "json":
-        if follow:
-            raise click.UsageError("-o json prints one document; leave out --follow")
+    if follow:
+        _follow(session, run_id, attempt)
+    elif session.output.form == "json":
         listing.show_json(
-            session, lambda cursor: requests.log_lines(run_id, attempt=attempt, cursor=cursor), everything=True
+            session, lambda cursor: requests.log_page(run_id, attempt=attempt, cursor=cursor), everything=True
         )
-        return
-    if not follow:
+    else:
         _write(session.client.send(requests.logs(run_id, attempt=attempt)))
-        return
-    for chunk in session.client.follow(run_id, attempt=attempt):
-        _write(chunk)
 
 
 @runs.command("cancel")
@@ -166,6 +165,17 @@ def retry(session: Session, run: str, *, wait: bool) -> None:
 def wait(session: Session, run: str, *, timeout: float | None) -> None:
     """Wait until a run ends. Exits with 0 if it succeeded, else with 1."""
     waiting.wait_and_exit(session, session.run_id(run), timeout)
+
+
+def _follow(session: Session, run_id: str, attempt: int | None) -> None:
+    if session.output.form != "json":
+        for chunk in session.client.follow_output(run_id, attempt=attempt):
+            _write(chunk.text.encode())
+        return
+    import msgspec
+
+    for line in session.client.follow_logs(run_id, attempt=attempt):
+        _write(msgspec.json.encode(line) + b"\n")
 
 
 def _write(text: bytes) -> None:

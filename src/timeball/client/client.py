@@ -13,6 +13,7 @@ from timeball.client.exchange import Destination, Sending
 from timeball.client.job_document import JobOptions, document
 from timeball.client.requests import Page, Request, When
 from timeball.client.transport import HttpTransport, Incoming, Interrupted, Transport, Unreachable
+from timeball.domain.errors import NotFound, Unavailable
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class Client:
     def ask(self, request: Request[T]) -> T:
         return exchange.read(request, self.send(request))
 
-    def _stream(self, request: Request[bytes]) -> Iterator[bytes]:
+    def _stream(self, request: Request[T]) -> Iterator[bytes]:
         """The body of the answer as it arrives; a part without anything in it says that there will be one."""
         server = self._destination.server
         try:
@@ -212,9 +213,35 @@ class Client:
     def logs(self, run_id: str, *, attempt: int | None = None) -> str:
         return exchange.text(self.ask(requests.logs(run_id, attempt=attempt)))
 
-    def follow(self, run_id: str, *, attempt: int | None = None) -> Iterator[bytes]:
-        """The output as it is written, until the run ends."""
-        return filter(None, self._stream(requests.logs(run_id, attempt=attempt, follow=True)))
+    def follow_logs(self, run_id: str, *, attempt: int | None = None) -> Iterator[models.LogLine]:
+        """What the run prints, line by line while it does, until it has ended.
+
+        Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
+        if no server answers for a minute.
+        """
+        from timeball.client.following import Lines
+
+        lines = Lines()
+        for chunk in self.follow_output(run_id, attempt=attempt):
+            yield from lines.add(chunk)
+        yield from lines.rest()
+
+    def follow_output(self, run_id: str, *, attempt: int | None = None) -> Iterator[models.LogChunk]:
+        """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
+        from timeball.client.following import Following
+
+        following = Following(run_id, attempt)
+        while not following.over:
+            try:
+                following.saw(self.ask(following.run))
+                if doubt := following.doubt:
+                    following.found(self.ask(doubt))
+                for data in self._stream(following.stream()):
+                    yield from following.heard(data)
+                following.ended()
+            except (NotFound, Unavailable) as error:
+                following.broke(error)
+            time.sleep(following.pause)
 
     def result(self, run_id: str) -> Any:
         """What the run returned; None if it returned nothing, or has not yet."""

@@ -154,6 +154,27 @@ class Ledger(Answer, frozen=True):
         return replace(self, items=[*self.items, *page.items], next_cursor=page.next_cursor)
 
 
+class LogChunk(Answer, frozen=True):
+    """Something that an attempt printed. It begins and ends where it was read, not where lines do."""
+
+    attempt: int
+    seq: int
+    """Counts within the attempt, from 0."""
+    stream: str = "stdout"
+    """`stdout` or `stderr`; `system`, if Timeball has something to say about the output."""
+    at: datetime | None = None
+    text: str = ""
+
+
+class LogLine(Answer, frozen=True):
+    """A line of what an attempt printed, without its end."""
+
+    attempt: int
+    stream: str
+    at: datetime | None
+    text: str
+
+
 class Worker(Answer, frozen=True):
     worker_id: str = ""
     name: str = ""
@@ -220,6 +241,11 @@ class Runs(Answer, frozen=True):
 
 class Tasks(Answer, frozen=True):
     items: list[Task]
+    next_cursor: str | None = None
+
+
+class LogPage(Answer, frozen=True):
+    items: list[LogChunk]
     next_cursor: str | None = None
 
 

@@ -223,21 +223,35 @@ def retry(run_id: str) -> Request[models.Run]:
     return _post(_of_run(run_id, "/retry"), models.Run, repeatable=True)
 
 
-def logs(run_id: str, *, attempt: int | None = None, follow: bool = False) -> Request[bytes]:
+def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
     """The text as the run wrote it."""
     return Request(
         method="GET",
         path=_of_run(run_id, "/logs"),
         answer=bytes,
-        params={"attempt": attempt, "follow": 1 if follow else None},
+        params={"attempt": attempt},
         headers={"Accept": "text/plain"},
         repeatable=True,
     )
 
 
-def log_lines(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> Request[bytes]:
+def log_page(
+    run_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[models.LogPage]:
     """The same in pages of JSON, with the time and the stream of everything."""
-    return _get(_of_run(run_id, "/logs"), bytes, attempt=attempt, cursor=cursor)
+    return _get(_of_run(run_id, "/logs"), models.LogPage, attempt=attempt, limit=limit, cursor=cursor)
+
+
+def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> Request[models.LogChunk]:
+    """The same as a stream that lasts until the run ends; each line of the answer is a chunk."""
+    return Request(
+        method="GET",
+        path=_of_run(run_id, "/logs"),
+        answer=models.LogChunk,
+        params={"attempt": attempt, "follow": 1, "cursor": cursor},
+        headers={"Accept": "application/x-ndjson"},
+        repeatable=True,
+    )
 
 
 def result(run_id: str) -> Request[bytes]:
