@@ -84,6 +84,16 @@ async def test_cancel_ends_a_process_group_that_ignores_sigterm(crew: Crew) -> N
     await crew.server.until(lambda: not crew.processes())
 
 
+async def test_a_kill_ends_a_group_at_once_whatever_its_grace(crew: Crew) -> None:
+    crew.server.give(shell(1, STUBBORN, grace="1h"), shell(2, STUBBORN, grace="1h"))
+    await crew.server.until(lambda: crew.server.text(1) == crew.server.text(2) == "up\n")
+    crew.server.order(cancel=[1])
+    crew.server.order(kill=[1, 2])
+    await crew.server.until(lambda: len(crew.server.ended) == 2)
+    assert [crew.server.ended[token].outcome for token in (1, 2)] == [Cancelled(), Cancelled()]
+    await crew.server.until(lambda: not crew.processes())
+
+
 async def test_a_timeout_ends_the_group(crew: Crew) -> None:
     crew.server.give(shell(1, STUBBORN, timeout="300ms", grace="100ms"))
     await crew.server.until(lambda: 1 in crew.server.ended)

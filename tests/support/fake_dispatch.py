@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -62,8 +62,8 @@ class FakeDispatch:
     def give(self, *assignments: Assignment) -> None:
         self._orders.put_nowait(Orders(assignments=list(assignments)))
 
-    def order(self, *, cancel: list[int] | None = None, lost: list[int] | None = None) -> None:
-        self._orders.put_nowait(Orders(cancel=cancel or [], lost=lost or []))
+    def order(self, *, cancel: Iterable[int] = (), kill: Iterable[int] = (), lost: Iterable[int] = ()) -> None:
+        self._orders.put_nowait(Orders(cancel=list(cancel), kill=list(kill), lost=list(lost)))
 
     async def hello(self, hello: Hello) -> Welcome:
         self.hellos.append(hello)

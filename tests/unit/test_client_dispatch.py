@@ -57,8 +57,8 @@ async def test_messages_arrive_as_they_were_sent_with_the_key() -> None:
         heard.append((call, request.headers["Authorization"], msgspec.json.decode(await request.read())))
         answers: dict[str, object] = {
             "hello": Welcome(session="w_1", lease=15 * SECOND, beat_every=5 * SECOND),
-            "poll": Orders(assignments=[python(7, "f", delay=3)], cancel=[1], lost=[2]),
-            "beat": Orders(cancel=[3]),
+            "poll": Orders(assignments=[python(7, "f", delay=3)], cancel=[1], kill=[5], lost=[2]),
+            "beat": Orders(cancel=[3], kill=[6]),
             "report": {"stale": [4]},
         }
         return web.Response(status=204) if call == "goodbye" else web.Response(body=msgspec.json.encode(answers[call]))
@@ -66,14 +66,10 @@ async def test_messages_arrive_as_they_were_sent_with_the_key() -> None:
     async with serving(handler) as url, HttpDispatch([f"{url}/"], "key") as dispatch:
         assert (await dispatch.hello(Hello(name="w", slots=3))).session == "w_1"
         orders = await dispatch.poll(POLL)
-        assert (orders.assignments[0].token, orders.assignments[0].delay, orders.cancel, orders.lost) == (
-            7,
-            3,
-            [1],
-            [2],
-        )
+        assert (orders.assignments[0].token, orders.assignments[0].delay) == (7, 3)
+        assert (orders.cancel, orders.kill, orders.lost) == ([1], [5], [2])
         assert msgspec.json.decode(orders.assignments[0].spec)["task"]["function"] == "f"
-        assert (await dispatch.beat(BEAT)).cancel == [3]
+        assert await dispatch.beat(BEAT) == Orders(cancel=[3], kill=[6])
         assert (await dispatch.report(Report(session="w_1", poll_seq=1, free=1))).stale == [4]
         await dispatch.goodbye("w_1")
     assert [call for call, _, _ in heard] == ["hello", "poll", "beat", "report", "goodbye"]

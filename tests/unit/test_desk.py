@@ -2,15 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from tests.support.builders import one_shot
+from timeball.domain.lifecycle import Succeeded
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.dispatch import Hello, Orders, Poll
-from timeball.ports.store import Want
+from timeball.ports.dispatch import Ended, Hello, Orders, Poll, Report
+from timeball.ports.store import Settlement, Want
 from timeball.service.desk import LEASE, Desk
 from timeball.service.hints import LocalHints
 from timeball.stores.sqlite import SqliteStore
@@ -51,6 +52,34 @@ async def test_a_cancel_answers_the_poll_that_waits(desk: Desk) -> None:
     await asyncio.sleep(0.01)
     desk.order_cancels([(welcome.session, 7, False)])
     assert await waiting == Orders(cancel=[7])
+
+
+async def test_a_cancel_that_becomes_a_kill_goes_out_once_more(desk: Desk) -> None:
+    welcome = await desk.hello(Hello(name="w", slots=1))
+    session = welcome.session
+    answers = []
+    for seq, (token, kill) in enumerate([(7, False), (7, False), (7, True), (7, True), (7, False), (8, True)], start=1):
+        desk.order_cancels([(session, token, kill)])
+        answers.append(await desk.poll(poll(session, seq, 7, 8)))
+    nothing = Orders()
+    assert answers == [Orders(cancel=[7]), nothing, Orders(kill=[7]), nothing, nothing, Orders(kill=[8])]
+
+
+async def test_the_host_that_was_called_reaches_the_store(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    welcome = await desk.hello(Hello(name="w", slots=1))
+    settled: list[Settlement] = []
+
+    async def settle(settlements: Sequence[Settlement]) -> list[None]:
+        settled.extend(settlements)
+        return [None for _ in settlements]
+
+    monkeypatch.setattr(desk, "_settle", settle)
+    ended = [
+        Ended(run_id="r", job_id="j", attempt=1, token=token, serial=False, outcome=Succeeded(), host=host)
+        for token, host in ((1, "api.example.com:443"), (2, None))
+    ]
+    await desk.report(Report(session=welcome.session, poll_seq=0, free=1, ended=ended))
+    assert [each.host for each in settled] == ["api.example.com:443", None]
 
 
 async def test_workers_that_fell_silent_are_forgotten_but_not_lost(desk: Desk) -> None:

@@ -177,6 +177,34 @@ async def test_cancel_wins_over_a_success_that_comes_after_it() -> None:
         assert bench.server.ended[1].outcome == Cancelled()
 
 
+async def test_a_kill_takes_the_grace_away_also_from_what_was_told_to_stop() -> None:
+    graces: dict[int, list[int]] = {1: [], 2: []}
+
+    async def polite(attempt: Attempt) -> Outcome:
+        killed = asyncio.Event()
+
+        def told() -> None:
+            graces[attempt.token].append(attempt.grace)
+            if attempt.grace == 0:
+                killed.set()
+
+        attempt.on_cancel(told)
+        await killed.wait()
+        return Succeeded()
+
+    async with working() as bench:
+        bench.executor.behaviours["polite"] = polite
+        bench.server.give(*(python(token, "polite", grace="1h") for token in (1, 2)), python(3, "noop", delay=SECOND))
+        await bench.server.until(lambda: bench.executor.started == [1, 2])
+        bench.server.order(cancel=[1])
+        await bench.server.until(lambda: bool(graces[1]))
+        bench.server.order(kill=[1, 2, 3, 99])
+        await bench.server.until(lambda: len(bench.server.ended) == 3)
+        assert graces == {1: [3600 * SECOND, 0], 2: [0]}
+        assert [bench.server.ended[token].outcome for token in (1, 2, 3)] == [Cancelled()] * 3
+        assert bench.executor.started == [1, 2]
+
+
 async def test_timeout_stops_and_fails() -> None:
     async with working() as bench:
         bench.server.give(python(1, "forever", timeout="50ms"), python(2, "noop", timeout="50ms"))

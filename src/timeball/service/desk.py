@@ -53,10 +53,11 @@ class _Session:
     worker: str
     handed: set[int] = field(default_factory=set)
     """Tokens that were handed out and whose end was not yet reported."""
-    to_cancel: set[int] = field(default_factory=set)
-    """Tokens whose cancel goes out with the next answer: there may be no poll to answer right now."""
-    cancelling: set[int] = field(default_factory=set)
-    """Tokens whose cancel went out with an answer; beats repeat the order."""
+    to_cancel: dict[int, bool] = field(default_factory=dict)
+    """Tokens whose cancel goes out with the next answer, and whether it is to be at once: there may be no poll to
+    answer right now."""
+    cancelling: dict[int, bool] = field(default_factory=dict)
+    """Tokens whose cancel went out with an answer, and whether at once; beats repeat the order."""
     waiting: _Waiting | None = None
     polled: int = 0
     """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
@@ -167,8 +168,9 @@ class Desk:
             stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             tokens = [ended.token for ended in report.ended]
             session.handed.difference_update(tokens)
-            session.to_cancel.difference_update(tokens)
-            session.cancelling.difference_update(tokens)
+            for token in tokens:
+                session.to_cancel.pop(token, None)
+                session.cancelling.pop(token, None)
         return Receipt(stale=sorted(stale))
 
     async def goodbye(self, session: str) -> None:
@@ -207,11 +209,15 @@ class Desk:
             await self._settle([_released(claim, self._store.now()) for claim in orphans])
 
     def order_cancels(self, orders: Iterable[tuple[str, int, bool]]) -> None:
-        """Tell the workers that poll here, now or with their next poll; others learn it with their next beat."""
-        for session_id, token, _kill in orders:
+        """Tell the workers that poll here, now or with their next poll; others learn it with their next beat. Each
+        order goes out once, and once more if what was to stop is now to stop at once."""
+        for session_id, token, at_once in orders:
             session = self._sessions.get(session_id)
-            if session is not None and token not in session.cancelling:
-                session.to_cancel.add(token)
+            if session is None:
+                continue
+            told = session.cancelling.get(token)
+            if told is None or (at_once and not told):
+                session.to_cancel[token] = at_once
                 self._answer(session, Orders())
 
     def forget_silent(self) -> None:
@@ -266,6 +272,7 @@ class Desk:
             started_at=started_at,
             finished_at=now if started_at is None else started_at + ended.took,
             spread=self._dice.random(),
+            host=ended.host,
         )
 
 
@@ -273,9 +280,13 @@ def _with_cancels(session: _Session, orders: Orders) -> Orders:
     """The orders, with the cancels that wait for an answer to go out with."""
     if not session.to_cancel:
         return orders
-    told, session.to_cancel = session.to_cancel, set()
+    told, session.to_cancel = session.to_cancel, {}
     session.cancelling |= told
-    return Orders(assignments=orders.assignments, cancel=sorted(told))
+    return Orders(
+        assignments=orders.assignments,
+        cancel=sorted(token for token, at_once in told.items() if not at_once),
+        kill=sorted(token for token, at_once in told.items() if at_once),
+    )
 
 
 def _by_poll(claims: Sequence[Claim]) -> dict[tuple[str, int], list[Claim]]:

@@ -232,6 +232,8 @@ class Worker:
             self._attempts.stop(token, Stop.LOST)
         for token in orders.cancel:
             self._attempts.stop(token, Stop.CANCEL)
+        for token in orders.kill:
+            self._attempts.stop(token, Stop.KILL)
         self._attempts.take(orders.assignments, arrived)
         return bool(orders.assignments)
 

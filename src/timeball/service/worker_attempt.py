@@ -26,7 +26,9 @@ class Stop(IntEnum):
     """Its time is over: it failed."""
     CANCEL = 3
     """A user cancelled it."""
-    LOST = 4
+    KILL = 4
+    """The same, at once: without its grace."""
+    LOST = 5
     """It is not ours any more: end it by force and say nothing."""
 
 
@@ -101,7 +103,7 @@ class HeldAttempt:
 
     @property
     def grace(self) -> Micros:
-        return 0 if self.stop is Stop.LOST else duration.parse(self.spec.grace)
+        return 0 if self.stop in (Stop.KILL, Stop.LOST) else duration.parse(self.spec.grace)
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         self._callback = callback

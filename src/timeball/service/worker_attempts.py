@@ -200,7 +200,7 @@ class Attempts:
         match attempt.stop:
             case None | Stop.LOST:
                 return outcome
-            case Stop.CANCEL:
+            case Stop.CANCEL | Stop.KILL:
                 return Cancelled()
             case Stop.RELEASE:
                 return Released()
