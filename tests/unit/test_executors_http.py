@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
 
+from tests.support.http_target import serving
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Http
 from timeball.executors.http import HttpExecutor, retry_after
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    await web.SockSite(runner, listener).start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    finally:
-        await runner.cleanup()
 
 
 @pytest.fixture

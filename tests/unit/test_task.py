@@ -22,5 +22,5 @@ def test_whoever_calls_the_same_host_and_port_shares_its_circuit(url: str, host:
 
 def test_a_task_that_calls_nobody_or_opted_out_has_no_circuit() -> None:
     others = (Shell(command="true"), Script(script="a.sh"), Python(function="f"))
-    for task in (*others, Http(url="http://a", breaker=False)):
+    for task in (*others, Http(url="http://a", breaker=False), Http(url=f"http://{'a' * 254}/")):
         assert host_of(task) is None

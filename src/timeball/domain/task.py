@@ -96,18 +96,21 @@ class Python(_Task, frozen=True, tag="python"):
 
 Task = Http | Shell | Script | Python
 KINDS: Final = ("http", "shell", "script", "python")
+LONGEST_HOST: Final = 253
 DEFAULT_GRACE: Final[Duration] = "5s"
 
 
 def host_of(task: Task) -> str | None:
     """The host and port whose circuit a task shares with all that call there: `api.example.com:443`.
 
-    None: it calls nobody, or does not take part.
+    None: it calls nobody, or does not take part, or what it names is too long for a host.
     """
     if not isinstance(task, Http) or not task.breaker:
         return None
     parts = urlsplit(task.url)
     host = (parts.hostname or "").removesuffix(".")
+    if len(host) > LONGEST_HOST:
+        return None
     port = parts.port if parts.port is not None else {"http": 80, "https": 443}[parts.scheme]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.task import host_of
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import Ended, LogChunk, Progress, Report, Started
 from timeball.service.alarms import Alarms
@@ -92,6 +93,7 @@ def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
         outcome=attempt.outcome,
         age=None if began is None else now - began,
         took=0 if began is None else attempt.ended_at - began,
+        host=None if began is None else host_of(attempt.task),
     )
 
 

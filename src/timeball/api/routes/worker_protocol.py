@@ -21,6 +21,7 @@ from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, 
 MOST_SLOTS: Final = 100_000
 LONGEST_WAIT: Final = MINUTE
 LONGEST_RUN: Final = 3_660 * DAY
+LONGEST_ADDRESS: Final = 300
 MOST_CHUNKS: Final = 1_000_000
 """Of output per attempt: a position in the output of a run is made of its attempt and its number there."""
 
@@ -58,6 +59,8 @@ def _check_report(report: Report) -> None:
     for index, ended in enumerate(report.ended):
         if not 0 <= ended.took <= LONGEST_RUN or not 0 <= (ended.age or 0) <= LONGEST_RUN:
             raise Invalid("an attempt took between nothing and ten years", f"/ended/{index}")
+        if len(ended.host or "") > LONGEST_ADDRESS:
+            raise Invalid(f"a host and its port have at most {LONGEST_ADDRESS} characters", f"/ended/{index}/host")
     for index, started in enumerate(report.started):
         if not 0 <= started.age <= LONGEST_RUN:
             raise Invalid("an attempt started between now and ten years ago", f"/started/{index}/age")
