@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.domain import lifecycle
+from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import MAX, Micros
 from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.retry import Retry
@@ -186,6 +187,7 @@ def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Tran
         _finished_at(settlement, started_at),
         started_at=started_at,
         failure=failure_json(transition.failure),
+        fingerprint=None if transition.failure is None else fingerprint(transition.failure),
         result=result,
     )
 
