@@ -1,0 +1,80 @@
+"""Numbers, lists and lengths of time as people say them, and what has to be known of numbers for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
+
+_UNITS: Final = (
+    (DAY, "day"),
+    (HOUR, "hour"),
+    (MINUTE, "minute"),
+    (SECOND, "second"),
+    (MILLISECOND, "millisecond"),
+    (1, "microsecond"),
+)
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`; nothing of nothing."""
+    most, final = ", ".join(words[:-1]), "".join(words[-1:])
+    return f"{most} {last} {final}" if most else final
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    teen = number // 10 % 10 == 1
+    return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def length(time: Micros) -> str:
+    """`2 days`, `1 hour and 30 minutes`."""
+    parts = []
+    for size, noun in _UNITS:
+        count, time = divmod(time, size)
+        if count:
+            parts.append(counted(count, noun))
+    return listed(parts or ["0 seconds"])
+
+
+def every(time: Micros) -> str:
+    """`every hour`, `every 5 minutes`."""
+    alone = next((noun for size, noun in _UNITS if size == time), None)
+    return f"every {alone or length(time)}"
+
+
+def values(mask: int) -> list[int]:
+    """The numbers whose bits are set."""
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+def step_of(numbers: Sequence[int]) -> int:
+    """The difference between neighbours, if there are any and it is always the same; else 0."""
+    steps = {after - before for before, after in pairwise(numbers)}
+    return steps.pop() if len(steps) == 1 else 0
+
+
+def runs(numbers: Sequence[int]) -> list[str]:
+    """Rising numbers, with three and more in a row put together: `1`, `5 to 9`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return [text for part in parts for text in _run(part)]
+
+
+def _run(part: list[int]) -> list[str]:
+    return [f"{part[0]} to {part[-1]}"] if len(part) > 2 else [str(number) for number in part]
+
+
+def capitalised(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
