@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 if TYPE_CHECKING:
+    from timeball.client.async_client import AsyncClient
     from timeball.client.client import Client
     from timeball.client.preview import next_fires
     from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError, Unauthorized, Unavailable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "Conflict",
     "Context",
@@ -31,6 +33,7 @@ __all__ = [
 
 _ERRORS = "timeball.domain.errors"
 _HOMES = {
+    "AsyncClient": "timeball.client.async_client",
     "Client": "timeball.client.client",
     "Conflict": _ERRORS,
     "Context": "timeball.registry",

@@ -8,7 +8,7 @@ from pathlib import Path
 import timeball
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"asyncio", "click", "httpx2", "inspect", "msgspec", "rich", "ssl", "typing"}
+HEAVY = {"aiohttp", "asyncio", "click", "httpx2", "inspect", "msgspec", "rich", "ssl", "typing"}
 
 
 def test_the_surface_is_what_all_says() -> None:
@@ -33,6 +33,13 @@ def test_importing_timeball_imports_next_to_nothing() -> None:
     loaded = set(_python("-c", code).split())
     assert not loaded & HEAVY
     assert len(loaded) < 10
+
+
+def test_the_synchronous_client_does_without_what_the_other_one_needs() -> None:
+    code = "import sys, timeball; timeball.Client('http://127.0.0.1:9').close(); print(*sys.modules)"
+    loaded = set(_python("-c", code).split())
+    assert "timeball.client.client" in loaded
+    assert not loaded & {"aiohttp", "asyncio", "timeball.client.async_client"}
 
 
 def _python(*arguments: str) -> str:

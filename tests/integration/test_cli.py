@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +19,8 @@ import uvicorn
 from click.testing import CliRunner, Result
 
 from tests.support.api import ADMIN, WORKER, FakeWorker, running_api
-from timeball import Client, Invalid, NotFound, Unauthorized
+from tests.support.both_clients import BOTH, either
+from timeball import AsyncClient, Invalid, NotFound, Unauthorized
 from timeball.cli.root import timeball
 from timeball.client.job_document import JobOptions
 
@@ -229,20 +233,23 @@ def test_lists_come_in_pages() -> None:
     assert whole["nextCursor"] is None
 
 
-def test_the_client_from_python() -> None:
-    with Client() as client:
-        job = client.create_job("from-python", shell=["echo", "hi"], parameters={"days": 3}, tags=["py"])
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_client_from_python(live: LiveServer, kind: str) -> None:
+    with either(kind) as client:
+        job = client.create_job("from-python", shell=["echo", "hi"], parameters={"days": 3}, tags=[kind])
         run_id = client.status(job.job_id).run_id
         assert run_id is not None
         done = client.wait(run_id, timeout=20)
         assert done.succeeded
         assert client.result(run_id) == {"did": ["echo", "hi"]}
+        assert client.logs(run_id) == "did ['echo', 'hi']\nand ended\n"
+        assert [line.text for line in client.follow_logs(run_id)] == ["did ['echo', 'hi']", "and ended"]
         assert client.ledger(job.job_id).balanced
         failed = client.status(client.create_job(shell="false", max_retries=0).job_id).run_id
         assert failed is not None
         assert client.wait(failed, timeout=20).status == "dead"
         assert client.result(failed) is None
-        assert [found.job_id for found in client.jobs(tag="py")] == [job.job_id]
+        assert [found.job_id for found in client.jobs(tag=kind)] == [job.job_id]
 
         cron = client.create_job(python="tests.f", cron="0 0 2 * * *", timezone="Europe/Berlin", max_retries=0)
         assert cron.next_fire_at is not None
@@ -251,14 +258,49 @@ def test_the_client_from_python() -> None:
         assert client.delete_job(cron.job_id).status == "cancelled"
 
         daily: JobOptions = {"name": "a", "shell": "x", "every": "1d"}
-        good, bad = client.batch([daily, {"name": "b"}], idempotency_key="batch-1")
+        good, bad = client.batch([daily, {"name": "b"}], idempotency_key=f"batch-{kind}")
         assert good.job_id is not None
         assert bad.error is not None
-        assert client.batch([daily], idempotency_key="batch-1")[0].job_id == good.job_id
+        assert client.batch([daily], idempotency_key=f"batch-{kind}")[0].job_id == good.job_id
         assert client.workers()[0].name == "w1"
         with pytest.raises(NotFound):
             client.job("j_0000000000000000000000000000")
         with pytest.raises(Invalid, match="day"):
             client.create_job(shell="x", cron="0 0 30 2 *")
-    with Client(token="wrong") as stranger, pytest.raises(Unauthorized):
+    with either(kind, live.url, "wrong") as stranger, pytest.raises(Unauthorized):
         stranger.job(job.job_id)
+
+
+async def test_tasks_share_a_client() -> None:
+    async with AsyncClient() as client:
+
+        async def life(number: int) -> str:
+            job = await client.create_job(f"task-{number}", shell=f"echo {number}", tags=["tasks"])
+            run_id = (await client.status(job.job_id)).run_id
+            assert run_id is not None
+            lines = [line.text async for line in client.follow_logs(run_id)]
+            assert (await client.wait(run_id, timeout=20)).succeeded
+            return lines[0]
+
+        assert await asyncio.gather(*map(life, range(20))) == [f"did echo {number}" for number in range(20)]
+        found = {job.name async for job in client.jobs(tag="tasks")}
+    assert found == {f"task-{number}" for number in range(20)}
+
+
+async def test_a_wait_gives_up_in_time_and_can_be_cancelled() -> None:
+    async with AsyncClient() as client:
+        at = (datetime.now(UTC) + timedelta(seconds=10)).isoformat(timespec="seconds")
+        run_id = (await client.status((await client.create_job(shell="x", at=at)).job_id)).run_id
+        assert run_id is not None
+        with pytest.raises(TimeoutError, match=f"run {run_id} is still scheduled after 0.2 s"):
+            await client.wait(run_id, timeout=0.2)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(client.follow_logs(run_id)), 0.2)
+        assert (await client.cancel(run_id)).status == "cancelled"
+
+
+def test_the_asynchronous_example_of_the_readme_runs() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    [example] = [block for block in re.findall(r"```python\n(.+?)```", readme, re.DOTALL) if "AsyncClient" in block]
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("did echo report\nand ended\nsucceeded\n", "")

@@ -182,10 +182,11 @@ try:
 except SystemExit:
     print(*sys.modules, file=sys.stderr)
 """
+LOGS = "runs logs -f r_0000000000000000000000000000"
 HEAVY = {"asyncio", "httpx2", "rich", "starlette", "structlog", "uvicorn", "uvloop", "aiohttp"}
 
 
-@pytest.mark.parametrize("command", ["--help", "version", "jobs list", "jobs create --help"])
+@pytest.mark.parametrize("command", ["--help", "version", "jobs list", "jobs create --help", LOGS])
 def test_commands_start_without_what_they_do_not_need(command: str, tmp_path: Path) -> None:
     """The promise is a start within 150 ms; what would break it is known by name."""
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The client: answers as typed values, refusals as errors, and patience where it can do no harm."""
+"""Both clients: answers as typed values, refusals as errors, and patience where it can do no harm."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.both_clients import BOTH, either, pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client
 from timeball.client.exchange import Destination
@@ -19,7 +20,7 @@ JOB = {"jobId": "j_1", "name": "etl", "status": "scheduled", "nextFireAt": "2026
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr("timeball.client.client.time.sleep", slept.append)
+    pass_the_time(monkeypatch, slept)
     return slept
 
 
@@ -28,10 +29,12 @@ def server() -> StubServer:
     return StubServer()
 
 
-@pytest.fixture
-def client(server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+@pytest.fixture(params=BOTH)
+def client(
+    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Client]:
     monkeypatch.chdir(tmp_path)
-    with Client("http://one,http://two", "secret", transport=server) as client:
+    with either(request.param, "http://one,http://two", "secret", stub=server) as client:
         yield client
 
 

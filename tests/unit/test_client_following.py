@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.both_clients import BOTH, either, pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, NotFound, Unavailable
 from timeball.client import following
@@ -27,7 +28,7 @@ CUT = Interrupted("Connection reset by peer")
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time passes only where somebody sleeps."""
     slept: list[float] = []
-    monkeypatch.setattr("timeball.client.client.time.sleep", slept.append)
+    pass_the_time(monkeypatch, slept)
     monkeypatch.setattr(following, "monotonic", lambda: int(sum(slept) * SECOND))
     return slept
 
@@ -37,10 +38,12 @@ def server() -> StubServer:
     return StubServer()
 
 
-@pytest.fixture
-def client(server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+@pytest.fixture(params=BOTH)
+def client(
+    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Client]:
     monkeypatch.chdir(tmp_path)
-    with Client("http://one,http://two", "secret", transport=server) as client:
+    with either(request.param, "http://one,http://two", "secret", stub=server) as client:
         yield client
 
 

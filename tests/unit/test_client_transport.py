@@ -1,14 +1,18 @@
-"""The transport on real sockets: connections are kept, dead ones noticed, and every failure has its kind."""
+"""Both transports on real sockets: connections are kept, dead ones noticed, and every failure has its kind."""
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 
-from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Unreachable
+from tests.support.both_clients import Blocking
+from timeball.client import async_transport
+from timeball.client.async_transport import AiohttpTransport
+from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
 
 GET = Outgoing("GET", "/hello?x=1", {"X-Mine": "yes"}, None)
 
@@ -17,6 +21,11 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     peers: ClassVar[list[tuple[str, int]]] = []
     hangs: ClassVar[threading.Event] = threading.Event()
+    size = 0
+
+    def do_POST(self) -> None:
+        self.size = len(self.rfile.read(int(self.headers["Content-Length"])))
+        self.do_GET()
 
     def do_GET(self) -> None:
         self.peers.append(self.client_address)
@@ -42,6 +51,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
             return
         body = f"{self.path} {self.headers['X-Mine']}".encode()
+        if self.path == "/size":
+            body = str(self.size).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Theirs", "too")
@@ -65,18 +76,24 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture
-def transport() -> Iterator[HttpTransport]:
-    transport = HttpTransport()
-    yield transport
-    transport.close()
+@pytest.fixture(params=["http.client", "aiohttp"])
+def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
+    if request.param == "http.client":
+        transport = HttpTransport()
+        yield transport
+        transport.close()
+        return
+    with asyncio.Runner() as runner:
+        blocking = Blocking(AiohttpTransport(), runner)
+        yield cast(Transport, blocking)
+        blocking.close()
 
 
 def asking(path: str) -> Outgoing:
     return Outgoing("GET", path, {}, None)
 
 
-def test_connections_are_kept_between_requests(server: str, transport: HttpTransport) -> None:
+def test_connections_are_kept_between_requests(server: str, transport: Transport) -> None:
     answer = transport.send(server, GET, 5)
     assert answer.body == b"/hello?x=1 yes"
     assert answer.headers["x-theirs"] == "too"
@@ -84,18 +101,18 @@ def test_connections_are_kept_between_requests(server: str, transport: HttpTrans
     assert len(set(Handler.peers)) == 1
 
 
-def test_a_base_path_is_kept(server: str, transport: HttpTransport) -> None:
+def test_a_base_path_is_kept(server: str, transport: Transport) -> None:
     assert transport.send(f"{server}/base", GET, 5).body == b"/base/hello?x=1 yes"
 
 
-def test_a_connection_that_the_server_closed_is_not_used_again(server: str, transport: HttpTransport) -> None:
+def test_a_connection_that_the_server_closed_is_not_used_again(server: str, transport: Transport) -> None:
     transport.send(server, asking("/goodbye"), 5)
     threading.Event().wait(0.05)
-    transport.send(server, GET, 5)
+    transport.send(server, Outgoing("POST", "/hello", {}, b"once"), 5)
     assert len(set(Handler.peers)) == 2
 
 
-def test_nobody_listens(transport: HttpTransport) -> None:
+def test_nobody_listens(transport: Transport) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -105,21 +122,34 @@ def test_nobody_listens(transport: HttpTransport) -> None:
         transport.send("http://name.invalid", GET, 5)
 
 
-def test_an_answer_that_breaks_off_or_takes_too_long(server: str, transport: HttpTransport) -> None:
+def test_an_answer_that_breaks_off_or_takes_too_long(server: str, transport: Transport) -> None:
     with pytest.raises(Interrupted):
         transport.send(server, asking("/broken"), 5)
     with pytest.raises(Interrupted, match="it did not answer in time"):
         transport.send(server, asking("/hang"), 0.05)
 
 
-def test_a_stream_arrives_as_it_is_written(server: str, transport: HttpTransport) -> None:
+def test_a_large_body_is_sent_whole(server: str, transport: Transport) -> None:
+    answer = transport.send(server, Outgoing("POST", "/size", {}, bytes(3 * 1024 * 1024)), 5)
+    assert answer.body == b"3145728"
+
+
+def test_a_server_that_takes_nothing_is_not_written_to_for_ever(transport: Transport) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        server = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        with pytest.raises(Interrupted, match="it did not answer in time"):
+            transport.send(server, Outgoing("POST", "/", {}, bytes(32 * 1024 * 1024)), 0.1)
+
+
+def test_a_stream_arrives_as_it_is_written(server: str, transport: Transport) -> None:
     head, *chunks = transport.stream(server, asking("/stream"), 5)
     assert isinstance(head, Incoming)
     assert head.status == 200
     assert b"".join(chunk for chunk in chunks if isinstance(chunk, bytes)) == b"onetwo"
 
 
-def test_threads_may_share_it(server: str, transport: HttpTransport) -> None:
+def test_threads_may_share_it(server: str) -> None:
+    transport = HttpTransport()
     wrong: list[bytes] = []
 
     def ask(number: int) -> None:
@@ -133,4 +163,47 @@ def test_threads_may_share_it(server: str, transport: HttpTransport) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    transport.close()
     assert not wrong
+
+
+@pytest.fixture
+async def tasks_transport(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AiohttpTransport]:
+    monkeypatch.setattr(async_transport, "AT_ONCE", 4)
+    transport = AiohttpTransport()
+    yield transport
+    await transport.close()
+
+
+async def test_tasks_may_share_it_and_wait_for_their_turns(server: str, tasks_transport: AiohttpTransport) -> None:
+    async def ask(number: int) -> bytes:
+        return (await tasks_transport.send(server, asking(f"/{number}"), 5)).body
+
+    bodies = await asyncio.gather(*(ask(number) for number in range(40)))
+    assert bodies == [f"/{number} None".encode() for number in range(40)]
+    assert len(set(Handler.peers)) <= 4
+
+
+async def test_streams_take_no_turns(server: str, tasks_transport: AiohttpTransport) -> None:
+    streams = [tasks_transport.stream(server, asking("/stream"), 5) for _ in range(6)]
+    for stream in streams:
+        await anext(stream)
+    assert (await tasks_transport.send(server, GET, 5)).body == b"/hello?x=1 yes"
+    for stream in streams:
+        assert [part async for part in stream] != []
+
+
+async def test_a_closed_one_is_not_used_again(server: str, tasks_transport: AiohttpTransport) -> None:
+    await tasks_transport.send(server, GET, 5)
+    await tasks_transport.close()
+    with pytest.raises(RuntimeError, match="this client is closed"):
+        await tasks_transport.send(server, GET, 5)
+
+
+async def test_a_connection_that_was_closed_while_the_loop_was_busy_is_not_used_again(
+    server: str, tasks_transport: AiohttpTransport
+) -> None:
+    await tasks_transport.send(server, asking("/goodbye"), 5)
+    threading.Event().wait(0.05)
+    await tasks_transport.send(server, Outgoing("POST", "/hello", {}, b"once"), 5)
+    assert len(set(Handler.peers)) == 2

@@ -63,7 +63,7 @@ class HttpTransport:
             answer = Incoming(response.status, _headers(response), response.read())
         except (OSError, HTTPException) as error:
             connection.close()
-            raise Interrupted(_reason(error)) from error
+            raise Interrupted(reason(error)) from error
         if response.will_close:
             connection.close()
         else:
@@ -78,7 +78,7 @@ class HttpTransport:
             while not failed and (chunk := response.read1(self._CHUNK)):
                 yield chunk
         except (OSError, HTTPException) as error:
-            raise Interrupted(_reason(error)) from error
+            raise Interrupted(reason(error)) from error
         finally:
             connection.close()
 
@@ -95,7 +95,7 @@ class HttpTransport:
             return connection, connection.getresponse()
         except (OSError, HTTPException) as error:
             connection.close()
-            raise Interrupted(_reason(error)) from error
+            raise Interrupted(reason(error)) from error
 
     def _connection(self, server: str, timeout: float) -> HTTPConnection:
         idle = self._idle.get(server)
@@ -117,7 +117,7 @@ def _connect(server: SplitResult, timeout: float) -> HTTPConnection:
     try:
         connection.connect()
     except (OSError, HTTPException) as error:
-        raise Unreachable(_reason(error)) from error
+        raise Unreachable(reason(error)) from error
     return connection
 
 
@@ -132,7 +132,8 @@ def _headers(response: HTTPResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.getheaders()}
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """What to tell a person about a connection that failed."""
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,0 +1,280 @@
+"""The asynchronous client: the methods of `Client`, to be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from timeball.client import exchange, models, requests
+from timeball.client.async_transport import AiohttpTransport, AsyncTransport
+from timeball.client.exchange import Destination, Sending
+from timeball.client.following import Following, Lines
+from timeball.client.job_document import JobOptions, document
+from timeball.client.requests import Page, Request, When
+from timeball.client.transport import Incoming, Interrupted, Unreachable
+from timeball.client.waiting import Waiting
+from timeball.domain.errors import NotFound, Unavailable
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """`Client` for asyncio: the same methods with the same answers and errors. May be shared by tasks.
+
+        async with timeball.AsyncClient() as client:
+            job = await client.create_job("report", shell="python3 report.py", cron="0 2 * * *")
+            async for run in client.runs(job_id=job.job_id):
+                print(run.status)
+
+    Without arguments it goes where `TIMEBALL_URL` and `TIMEBALL_TOKEN` (or `timeball.toml`) point, else to the Timeball
+    on this machine. A lost connection or a 503 is tried again, `retries` times, wherever that cannot do anything twice.
+    Whatever the server refuses is raised as an error of `timeball.TimeballError`'s tree.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: int = exchange.RETRIES,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        """`url` may name several servers, with commas; `timeout` is in seconds, per request."""
+        self._destination = Destination(url, token)
+        self._timeout = timeout
+        self._retries = retries
+        self._transport: AsyncTransport = AiohttpTransport() if transport is None else transport
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._transport.close()
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    async def send(self, request: Request[T]) -> bytes:
+        """The body of the answer to a request, as it came. Raises what the server refuses."""
+        sending = Sending(request, self._destination, self._retries)
+        while True:
+            try:
+                incoming = await self._transport.send(sending.server, sending.outgoing, self._timeout)
+            except (Unreachable, Interrupted) as error:
+                pause = sending.failed(error)
+            else:
+                wanted = sending.answered(incoming)
+                if wanted is None:
+                    return exchange.body_of(incoming)
+                pause = wanted
+            await asyncio.sleep(pause)
+
+    async def ask(self, request: Request[T]) -> T:
+        return exchange.read(request, await self.send(request))
+
+    async def _stream(self, request: Request[T]) -> AsyncGenerator[bytes, None]:
+        """The body of the answer as it arrives; a part without anything in it says that there will be one."""
+        server = self._destination.server
+        outgoing = self._destination.outgoing(request)
+        try:
+            async with aclosing(self._transport.stream(server, outgoing, self._timeout)) as parts:
+                async for part in parts:
+                    yield exchange.body_of(part) if isinstance(part, Incoming) else part
+        except (Unreachable, Interrupted) as error:
+            raise self._destination.failed(request, server, error) from None
+
+    async def _pages(self, page: Callable[[str | None], Request[Page[T]]]) -> AsyncIterator[T]:
+        answer = await self.ask(page(None))
+        while True:
+            for item in answer.items:
+                yield item
+            if answer.next_cursor is None:
+                return
+            answer = await self.ask(page(answer.next_cursor))
+
+    # --- jobs -----------------------------------------------------------------------------------------------------
+
+    async def create_job(self, name: str = "", /, **options: Unpack[JobOptions]) -> models.Job:
+        """Submit a job. When this returns, it is durable.
+
+        Without an `idempotency_key` the client makes one, so that its own repetitions make one job.
+        """
+        return await self.ask(requests.new_job(name, options))
+
+    async def batch(self, jobs: Iterable[JobOptions], idempotency_key: str | None = None) -> list[models.Created]:
+        """Submit up to 10,000 jobs in one durable step; options as for `create_job`. One bad job does not fail
+        the others: its item has an `error`.
+
+        Keys cost a row for each job, so none is made up here: without one, a batch whose answer was lost is not sent
+        again but raises `Unavailable`.
+        """
+        return (await self.ask(requests.batch(jobs, idempotency_key))).items
+
+    async def job(self, job_id: str) -> models.Job:
+        return await self.ask(requests.job(job_id))
+
+    def jobs(
+        self,
+        *,
+        status: str | None = None,
+        name: str | None = None,
+        tag: str | None = None,
+        user_id: str | None = None,
+        task_id: str | None = None,
+    ) -> AsyncIterator[models.Job]:
+        """All matching jobs, newest first, fetched page by page while you iterate."""
+        return self._pages(
+            lambda cursor: requests.jobs(
+                status=status, name=name, tag=tag, user_id=user_id, task_id=task_id, cursor=cursor
+            )
+        )
+
+    async def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> models.Job:
+        """Change what is named and leave the rest. With `version`, only if nobody changed the job since it had
+        that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
+        return await self.ask(requests.update_job(job_id, document(changes), version))
+
+    async def delete_job(self, job_id: str) -> models.Cancelled:
+        """Stop its schedule and cancel its live runs. History stays."""
+        return await self.ask(requests.delete_job(job_id))
+
+    async def pause(self, job_id: str, reason: str = "") -> models.Job:
+        return await self.ask(requests.pause(job_id, reason))
+
+    async def resume(self, job_id: str) -> models.Job:
+        return await self.ask(requests.resume(job_id))
+
+    async def run_now(self, job_id: str) -> models.Triggered:
+        """Start a run beside the schedule; the job's overlap policy applies."""
+        return await self.ask(requests.run_now(job_id))
+
+    async def status(self, job_id: str) -> models.JobStatus:
+        """The run that started last, else the one that is next."""
+        return await self.ask(requests.status(job_id))
+
+    async def next(self, job_id: str, count: int = 5) -> list[datetime]:
+        """The coming fires of a job."""
+        return (await self.ask(requests.next_of_job(job_id, count))).times
+
+    async def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> models.Ledger:
+        """What became of every due instant in [since, until): sums, and all entries."""
+        ledger = await self.ask(requests.ledger(job_id, since=since, until=until))
+        while ledger.next_cursor is not None:
+            page = requests.ledger(job_id, since=since, until=until, cursor=ledger.next_cursor)
+            ledger = ledger.joined(await self.ask(page))
+        return ledger
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    async def run(self, run_id: str) -> models.Run:
+        return await self.ask(requests.run(run_id))
+
+    def runs(
+        self,
+        *,
+        job_id: str | None = None,
+        status: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        tag: str | None = None,
+        user_id: str | None = None,
+        task_id: str | None = None,
+    ) -> AsyncIterator[models.Run]:
+        """All matching runs, newest first; `since` and `until` are about the fire time."""
+        return self._pages(
+            lambda cursor: requests.runs(
+                job_id=job_id,
+                status=status,
+                since=since,
+                until=until,
+                tag=tag,
+                user_id=user_id,
+                task_id=task_id,
+                cursor=cursor,
+            )
+        )
+
+    async def wait(self, run_id: str, timeout: float | None = None, *, every: float = 1.0) -> models.Run:
+        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds."""
+        waiting = Waiting(timeout, every)
+        while True:
+            run = await self.run(run_id)
+            if run.done:
+                return run
+            await asyncio.sleep(waiting.pause(run))
+
+    async def cancel(self, run_id: str) -> models.Run:
+        return await self.ask(requests.cancel(run_id))
+
+    async def retry(self, run_id: str) -> models.Run:
+        """Run a finished run again, as a new run that is linked to it; or a waiting retry at once."""
+        return await self.ask(requests.retry(run_id))
+
+    async def logs(self, run_id: str, *, attempt: int | None = None) -> str:
+        return exchange.text(await self.ask(requests.logs(run_id, attempt=attempt)))
+
+    async def follow_logs(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[models.LogLine, None]:
+        """What the run prints, line by line while it does, until it has ended.
+
+        Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
+        if no server answers for a minute.
+        """
+        lines = Lines()
+        async with aclosing(self.follow_output(run_id, attempt=attempt)) as chunks:
+            async for chunk in chunks:
+                for line in lines.add(chunk):
+                    yield line
+        for line in lines.rest():
+            yield line
+
+    async def follow_output(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[models.LogChunk, None]:
+        """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
+        following = Following(run_id, attempt)
+        while not following.over:
+            try:
+                following.saw(await self.ask(following.run))
+                if doubt := following.doubt:
+                    following.found(await self.ask(doubt))
+                async with aclosing(self._stream(following.stream())) as parts:
+                    async for data in parts:
+                        for chunk in following.heard(data):
+                            yield chunk
+                following.ended()
+            except (NotFound, Unavailable) as error:
+                following.broke(error)
+            await asyncio.sleep(following.pause)
+
+    async def result(self, run_id: str) -> Any:
+        """What the run returned; None if it returned nothing, or has not yet."""
+        return exchange.value(await self.ask(requests.result(run_id)))
+
+    # --- the rest -------------------------------------------------------------------------------------------------
+
+    def dead_letters(self, *, job_id: str | None = None) -> AsyncIterator[models.Run]:
+        """Runs whose retries are exhausted and that nobody has retried yet."""
+        return self._pages(lambda cursor: requests.dead_letters(job_id=job_id, cursor=cursor))
+
+    async def retry_dead(
+        self, run_ids: Sequence[str] = (), *, job_id: str | None = None, everything: bool = False
+    ) -> models.Retrial:
+        """Run dead letters again: these runs, those of a job, or everything. If there is `more`, call it again."""
+        return await self.ask(requests.retry_dead(run_ids=run_ids, job_id=job_id, everything=everything))
+
+    def tasks(self) -> AsyncIterator[models.Task]:
+        return self._pages(lambda cursor: requests.tasks(cursor=cursor))
+
+    async def workers(self) -> list[models.Worker]:
+        return (await self.ask(requests.workers())).items
+
+    async def create_key(self, role: str = "worker", name: str = "") -> models.Key:
+        """A new API key. Its `key` is told this once and kept nowhere."""
+        return await self.ask(requests.create_key(role, name))

@@ -1,0 +1,110 @@
+"""How a request reaches a server from an event loop: the contract, and one implementation on aiohttp.
+
+aiohttp, because every worker brings it. It takes ten times as long to import as the standard library's client, so
+nothing but the asynchronous client may import this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from io import BytesIO
+from typing import Final, Protocol
+
+import aiohttp
+from yarl import URL
+
+from timeball.client.transport import Incoming, Interrupted, Outgoing, Unreachable, reason
+
+AT_ONCE: Final = 100
+"""Requests under way. Whoever starts thousands of tasks waits for their turns, not for thousands of connections;
+streams, which last, do not count."""
+IDLE: Final = 4.0
+"""Seconds that a connection is kept for the next request: the server hangs up after 5."""
+
+
+class AsyncTransport(Protocol):
+    async def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
+        """The answer, or `Unreachable` or `Interrupted`. May be called by several tasks at once."""
+        ...
+
+    def stream(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncGenerator[bytes | Incoming, None]:
+        """First the answer's head (with its body, if it is an error), then the body as it arrives."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class AiohttpTransport:
+    """Keeps connections open between requests. Belongs to the event loop in which it is used first."""
+
+    def __init__(self) -> None:
+        self._http: aiohttp.ClientSession | None = None
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._closed = False
+
+    async def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
+        async with self._turns, self._exchange(server, outgoing, timeout) as response:
+            return Incoming(response.status, _headers(response), await response.read())
+
+    async def stream(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncGenerator[bytes | Incoming, None]:
+        async with self._exchange(server, outgoing, timeout) as response:
+            failed = response.status >= 400
+            yield Incoming(response.status, _headers(response), await response.read() if failed else b"")
+            if not failed:
+                async for chunk in response.content.iter_any():
+                    yield chunk
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._http is not None:
+            await self._http.close()
+
+    @asynccontextmanager
+    async def _exchange(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, whose body is still to be read."""
+        url = URL(server.rstrip("/") + outgoing.target, encoded=True)
+        body = None if outgoing.body is None else BytesIO(outgoing.body)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)
+        with _told_apart():
+            # Turn the loop until it has seen which idle connections the server closed: nothing is sent down that hole.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            # Connecting, writing and waiting take `timeout` each; aiohttp itself would write for ever.
+            async with asyncio.timeout(3 * timeout):
+                response = await self._session().request(
+                    outgoing.method, url, headers=outgoing.headers, data=body, timeout=limits, allow_redirects=False
+                )
+            async with response:
+                yield response
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise RuntimeError("this client is closed")
+        if self._http is None:
+            self._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"Accept-Encoding": "identity"},
+            )
+        return self._http
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.ClientConnectorError as error:
+        cause = error.os_error
+        code = cause.errno or 0
+        raise Unreachable(os.strerror(code) if code > 0 else reason(cause)) from error
+    except aiohttp.ConnectionTimeoutError as error:
+        raise Unreachable(reason(error)) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Interrupted(reason(error)) from error
+
+
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
