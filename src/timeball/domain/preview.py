@@ -1,0 +1,117 @@
+"""A schedule before it is saved: its sentence, its next fires, what clock changes do to them, what to beware of.
+
+A fire that a clock change has touched carries a mark, and its note says why:
+
+- `dst_gap`: its wall time does not exist that day, and it was moved to the first instant after the gap;
+- `dst_overlap`: its wall time comes twice that day.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cache
+from itertools import islice
+from typing import Final, Literal
+
+from timeball.domain import cron, instant, schedule, zone
+from timeball.domain.cautions import cautions
+from timeball.domain.clock_change import ClockChange, clock_changes
+from timeball.domain.cron import Cron
+from timeball.domain.describe import describe
+from timeball.domain.english import length
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.schedule import CronSchedule, Schedule
+
+Mark = Literal["dst_gap", "dst_overlap"]
+
+DEFAULT_COUNT: Final = 10
+MOST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    at: Micros
+    offset: int = 0
+    """Seconds that wall clocks of the schedule's zone are ahead of UTC at that instant."""
+    mark: Mark | None = None
+    note: str = ""
+
+    @property
+    def local(self) -> datetime:
+        """What wall clocks show."""
+        return instant.to_datetime(self.at).astimezone(_fixed(self.offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    description: str
+    fires: tuple[Fire, ...]
+    warnings: tuple[str, ...]
+
+
+def preview(plan: Schedule, now: Micros, count: int = DEFAULT_COUNT, spread: str = "") -> Preview:
+    """What a schedule that takes effect now would do. `spread` is what `H` hashes, if that is known."""
+    if schedule.is_one_shot(plan):
+        once = schedule.first(plan, now, spread)
+        instants = [] if once is None else [once]
+    else:
+        instants = list(islice(schedule.fires(plan, now, now, spread), count))
+    if isinstance(plan, CronSchedule):
+        fires = tuple(_on_clocks(plan, cron.parse(plan.expression, spread=spread), now, instants))
+    else:
+        fires = tuple(Fire(at) for at in instants)
+    return Preview(describe(plan, spread), fires, tuple(cautions(plan, now, count, instants, spread)))
+
+
+def _on_clocks(plan: CronSchedule, rule: Cron, now: Micros, instants: Sequence[Micros]) -> Iterator[Fire]:
+    """The fires with what wall clocks show, and what became of it."""
+    if not instants:
+        return
+    place = zone.get(plan.timezone)
+    changes = clock_changes(place, instants[0] // SECOND, instants[-1] // SECOND)
+    begins = [change.at for change in changes]
+    before = place.offset_at(now)
+    for at in instants:
+        offset = place.offset_at(at)
+        passed = bisect_right(begins, at // SECOND)
+        mark, note = None, _moved(offset - before)
+        if passed and (found := _after(changes[passed - 1], plan, rule, at // SECOND, offset)):
+            mark, note = found
+        elif passed < len(changes) and (repeated := _before(changes[passed], plan, rule, at // SECOND, offset)):
+            mark, note = "dst_overlap", repeated
+        yield Fire(at, offset, mark, note)
+        before = offset
+
+
+def _after(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset: int) -> tuple[Mark, str] | None:
+    """Of a fire since a clock change: it was moved here, or the clocks show its time again."""
+    if change.at == at and change.shift > 0 and rule.fixed and plan.dst_gap == "run":
+        missing, many = change.clocks(change.affected(rule))
+        if missing:
+            return "dst_gap", f"{missing} {'do' if many else 'does'} not exist: clocks go {change}"
+    if at + offset < change.shown:
+        return "dst_overlap", f"{change.clock(at + offset)} comes twice: this is the second time"
+    return None
+
+
+def _before(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset: int) -> str | None:
+    """Of a fire whose wall time the next clock change will repeat."""
+    if change.shift >= 0 or at + offset < change.shows:
+        return None
+    only = rule.fixed and plan.dst_overlap == "first"
+    return f"{change.clock(at + offset)} comes twice: this is the first time{', and the only fire' if only else ''}"
+
+
+def _moved(shift: int) -> str:
+    """Of the first fire since a clock change that did nothing else to it."""
+    if not shift:
+        return ""
+    return f"clocks went {'forward' if shift > 0 else 'back'} by {length(abs(shift) * SECOND)}"
+
+
+@cache
+def _fixed(offset: int) -> timezone:
+    return timezone(timedelta(seconds=offset))
