@@ -63,6 +63,35 @@ async def test_the_future_run_is_dropped_and_its_instant_given_back(store: Store
     assert [each.fire_time for each in await read(store, job)] == [future.fire_time]
 
 
+async def test_a_dropped_run_is_not_counted(store: Store) -> None:
+    job = await submitted(store, -5 * SECOND, max_runs=1)
+    await plan_due(store)
+    planned = await current(store, job)
+    assert (planned.fired, planned.next_fire_at) == (1, None)
+    changed = (await amend(store, job, state=JobState.PAUSED)).job
+    assert (changed.fired, changed.next_fire_at) == (0, job.next_fire_at)
+    resumed = (await amend(store, job, state=JobState.ACTIVE)).job
+    assert await current(store, job) == resumed
+    await plan_due(store)
+    assert (await current(store, job)).fired == 1
+
+
+async def test_a_job_that_fired_as_often_as_it_may_has_no_next_fire(store: Store) -> None:
+    job = await submitted(store, 25 * SECOND, overlap="allow")
+    await plan_due(store)
+    fewer = msgspec.structs.replace(job.spec, max_runs=3)
+    changed = (await amend(store, job, spec=fewer, keep_schedule=False, next_fire_at=FAR)).job
+    assert (changed.fired, changed.next_fire_at, changed.plan_at) == (3, None, None)
+
+
+async def test_the_end_of_a_pause_is_kept_with_it(store: Store) -> None:
+    job = await submitted(store, -60 * SECOND)
+    changed = (await amend(store, job, state=JobState.PAUSED, paused_until=FAR)).job
+    assert changed.paused_until == FAR
+    assert await current(store, job) == changed
+    assert (await amend(store, job, state=JobState.ACTIVE)).job.paused_until is None
+
+
 async def test_a_new_schedule_takes_effect_as_given(store: Store) -> None:
     job = await submitted(store, -5 * SECOND)
     await plan_due(store)

@@ -355,3 +355,22 @@ async def test_runs_of_a_serial_job_never_overlap_under_concurrency(
         await stores[0].settle([settlement(got) for got in claims])
     for job in jobs:
         assert not [each for each in await read(stores[0], job) if not each.is_terminal]
+
+
+async def test_fires_are_counted_with_the_plan_that_makes_them(store: Store) -> None:
+    job = await submitted(store, 25 * SECOND, catch_up="last")
+    await plan_due(store)
+    assert (await current(store, job)).fired == 2, "the newest missed one and the next; missed ones do not count"
+    assert not await store.commit_plans([plan(job, store.now())], [[ids.run(store.now(), bits) for _ in range(3)]])
+    assert (await current(store, job)).fired == 2
+
+
+async def test_however_many_plan_a_job_fires_no_more_often_than_it_may(stores: tuple[Store, Store]) -> None:
+    policies = [Overlap.ALLOW, Overlap.QUEUE, Overlap.SKIP]
+    jobs = [await submitted(stores[0], 95 * SECOND, overlap=policies[at % 3], max_runs=7) for at in range(6)]
+    for _ in range(4):
+        await asyncio.gather(*(plan_due(stores[turn % 2]) for turn in range(4)))
+    for job in jobs:
+        found = await current(stores[0], job)
+        assert (found.fired, found.next_fire_at) == (7, None)
+        assert sum(each.fires for each in await read(stores[0], job)) == 7

@@ -1,96 +1,22 @@
 """Changes of live jobs, through the operations: nothing past is fired again, nothing due is forgotten."""
 
-import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
+from tests.support.still import START, World
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, render
 from timeball.domain.job import JobSpec
 from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Status, Succeeded
 from timeball.domain.overlap import Overlap
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval
-from timeball.domain.task import Shell
 from timeball.operation import amend
 from timeball.operation.cancel import cancel_job, cancel_run
-from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import manual_run, run_now
-from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
-from timeball.ports.store import RunFilter, Settlement, Want, Worker
-from timeball.service.hints import LocalHints
-from timeball.service.planner import Planner
-from timeball.stores.sqlite import SqliteStore
-
-START = 1_800_000_000 * SECOND
-
-
-class World:
-    """Operations on a store whose clock stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.time = START
-        self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
-        hints = LocalHints(lambda _: None)
-        self.context = Context(self.store, self, random.Random(1), hints)
-        self.planner = Planner(self.context, hints)
-
-    def monotonic(self) -> Micros:
-        return self.time
-
-    async def sleep(self, length: Micros) -> None:
-        self.time += length
-
-    async def create(self, schedule: Any, **spec: Any) -> str:
-        job = NewJob("default", JobSpec(task=Shell(command="true"), schedule=schedule, **spec))
-        [created] = await Submit(self.context, lambda _: b"")([job])
-        assert isinstance(created, Created)
-        return created.job_id
-
-    async def plan(self) -> None:
-        while await self.planner.turn() == 0:
-            pass
-
-    async def work_off(self) -> None:
-        """Claim and end everything that is due."""
-        await self.plan()
-        now = self.store.now()
-        session = Worker(
-            session=f"w_{now}", name="w", slots=9, labels=[], tasks=[], version="", started_at=now, seen_at=now,
-            lease_until=now,
-        )  # fmt: skip
-        await self.store.register(session, MINUTE)
-        while claims := (await self.store.claim([Want(session.session, "w", 100)], 0)).claims:
-            await self.store.settle(
-                [
-                    Settlement(
-                        run_id=claim.run_id, job_id=claim.job_id, attempt=claim.attempt, token=claim.token,
-                        serial=claim.serial, outcome=Succeeded(), started_at=now, finished_at=now, spread=0.0,
-                    )
-                    for claim in claims
-                ]
-            )  # fmt: skip
-
-    async def fired(self, job_id: str) -> list[Micros]:
-        runs = await self.store.list_runs(RunFilter(tenant="default", job_id=job_id), None, 1_000)
-        return sorted(run.fire_time for run in runs.items if run.status is Status.SUCCEEDED)
-
-    async def ledger(self, job_id: str) -> dict[str, int]:
-        sums = await self.store.ledger_sums(job_id, 0, self.time + DAY)
-        assert sums.due == sum(sums.counts.values())
-        return {str(verdict): count for verdict, count in sums.counts.items()}
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    world = World()
-    await world.store.open()
-    yield world
-    await world.store.close()
+from timeball.ports.store import RunFilter
 
 
 def renamed(spec: JobSpec) -> JobSpec:

@@ -13,7 +13,7 @@ from timeball.domain import duration, fitting, instant, priority, schedule
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import Label, Need, Resources
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Retry
@@ -26,6 +26,8 @@ CatchUp = Literal["all", "last", "none"]
 
 HORIZON: Final = 15 * SECOND
 """How far ahead a fire becomes a run row, so that nothing has to be found at the moment it is due."""
+
+LONGEST_JITTER: Final = DAY
 
 
 def _moment(field: str, value: str) -> Micros:
@@ -67,7 +69,7 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
     end_at: Moment | None = None
     """No fire after."""
     max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
-    """The schedule ends after this many fires. Missed ones do not count."""
+    """The schedule ends after this many fires, counted from the job's creation. Missed ones do not count."""
     jitter: Duration | None = None
     """Each fire starts up to this much later; how much is the same whenever it is asked."""
     start_deadline: Duration | None = None
@@ -90,7 +92,7 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
         check_duration("timeout", self.timeout, shortest=1)
         check_duration("grace", self.grace)
         check_duration("catchUpWindow", self.catch_up_window)
-        check_duration("jitter", self.jitter)
+        check_duration("jitter", self.jitter, longest=LONGEST_JITTER)
         check_duration("startDeadline", self.start_deadline, shortest=1)
         if (self.task is None) == (self.task_id is None):
             raise ValueError("a job needs either a task or the taskId of a registered one")
@@ -99,9 +101,11 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
 
     def _check_bounds(self) -> None:
         if self.one_shot:
-            raise ValueError("startAt, endAt and maxRuns are for schedules that repeat; this one fires once")
-        if self.starts is not None and self.ends is not None and self.ends < self.starts:
-            raise ValueError(f"endAt {self.end_at} is before startAt {self.start_at}")
+            field = "startAt" if self.start_at is not None else "endAt" if self.end_at is not None else "maxRuns"
+            raise ValueError(f"{field}: only a schedule that repeats has a {field}, and this one fires once")
+        starts, ends = self.starts, self.ends
+        if starts is not None and ends is not None and ends < starts:
+            raise ValueError(f"endAt: {self.end_at} is before startAt, which is {self.start_at}")
 
     @property
     def starts(self) -> Micros | None:
@@ -145,7 +149,7 @@ class Job(Struct, frozen=True, kw_only=True):
     """Grows with every acknowledged change; the planner writes only where it is still what it read."""
     state: JobState
     anchor: Micros
-    """When its schedule took effect; the grid of an interval starts here."""
+    """When its schedule takes effect: nothing fires before, and the grid of an interval starts here."""
     next_fire_at: Micros | None
     """The first instant that is not yet a run or a ledger span. None: the schedule is exhausted."""
     plan_at: Micros | None
@@ -165,6 +169,11 @@ class Job(Struct, frozen=True, kw_only=True):
     def serial(self) -> bool:
         """Whether its runs have to look at each other: a one-shot has nobody to overlap with."""
         return self.spec.overlap is not Overlap.ALLOW and not self.spec.one_shot
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it has fired as often as it may."""
+        return self.spec.max_runs is not None and self.fired >= self.spec.max_runs
 
     @property
     def spread(self) -> str:

@@ -1,19 +1,21 @@
 """From a job's next fire to run rows and ledger spans: what the planner writes in one transaction.
 
-Overdue instants go through the catch-up rule here. Overlap is decided later, by the store, under a lock on the job.
+Overdue instants go through the catch-up rule and the start deadline here. Overlap is decided later, by the store,
+under a lock on the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 from msgspec import Struct
 
 from timeball.domain import duration, schedule
-from timeball.domain.instant import Micros
-from timeball.domain.job import HORIZON, Job, plan_at
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.instant import Micros, render
+from timeball.domain.job import HORIZON, Job, JobSpec, jitter_of, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 
 MOST_RUNS: Final = 500
@@ -51,58 +53,133 @@ class Plan(Struct, frozen=True):
     plan_at: Micros | None
 
 
-def plan(job: Job, now: Micros) -> Plan:
+class _Rules(Struct, frozen=True):
+    """What lateness means for a job, seen from one moment. It counts from when a fire should start: with its jitter."""
+
+    late: Micros
+    """What was to start before this is late."""
+    dropped: Micros
+    """What was to start before this is missed, unless it is the newest that is late."""
+    expired: Micros
+    """What was to start before this must not start any more."""
+    surely_dropped: Micros
+    """Instants before this are missed whatever their jitter is, if another such instant follows."""
+    newest_runs: bool
+
+
+class _Gap(Struct):
+    """A span in the making."""
+
+    first: Micros
+    last: Micros
+    count: int
+    verdict: Verdict
+
+
+def plan(job: Job, now: Micros, *, most_runs: int = MOST_RUNS, most_instants: int = MOST_INSTANTS) -> Plan:
     """Everything that is due, by the catch-up rule, and at most one future fire within the horizon."""
-    steps: list[Fire | Span] = []
+    spec = job.spec
+    if spec.max_runs is not None:
+        most_runs = min(most_runs, spec.max_runs - job.fired)
+    rules = _rules(spec, now)
+    steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
     ahead = instants(job)
     upcoming = next(ahead, None)
-    while upcoming is not None and upcoming <= now + HORIZON and runs < MOST_RUNS and looked_at < MOST_INSTANTS:
+    while upcoming is not None and upcoming <= now + HORIZON and runs < most_runs and looked_at < most_instants:
         instant, upcoming = upcoming, next(ahead, None)
         looked_at += 1
-        newest_missed = upcoming is None or upcoming > now - TOLERANCE
-        if not _is_missed(job, instant, now, newest_missed):
-            late = instant < now - TOLERANCE and not job.spec.one_shot
-            origin = Origin.CATCH_UP if late else Origin.SCHEDULE
-            steps.append(Fire(instant, origin, max(instant, now) if instant <= now else instant))
+        if upcoming is not None and upcoming < rules.surely_dropped:
+            verdict: Verdict | None = Verdict.MISSED
+        else:
+            verdict = _verdict(job, instant, upcoming, rules)
+        if verdict is None:
+            late = instant + jitter_of(job, instant) < rules.late
+            steps.append(Fire(instant, Origin.CATCH_UP if late else Origin.SCHEDULE, max(instant, now)))
             runs += 1
             last_run = instant
             if instant > now:
                 break
-        elif steps and isinstance(steps[-1], Span):
-            span = steps[-1]
-            steps[-1] = Span(span.first, instant, span.count + 1, span.verdict, span.reason)
+        elif steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict:
+            gap.last = instant
+            gap.count += 1
         else:
-            steps.append(Span(instant, instant, 1, Verdict.MISSED, _missed_reason(job)))
-    look_again = plan_at(upcoming, last_run)
-    if upcoming is None and not job.serial:
-        look_again = None  # nothing is left to plan, and no overlap to decide when the last fire falls due
-    return Plan(job, tuple(steps), upcoming, look_again)
+            steps.append(_Gap(instant, instant, 1, verdict))
+    if spec.max_runs is not None and job.fired + runs >= spec.max_runs:
+        upcoming = None
+    done = tuple(_span(spec, step) if isinstance(step, _Gap) else step for step in steps)
+    return Plan(job, done, upcoming, _look_again(job, upcoming, last_run, now))
 
 
 def instants(job: Job) -> Iterator[Micros]:
     """The instants that are neither a run nor a span yet, in order."""
     if job.next_fire_at is None:
         return iter(())
-    later = schedule.fires(job.spec.schedule, job.anchor, job.next_fire_at, job.spread)
-    return chain((job.next_fire_at,), later)
+    return chain((job.next_fire_at,), fires(job, job.next_fire_at))
 
 
-def _is_missed(job: Job, instant: Micros, now: Micros, newest: bool) -> bool:
-    """Whether the catch-up rule drops an instant. One-shots run however late they are."""
-    if instant >= now - TOLERANCE or job.spec.one_shot:
-        return False
-    match job.spec.catch_up:
-        case "all":
-            return not newest and instant < now - duration.parse(job.spec.catch_up_window)
-        case "last":
-            return not newest
-        case "none":
-            return True
+def fires(job: Job, after: Micros) -> Iterator[Micros]:
+    """The instants of a job's schedule after a moment, in order, whatever became of them."""
+    return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
 
 
-def _missed_reason(job: Job) -> str:
-    if job.spec.catch_up == "all":
-        return f"not running at the time, and older than the catch-up window of {job.spec.catch_up_window}"
-    return f"not running at the time, and catchUp is {job.spec.catch_up}"
+def first_fire(job: Job, now: Micros) -> Micros:
+    """The first fire of a schedule that is set now. If there is none, the error says what leaves none."""
+    spec = job.spec
+    first = schedule.first(spec.schedule, now, job.spread, anchor=job.anchor, ends=spec.ends)
+    if first is None:
+        endless = schedule.first(spec.schedule, now, job.spread, anchor=job.anchor)
+        if endless is not None:
+            detail = f"this schedule never fires: its first fire would be at {render(endless)}, after endAt"
+            raise InvalidSchedule(detail, "/endAt")
+        raise InvalidSchedule("this schedule never fires", "/startAt" if spec.start_at else "/schedule/expression")
+    if spec.one_shot and first + jitter_of(job, first) < _rules(spec, now).expired:
+        detail = f"this schedule never fires: {render(first)} is longer ago than startDeadline, {spec.start_deadline}"
+        raise InvalidSchedule(detail, "/startDeadline")
+    return first
+
+
+def _look_again(job: Job, upcoming: Micros | None, last_run: Micros | None, now: Micros) -> Micros | None:
+    if upcoming is None and not job.serial:
+        return None  # nothing is left to plan, and no overlap to decide when the last fire falls due
+    if upcoming is not None and upcoming <= now:
+        return now  # there is more to work off: after the others who wait
+    return plan_at(upcoming, last_run)
+
+
+def _rules(spec: JobSpec, now: Micros) -> _Rules:
+    """One-shots run however late they are, unless they have a deadline."""
+    expired = 0 if spec.start_deadline is None else now - duration.parse(spec.start_deadline)
+    if spec.one_shot:
+        return _Rules(late=0, dropped=0, expired=expired, surely_dropped=0, newest_runs=True)
+    late = now - TOLERANCE
+    dropped = min(late, now - duration.parse(spec.catch_up_window)) if spec.catch_up == "all" else late
+    most_jitter = 0 if spec.jitter is None else duration.parse(spec.jitter)
+    return _Rules(late, dropped, expired, dropped - most_jitter, spec.catch_up != "none")
+
+
+def _verdict(job: Job, instant: Micros, upcoming: Micros | None, rules: _Rules) -> Verdict | None:
+    """Why an instant becomes no run; None: it becomes one."""
+    due_at = instant + jitter_of(job, instant)
+    if due_at < rules.dropped and not (rules.newest_runs and _is_newest(job, upcoming, rules.late)):
+        return Verdict.MISSED
+    return Verdict.SKIPPED if due_at < rules.expired else None
+
+
+def _is_newest(job: Job, upcoming: Micros | None, late: Micros) -> bool:
+    """Whether nothing is late of what follows an instant that is. With jitter, instants may change places."""
+    if upcoming is None or upcoming >= late:
+        return True
+    following = chain((upcoming,), fires(job, upcoming))
+    return not any(at + jitter_of(job, at) < late for at in takewhile(lambda at: at < late, following))
+
+
+def _span(spec: JobSpec, gap: _Gap) -> Span:
+    if gap.verdict is Verdict.SKIPPED:
+        reason = f"not running at the time, and its startDeadline of {spec.start_deadline} has passed"
+    elif spec.catch_up == "all":
+        reason = f"not running at the time, and older than the catch-up window of {spec.catch_up_window}"
+    else:
+        reason = f"not running at the time, and catchUp is {spec.catch_up}"
+    return Span(gap.first, gap.last, gap.count, gap.verdict, reason)

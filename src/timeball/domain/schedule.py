@@ -1,7 +1,8 @@
 """When a job is due: four kinds of schedule, one question asked of all of them.
 
-`first(schedule, now)` is the first fire of a job that is created now; `after(schedule, anchor, instant)` the
-next one after an instant. The anchor is when the schedule took effect: an interval is a fixed grid on it.
+`fires(schedule, anchor, after)` are the fires after an instant, `first(schedule, now)` is the first one of a schedule
+that is set now. The anchor is when the schedule takes effect: nothing fires before it, and an interval is a
+fixed grid on it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import Annotated, Final, Literal, assert_never
 
 from msgspec import Meta, Struct
@@ -51,7 +53,7 @@ class CronSchedule(_Schedule, frozen=True, tag="cron"):
 
 
 class Interval(_Schedule, frozen=True, tag="interval"):
-    """Every so often, on a fixed grid: the first fire is one interval after the job was created."""
+    """Every so often, on a fixed grid: the first fire is one interval after the job's `startAt`, or its creation."""
 
     expression: duration.Duration
 
@@ -94,31 +96,37 @@ def _rule(schedule: CronSchedule, spread: str) -> Cron:
     return dataclasses.replace(_parsed(schedule.expression, spread), expression="")
 
 
-def first(schedule: Schedule, now: Micros, spread: str) -> Micros | None:
-    """The first fire of a schedule that takes effect now. `spread` is what `H` in a cron expression hashes."""
+def first(
+    schedule: Schedule, now: Micros, spread: str, *, anchor: Micros | None = None, ends: Micros | None = None
+) -> Micros | None:
+    """The first fire of a schedule that is set now, and takes effect then unless there is another anchor. `spread` is
+    what `H` in a cron expression hashes."""
     match schedule:
         case Immediate():
             return now
         case Date():
             return instant.parse(schedule.expression)
         case CronSchedule() | Interval():
-            return next(fires(schedule, now, now, spread), None)
+            return next(fires(schedule, now if anchor is None else anchor, now, spread, ends=ends), None)
         case _:
             assert_never(schedule)
 
 
-def fires(schedule: Schedule, anchor: Micros, after: Micros, spread: str) -> Iterator[Micros]:
-    """The fires after an instant, in order."""
+def fires(
+    schedule: Schedule, anchor: Micros, after: Micros, spread: str, *, ends: Micros | None = None
+) -> Iterator[Micros]:
+    """The fires after an instant, in order; none is after `ends`."""
     match schedule:
         case Immediate() | Date():
             once = anchor if isinstance(schedule, Immediate) else instant.parse(schedule.expression)
             return iter((once,) if once > after else ())
         case CronSchedule():
-            return _cron_fires(schedule, after, spread)
+            endless = _cron_fires(schedule, max(after, anchor - 1), spread)
         case Interval():
-            return _grid(duration.parse(schedule.expression, shortest=SECOND), anchor, after)
+            endless = _grid(duration.parse(schedule.expression, shortest=SECOND), anchor, after)
         case _:
             assert_never(schedule)
+    return endless if ends is None else takewhile(lambda fire: fire <= ends, endless)
 
 
 def _cron_fires(schedule: CronSchedule, after: Micros, spread: str) -> Iterator[Micros]:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from timeball.domain import duration
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
+from timeball.domain.instant import Micros
 
 Text = Annotated[str, Meta(max_length=65_536)]
 Header = Annotated[str, Meta(max_length=8_192, pattern=r"^[^\r\n\x00]*$(?!\n)")]
@@ -115,10 +116,12 @@ def host_of(task: Task) -> str | None:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def check_duration(field: str, value: Duration | None, *, shortest: int = 0) -> None:
+def check_duration(
+    field: str, value: Duration | None, *, shortest: Micros = 0, longest: Micros = duration.LONGEST
+) -> None:
     """For `__post_init__`: a duration field that cannot be read, named in the error."""
     if value is not None:
         try:
-            duration.parse(value, shortest=shortest)
+            duration.parse(value, shortest=shortest, longest=longest)
         except Invalid as error:
             raise ValueError(f"{field}: {error.detail}") from None

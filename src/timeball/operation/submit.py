@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from timeball.domain import ids, planning, schedule
+from timeball.domain import ids, planning
 from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState
@@ -64,21 +64,22 @@ class Submit:
             spec=spec,
             version=1,
             state=JobState.ACTIVE,
-            anchor=now,
+            anchor=now if spec.starts is None else spec.starts,
             next_fire_at=None,
             plan_at=None,
             created_at=now,
             updated_at=now,
         )
-        first = schedule.first(spec.schedule, now, job.spread)
-        if first is None:
-            return InvalidSchedule("this schedule never fires", "/schedule/expression")
+        try:
+            first = planning.first_fire(job, now)
+        except InvalidSchedule as error:
+            return error
         job = job.with_(next_fire_at=first, plan_at=first - HORIZON)
         runs: tuple[NewRun, ...] = ()
         if first <= now + HORIZON:
             plan = planning.plan(job, now)
-            job = job.with_(next_fire_at=plan.next_fire_at, plan_at=plan.plan_at)
             runs = tuple(self._run(job, fire, now) for fire in plan.steps if isinstance(fire, Fire))
+            job = job.with_(next_fire_at=plan.next_fire_at, plan_at=plan.plan_at, fired=len(runs))
         if new.key is None:
             return Submission(job, runs)
         return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs))))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timeball.domain import schedule
-from timeball.domain.errors import Conflict, Invalid, InvalidSchedule, PreconditionFailed
+from msgspec import structs
+
+from timeball.domain import planning, schedule
+from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.operation.amend import amend
@@ -40,18 +42,33 @@ async def update(
 
 
 def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
-    renamed = job.with_(spec=spec)
-    if schedule.same_instants(spec.schedule, job.spec.schedule, renamed.spread, job.spread):
-        return Amendment(job=job, spec=spec, state=job.state, keep_schedule=True, pause_reason=job.pause_reason)
-    first = schedule.first(spec.schedule, now, renamed.spread)
-    if first is None:
-        raise InvalidSchedule("this schedule never fires", "/schedule/expression")
-    return Amendment(
+    amendment = Amendment(
         job=job,
         spec=spec,
         state=job.state,
-        keep_schedule=False,
-        next_fire_at=first,
-        anchor=now,
+        keep_schedule=True,
         pause_reason=job.pause_reason,
+        paused_until=job.paused_until,
     )
+    edited = job.with_(spec=spec)
+    same_instants = schedule.same_instants(spec.schedule, job.spec.schedule, edited.spread, job.spread)
+    same_bounds = (spec.starts, spec.ends) == (job.spec.starts, job.spec.ends)
+    if same_instants and same_bounds and not _ends_or_goes_on(job, edited):
+        return amendment
+    edited = edited.with_(anchor=_anchor(job, spec, now, same_instants))
+    # Whoever changes nothing but the bounds may well mean that the schedule is over.
+    first = next(planning.fires(edited, now), None) if same_instants else planning.first_fire(edited, now)
+    return structs.replace(amendment, keep_schedule=False, next_fire_at=first, anchor=edited.anchor)
+
+
+def _ends_or_goes_on(job: Job, edited: Job) -> bool:
+    """Whether another `maxRuns` lets a finished schedule go on, or ends one that has instants to account for."""
+    if edited.exhausted:
+        return job.state is JobState.PAUSED and job.next_fire_at is not None
+    return job.exhausted
+
+
+def _anchor(job: Job, spec: JobSpec, now: Micros, same_instants: bool) -> Micros:
+    if spec.starts is not None:
+        return spec.starts
+    return min(job.anchor, now) if same_instants else now

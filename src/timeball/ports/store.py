@@ -75,8 +75,9 @@ class Amendment(Struct, frozen=True, kw_only=True):
     """A change of one job, decided from `job` as it was read; applies only while its version is still that one.
 
     In the transaction, under the job's lock: bump the version; drop the job's future run (READY or BLOCKED, fire time
-    after now) and, if `keep_schedule`, give its instant back to `next_fire_at`; keep the old spec with runs that are
-    already due; write the new values; cancel live runs if asked.
+    after now), uncount it and, if `keep_schedule`, give its instant back to `next_fire_at`; keep the old spec with runs
+    that are already due; write the new values; cancel live runs if asked. A job that has fired as often as it may has
+    no next fire, whatever is given here.
     """
 
     job: Job
@@ -87,6 +88,7 @@ class Amendment(Struct, frozen=True, kw_only=True):
     next_fire_at: Micros | None = None
     anchor: Micros | None = None
     pause_reason: str = ""
+    paused_until: Micros | None = None
     closing: tuple[Span, ...] = ()
     """Instants of the old schedule that this change closes without a run."""
     cancel_runs: bool = False
@@ -161,9 +163,10 @@ class PlanStore(Protocol):
 
     async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
         """Write each plan where the job is active and its version and next fire still are what the plan was made
-        from; answers the ids of those jobs. Under each serial job's lock overlap is decided by `overlap.admit`: for
-        instants that are due, now; for a future one, BLOCKED while another run is alive. Runs of the job that are
-        BLOCKED and fell due since are decided too. `run_ids` holds one fresh id per step of each plan."""
+        from; answers the ids of those jobs. Each fire counts in `Job.fired`, whatever becomes of it. Under each serial
+        job's lock overlap is decided by `overlap.admit`: for instants that are due, now; for a future one, BLOCKED
+        while another run is alive. Runs of the job that are BLOCKED and fell due since are decided too. `run_ids` holds
+        one fresh id per step of each plan."""
         ...
 
     async def next_plan_at(self) -> Micros | None:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
 
-from timeball.domain import ids, schedule
+from timeball.domain import ids, planning
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, is_overdue
 from timeball.domain.ledger import DUE, Origin
@@ -141,12 +141,16 @@ def _amend(
         state=amendment.state,
         version=job.version + 1,
         anchor=anchor,
-        next_fire_at=next_fire_at,
-        plan_at=now if amendment.state is JobState.ACTIVE and next_fire_at is not None else None,
         updated_at=now,
         pause_reason=plain(amendment.pause_reason),
+        paused_until=amendment.paused_until,
+        fired=max(0, job.fired - len(future)),
         last_span=tail.last,
     )
+    if changed.exhausted:
+        next_fire_at = None
+    plan_at = now if amendment.state is JobState.ACTIVE and next_fire_at is not None else None
+    changed = changed.with_(next_fire_at=next_fire_at, plan_at=plan_at)
     writes.jobs.append(changed)
     return Amended(changed, len(due) if amendment.cancel_runs else 0)
 
@@ -154,7 +158,7 @@ def _amend(
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
     """The first instant that has no verdict yet: what was cancelled does not come back with a new schedule."""
     while first is not None and (job.id, first) in closed:
-        first = next(schedule.fires(job.spec.schedule, job.anchor, first, job.spread), None)
+        first = next(planning.fires(job, first), None)
     return first
 
 
@@ -205,6 +209,8 @@ def _values(job: Job) -> tuple[str | int | None, ...]:
         row.updated_at,
         row.pause_reason,
         row.last_span,
+        row.fired,
+        job.paused_until,
     )
 
 

@@ -46,7 +46,7 @@ class _Writes(Struct):
     gone: list[str] = []
     """Blocked runs that became part of a ledger row."""
     free: list[str] = []
-    jobs: list[tuple[str, Micros | None, Micros | None, str | None]] = []
+    jobs: list[tuple[str, Micros | None, Micros | None, str | None, int]] = []
 
 
 class Plans(Part):
@@ -144,7 +144,8 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
         # Whether a blocked run overlaps is decided when it falls due: be there.
         looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
         plan_at = min((at for at in looks if at is not None), default=None)
-    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last))
+    fires = sum(isinstance(step, Fire) for step in plan.steps)
+    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, fires))
 
 
 def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | None:

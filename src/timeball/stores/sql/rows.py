@@ -76,6 +76,7 @@ def job_row(job: Job) -> Row:
         job.updated_at,
         plain(job.pause_reason),
         job.last_span,
+        job.fired,
     )
 
 

@@ -31,10 +31,10 @@ class NewJobRow(Struct, frozen=True):
     updated_at: Micros
     pause_reason: str
     last_span: str | None
+    fired: int
 
 
 class JobRow(NewJobRow, frozen=True):
-    fired: int = 0
     paused_until: Micros | None = None
 
 

@@ -1,0 +1,103 @@
+"""Operations and planning on a store whose clock stands still until a test moves it."""
+
+import random
+from typing import Any
+
+from msgspec import structs
+
+from timeball.domain.errors import TimeballError
+from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
+from timeball.domain.job import Job, JobSpec
+from timeball.domain.lifecycle import Status, Succeeded
+from timeball.domain.run import Run
+from timeball.domain.task import Shell
+from timeball.operation.context import Context
+from timeball.operation.submit import Created, NewJob, Submit
+from timeball.operation.update import update
+from timeball.ports.store import RunFilter, Settlement, Want, Worker
+from timeball.service.hints import LocalHints
+from timeball.service.planner import Planner
+from timeball.stores.sqlite import SqliteStore
+
+START = 1_800_000_000 * SECOND
+
+
+class World:
+    """Operations on a store whose clock stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = START
+        self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
+        hints = LocalHints(lambda _: None)
+        self.context = Context(self.store, self, random.Random(1), hints)
+        self.planner = Planner(self.context, hints)
+
+    def monotonic(self) -> Micros:
+        return self.time
+
+    async def sleep(self, length: Micros) -> None:
+        self.time += length
+
+    async def submit(self, schedule: Any, **spec: Any) -> Created | TimeballError:
+        job = NewJob("default", JobSpec(task=Shell(command="true"), schedule=schedule, **spec))
+        [answer] = await Submit(self.context, lambda _: b"")([job])
+        return answer
+
+    async def create(self, schedule: Any, **spec: Any) -> str:
+        created = await self.submit(schedule, **spec)
+        assert isinstance(created, Created)
+        return created.job_id
+
+    async def plan(self) -> None:
+        while await self.planner.turn() == 0:
+            pass
+
+    async def work_off(self) -> None:
+        """Claim and end everything that is due."""
+        await self.plan()
+        now = self.store.now()
+        session = Worker(
+            session=f"w_{now}", name="w", slots=9, labels=[], tasks=[], version="", started_at=now, seen_at=now,
+            lease_until=now,
+        )  # fmt: skip
+        await self.store.register(session, MINUTE)
+        while claims := (await self.store.claim([Want(session.session, "w", 100)], 0)).claims:
+            await self.store.settle(
+                [
+                    Settlement(
+                        run_id=claim.run_id, job_id=claim.job_id, attempt=claim.attempt, token=claim.token,
+                        serial=claim.serial, outcome=Succeeded(), started_at=now, finished_at=now, spread=0.0,
+                    )
+                    for claim in claims
+                ]
+            )  # fmt: skip
+
+    async def live(self, length: Micros, step: Micros = SECOND) -> None:
+        """Let time pass, working off what is due at every step of it."""
+        until = self.time + length
+        while self.time < until:
+            self.time = min(self.time + step, until)
+            await self.work_off()
+
+    async def edit(self, job_id: str, **fields: Any) -> Job:
+        found = await update(self.context, "default", job_id, lambda spec: structs.replace(spec, **fields))
+        return found.job
+
+    async def job(self, job_id: str) -> Job:
+        return (await self.store.jobs([job_id]))[job_id].job
+
+    async def status(self, job_id: str) -> str:
+        return (await self.store.jobs([job_id]))[job_id].status
+
+    async def runs(self, job_id: str) -> list[Run]:
+        """All runs and spans, in the order of their instants."""
+        page = await self.store.list_runs(RunFilter(tenant="default", job_id=job_id), None, 10_000)
+        return sorted(page.items, key=lambda run: (run.fire_time, run.id))
+
+    async def fired(self, job_id: str) -> list[Micros]:
+        return [run.fire_time for run in await self.runs(job_id) if run.status is Status.SUCCEEDED]
+
+    async def ledger(self, job_id: str) -> dict[str, int]:
+        sums = await self.store.ledger_sums(job_id, 0, self.time + DAY)
+        assert sums.due == sum(sums.counts.values())
+        return {str(verdict): count for verdict, count in sums.counts.items()}
