@@ -96,7 +96,7 @@ def test_the_target_may_ask_for_more_patience_than_the_backoff() -> None:
     ],
 )
 def test_what_a_user_sees_follows_from_state_and_time(state, attempt, fire, eligible, shown) -> None:
-    seen = status(state, attempt=attempt, fire_time=NOW + fire, eligible_at=NOW + eligible, now=NOW)
+    seen = status(state, attempt=attempt, due_at=NOW + fire, eligible_at=NOW + eligible, now=NOW)
     assert seen is shown
 
 

@@ -242,6 +242,8 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     fire_until: str | UnsetType = UNSET
     """The last instant, where one row stands for several."""
     fires: int | UnsetType = UNSET
+    due_at: str | UnsetType = UNSET
+    """When it should start, where jitter moves that away from the fire time."""
     origin: Origin
     attempt: int
     executor_id: str | None
@@ -274,7 +276,9 @@ def error_view(failure: lifecycle.Failure | None) -> ErrorView | None:
 
 
 def late_ms(run: Run) -> float | None:
-    return None if run.started_at is None else (run.started_at - run.fire_time) / MILLISECOND
+    """How long after its time it started: the fire time and its jitter."""
+    due_at = run.fire_time if run.due_at is None else run.due_at
+    return None if run.started_at is None else (run.started_at - due_at) / MILLISECOND
 
 
 def progress(run: Run) -> str | None:
@@ -294,6 +298,7 @@ def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
         fire_time=render(run.fire_time),
         fire_until=render(run.fire_until) if run.fires > 1 else UNSET,
         fires=run.fires if run.fires > 1 else UNSET,
+        due_at=UNSET if run.due_at is None else render(run.due_at),
         origin=run.origin,
         attempt=run.attempt,
         executor_id=run.worker,

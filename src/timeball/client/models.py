@@ -67,6 +67,8 @@ class Run(Answer, frozen=True):
     """`scheduled`, `blocked`, `queued`, `running` or `retrying`; `succeeded`, `failed`, `dead`, `cancelled` or
     `skipped` for good."""
     fire_time: datetime | None = None
+    due_at: datetime | None = None
+    """When it should start, if jitter moves that away from the fire time."""
     origin: str = ""
     attempt: int = 0
     executor_id: str | None = None

@@ -96,13 +96,13 @@ TRANSITIONS: Final[dict[tuple[State, Event], State | Status]] = {
 """Whatever is not here does not happen. Terminal states have no row: they are final."""
 
 
-def status(state: State, *, attempt: int, fire_time: Micros, eligible_at: Micros, now: Micros) -> Status:
+def status(state: State, *, attempt: int, due_at: Micros, eligible_at: Micros, now: Micros) -> Status:
     """What a live run is shown as. `attempt` counts the attempts that were claimed so far."""
     match state:
         case State.RUNNING:
-            return Status.SCHEDULED if fire_time > now else Status.RUNNING
+            return Status.SCHEDULED if due_at > now else Status.RUNNING
         case State.BLOCKED:
-            return Status.SCHEDULED if fire_time > now else Status.BLOCKED
+            return Status.SCHEDULED if due_at > now else Status.BLOCKED
         case State.READY:
             if attempt:
                 return Status.RETRYING

@@ -32,11 +32,12 @@ ATTEMPTS_OF_RUN = query("attempts")
 LOGS_OF_RUN = query("logs")
 LOGS_OF_ATTEMPT = query("logs_of_attempt")
 
+_DUE_AT = "COALESCE(r.due_at, r.fire_time)"
 _SHOWN_AS = {
-    Status.SCHEDULED: "(r.fire_time > {now} OR (r.state = 'ready' AND r.attempt = 0 AND r.eligible_at > {now}))",
-    Status.BLOCKED: "(r.state = 'blocked' AND r.fire_time <= {now})",
+    Status.SCHEDULED: f"({_DUE_AT} > {{now}} OR (r.state = 'ready' AND r.attempt = 0 AND r.eligible_at > {{now}}))",
+    Status.BLOCKED: f"(r.state = 'blocked' AND {_DUE_AT} <= {{now}})",
     Status.QUEUED: "(r.state = 'ready' AND r.attempt = 0 AND r.eligible_at <= {now})",
-    Status.RUNNING: "(r.state = 'running' AND r.fire_time <= {now})",
+    Status.RUNNING: f"(r.state = 'running' AND {_DUE_AT} <= {{now}})",
     Status.RETRYING: "(r.state = 'ready' AND r.attempt > 0)",
 }
 """The rows that `lifecycle.status` shows as each live status."""

@@ -164,7 +164,6 @@ def ended(
     first_started = run.started_at if run.started_at is not None else attempt_started
     # A lost attempt may never have said that it started: it did not before it was claimed.
     known_from = first_started if first_started is not None else run.claimed_at
-    due_at = run.fire_time if run.due_at is None else run.due_at
     row = (
         run.id,
         run.job_id,
@@ -175,7 +174,7 @@ def ended(
         1,
         run.origin,
         status.value,
-        ledger.verdict(status, _ORIGINS[run.origin], due_at, known_from).value,
+        ledger.verdict(status, _ORIGINS[run.origin], run.due, known_from).value,
         reason or run.cancel_reason or "",
         run.attempt,
         run.token,
@@ -238,7 +237,7 @@ def live_run(row: Row, now: Micros) -> Run:
     status = lifecycle.status(
         State(found.state),
         attempt=found.attempt,
-        fire_time=found.fire_time,
+        due_at=found.due,
         eligible_at=found.eligible_at,
         now=now,
     )

@@ -138,8 +138,8 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
             writes.released.add(run.job_id)
         return Settled(run.id, to)
     assert to is State.READY
-    # A run that was claimed ahead of its fire time and comes back before it must not run early.
-    eligible_at = min(max(transition.eligible_at, run.fire_time), MAX)
+    # A run that was claimed ahead of its time and comes back before it must not run early.
+    eligible_at = min(max(transition.eligible_at, run.due), MAX)
     if transition.event is Event.GIVE_BACK:
         started_at = run.started_at if run.attempt > 1 else None
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
@@ -166,9 +166,9 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
 
 def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
     """When the attempt started, by the clock of the server that took the report: it may lag a little behind the one
-    that let the run go. No attempt starts before its fire time."""
+    that let the run go. No attempt starts before its run is due."""
     reported = bounded(settlement.started_at)
-    return None if reported is None else max(reported, run.fire_time)
+    return None if reported is None else max(reported, run.due)
 
 
 def _finished_at(settlement: Settlement, started_at: Micros | None) -> Micros:

@@ -92,6 +92,11 @@ class RunRow(RuledRunRow, frozen=True):
     cancel_reason: str | None
     kill: int
 
+    @property
+    def due(self) -> Micros:
+        """When it should start, not earlier."""
+        return self.fire_time if self.due_at is None else self.due_at
+
 
 class NewHistoryRow(Struct, frozen=True):
     """A finished run, or a span of instants that never became one."""

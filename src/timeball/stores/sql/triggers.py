@@ -106,10 +106,8 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
 async def _known(tx: Tx, run_ids: Sequence[str], now: Micros) -> dict[str, Status]:
     """What became of runs that were inserted before: the call is a repetition."""
     known: dict[str, Status] = {}
-    for run_id, state, attempt, fire_time, eligible_at in await tx.fetch(LIVE_STATES, b=list(run_ids)):
-        known[run_id] = lifecycle.status(
-            State(state), attempt=attempt, fire_time=fire_time, eligible_at=eligible_at, now=now
-        )
+    for run_id, state, attempt, due_at, eligible_at in await tx.fetch(LIVE_STATES, b=list(run_ids)):
+        known[run_id] = lifecycle.status(State(state), attempt=attempt, due_at=due_at, eligible_at=eligible_at, now=now)
     known.update((run_id, Status(status)) for run_id, status in await tx.fetch(RUN_STATUSES, b=list(run_ids)))
     return known
 

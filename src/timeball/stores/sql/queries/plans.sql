@@ -94,4 +94,5 @@ UPDATE history SET retried_as = :successor WHERE id = :id AND retried_as IS NULL
 
 -- name: live_states
 -- Where live runs stand.
-SELECT r.id, r.state, r.attempt, r.fire_time, r.eligible_at FROM {batch b: id text} JOIN runs r ON r.id = b.id;
+SELECT r.id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at
+FROM {batch b: id text} JOIN runs r ON r.id = b.id;

@@ -89,8 +89,8 @@ DELETE FROM logs WHERE (run_id, attempt) IN (SELECT id, attempt FROM {batch b: i
 
 -- name: note_starts
 -- Record when held attempts started.
-UPDATE runs SET attempt_started_at = {greatest}(b.at, runs.fire_time),
-  started_at = COALESCE(started_at, {greatest}(b.at, runs.fire_time))
+UPDATE runs SET attempt_started_at = {greatest}(b.at, COALESCE(runs.due_at, runs.fire_time)),
+  started_at = COALESCE(started_at, {greatest}(b.at, COALESCE(runs.due_at, runs.fire_time)))
 FROM {batch b: id text, at bigint} WHERE runs.id = b.id AND runs.attempt_started_at IS NULL;
 
 -- name: note_progress
@@ -121,5 +121,5 @@ SELECT session, token, kill FROM runs WHERE state = 'running' AND cancel_request
 
 -- name: hurry
 -- Make a waiting retry eligible now.
-UPDATE runs SET eligible_at = {least}(eligible_at, {greatest}(fire_time, {now}))
+UPDATE runs SET eligible_at = {least}(eligible_at, {greatest}(COALESCE(due_at, fire_time), {now}))
 WHERE id = :id AND state = 'ready' AND attempt > 0 RETURNING id;
