@@ -18,6 +18,7 @@ KINDS = (
     "cut store off",
     "clock jump",
     "drain worker",
+    "stop worker",
     "stop server",
     "outage",
 )
@@ -32,6 +33,9 @@ class Chaos:
         if world.theme == "zombies":
             self._kinds = ["kill worker", "pause worker", "cut worker off", "cut worker off", "kill server"]
             self._pause = 6 * S
+        elif world.theme == "deploys":
+            self._kinds = ["drain worker", "drain worker", "stop worker", "stop worker", "kill worker", "stop server"]
+            self._pause = 4 * S
         self._outages = 0
 
     async def rage(self) -> None:
@@ -79,7 +83,9 @@ class Chaos:
                 worker.skew = dice.randrange(-3600 * S, 3600 * S)
                 world.damage.count(kind)
             case "drain worker":
-                worker.drain(length)
+                worker.leave(length, patience=dice.randrange(8 * S))
+            case "stop worker":
+                worker.leave(length, patience=None)
             case "stop server":
                 server.stop(length)
             case "outage" if self._outages < 2:

@@ -16,6 +16,7 @@ from tests.simulation.weather import MS, S
 from timeball.domain.errors import IdempotencyMismatch
 from timeball.domain.job import Job
 from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.lifecycle import INTERRUPTED
 from timeball.domain.overlap import Overlap
 from timeball.domain.run import Run, Status
 from timeball.ports.store import RunFilter
@@ -46,6 +47,10 @@ class Case:
     @property
     def serial(self) -> bool:
         return self.record.spec.overlap is not Overlap.ALLOW
+
+    @property
+    def at_most_once(self) -> bool:
+        return self.record.spec.delivery == "at_most_once"
 
     def __str__(self) -> str:
         return f"job {self.record.uid} ({self.job.id})"
@@ -348,13 +353,24 @@ def _check_paused(case: Case, witness: Witness) -> None:
 def _bounded_attempts(checker: Checker) -> None:
     """I12."""
     for case in checker.cases:
-        most = 1 + case.record.spec.retry.max_retries
+        most = 1 if case.at_most_once else 1 + case.record.spec.retry.max_retries
         for run in case.runs.values():
             paid = [w for w in case.by_run.get(run.id, []) if w.token not in checker.auditor.returned]
             if len(paid) > most or run.attempt > most:
                 raise Violation("I12", f"{case}: run {run.id} had {len(paid)} attempts, allowed are {most}")
             if run.status is Status.DEAD and run.attempt != most:
                 raise Violation("I12", f"{case}: run {run.id} is dead after {run.attempt} of {most} attempts")
+
+
+def _at_most_once(checker: Checker) -> None:
+    """I12, for those who asked for it: no run starts twice, and none that never started counts as interrupted."""
+    for case in checker.cases:
+        for run in case.runs.values() if case.at_most_once else ():
+            starts = case.by_run.get(run.id, [])
+            if len(starts) > 1:
+                raise Violation("I12", f"{case}: run {run.id} is delivered at most once and started twice: {starts}")
+            if run.status is Status.DEAD or (run.failure == INTERRUPTED and not starts):
+                raise Violation("I12", f"{case}: {run} ended as if it might have done something; starts: {starts}")
 
 
 def _idempotent(checker: Checker) -> None:
@@ -493,6 +509,7 @@ PROMISES: tuple[Callable[[Checker], None], ...] = (
     _cancel_wins,
     _edits_win,
     _bounded_attempts,
+    _at_most_once,
     _overlap,
     _covered_once,
     _caught_up,

@@ -106,6 +106,7 @@ def specification(dice: Random, uid: int, now: Micros, theme: str) -> JobSpec:
         catch_up=dice.choice(("all", "last", "none")),
         catch_up_window=dice.choice(("10s", "1m", "5m")) if often else "1h",
         priority=dice.choice(("high", "medium", "low", 5)),
+        delivery="at_most_once" if dice.random() < (0.7 if theme == "deploys" else 0.1) else "at_least_once",
     )
 
 

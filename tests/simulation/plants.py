@@ -192,6 +192,21 @@ def _endless_retries(world: World) -> Patches:
     return [mock.patch.object(lifecycle, "settle", settle)]
 
 
+def _delivered_again(world: World) -> Patches:
+    """Nobody looks at how often a run may be delivered."""
+    real = lifecycle.settle
+
+    def settle(outcome: Any, *, delivery: Any, **rest: Any) -> Any:
+        return real(outcome, delivery="at_least_once", **rest)
+
+    return [mock.patch.object(lifecycle, "settle", settle)]
+
+
+def _starts_forgotten(world: World) -> Patches:
+    """What is handed back counts as never started."""
+    return [mock.patch.object(settling, "_may_have_started", return_value=False)]
+
+
 def _catch_up_everything(world: World) -> Patches:
     return [mock.patch.object(planning, "_rules", return_value=planning._Rules(0, 0, 0, 0, True))]
 
@@ -208,12 +223,14 @@ PLANTS: dict[str, Plant] = {
         ("no-once-only-guard", "I5", _no_once_only_guard, 0),
         ("cancel-ignored", "I10", _cancel_ignored, 0),
         ("cancel-undelivered", "I10", _cancel_undelivered, 2),
-        ("careless-give-back", "I7", _careless_give_back, 16),
+        ("careless-give-back", "I7 I12", _careless_give_back, 16),
         ("overlap-unseen", "I16", _overlap_unseen, 4),
         ("early-start", "I3", _early_start, 0),
         ("edit-keeps-future-run", "I5 I11", _edit_keeps_future_run, 0),
         ("late-self-kill", "I7", _late_self_kill, 39),
         ("endless-retries", "I12", _endless_retries, 0),
+        ("delivered-again", "I12", _delivered_again, 0),
+        ("starts-forgotten", "I12", _starts_forgotten, 22),
         ("catch-up-everything", "I20", _catch_up_everything, 2),
     )
 }

@@ -146,17 +146,19 @@ class WorkerHouse:
             self.down_until = max(self.down_until, self.world.now + away)
             self.world.after(away + 1, self.start)
 
-    def drain(self, away: Micros) -> None:
+    def leave(self, away: Micros, patience: Micros | None) -> None:
+        """Politely: let jobs finish for a while, or (None) kill them."""
         node, worker = self.node, self.worker
         if node is None or worker is None or not node.alive:
             return
 
-        async def leave() -> None:
-            await worker.drain(self.world.dice.randrange(8 * S))
+        async def go() -> None:
+            await (worker.stop() if patience is None else worker.drain(patience))
             self.world.after(0, self._gone, node, away)
 
-        node.spawn(leave(), "drain worker")
-        self.world.damage.spell("drain worker", self.world.now, self.world.now + away)
+        kind = "stop worker" if patience is None else "drain worker"
+        node.spawn(go(), kind)
+        self.world.damage.spell(kind, self.world.now, self.world.now + away)
 
     def _gone(self, node: Node, away: Micros) -> None:
         if node is self.node:
@@ -181,9 +183,10 @@ class World:
         self.last_progress: Micros = self.now
         self.bounded = dice.random() < 0.8
         severity = dice.choice((0.0, 0.3, 1.0, 1.0, 2.0))
-        self.theme = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits"))
+        self.theme = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits", "deploys"))
         """`zombies`: long jobs, and workers that are away for longer than a lease. `edits`: jobs that fire every
-        second and are changed all the time."""
+        second and are changed all the time. `deploys`: jobs to be delivered at most once, and workers that are stopped
+        and started all the time."""
         self.storm = Weather.forecast(dice, severity)
         if self.theme == "zombies":
             self.storm.repeated_request, self.storm.slow_message = 0.3, 0.1

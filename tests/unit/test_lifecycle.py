@@ -1,6 +1,7 @@
 """I10, I12, I13: only listed transitions; cancel wins; attempts never exceed 1 + maxRetries."""
 
 from itertools import product
+from typing import get_args
 
 import pytest
 from msgspec import UNSET, Raw
@@ -8,6 +9,8 @@ from msgspec import UNSET, Raw
 from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.ledger import Origin, Verdict, verdict
 from timeball.domain.lifecycle import (
+    INTERRUPTED,
+    SILENT,
     TERMINAL,
     TRANSITIONS,
     Cancelled,
@@ -20,23 +23,42 @@ from timeball.domain.lifecycle import (
     State,
     Status,
     Succeeded,
+    Transition,
     settle,
     status,
 )
-from timeball.domain.retry import NonRetryable, Retry
+from timeball.domain.retry import Delivery, NonRetryable, Retry
 
 NOW = 1_700_000_000 * SECOND
 EXIT_1 = Failed(Failure(kind="exit", message="exit code 1", exit_code=1))
 OUTCOMES: list[Outcome] = [Succeeded(UNSET), Succeeded(Raw(b"1")), EXIT_1, Cancelled(), Released(), Lost()]
 
 
-def judge(outcome: Outcome, *, attempt: int = 1, cancel: bool = False, policy: Retry | None = None):
-    return settle(outcome, attempt=attempt, cancel_requested=cancel, policy=policy or Retry(), now=NOW, spread=0.5)
+def judge(
+    outcome: Outcome,
+    *,
+    attempt: int = 1,
+    started: bool = True,
+    cancel: bool = False,
+    policy: Retry | None = None,
+    delivery: Delivery = "at_least_once",
+) -> Transition:
+    return settle(
+        outcome,
+        attempt=attempt,
+        started=started,
+        cancel_requested=cancel,
+        policy=policy or Retry(),
+        delivery=delivery,
+        now=NOW,
+        spread=0.5,
+    )
 
 
 def test_every_decision_is_a_listed_transition() -> None:
-    for outcome, attempt, cancel in product(OUTCOMES, range(1, 7), (False, True)):
-        decision = judge(outcome, attempt=attempt, cancel=cancel)
+    deliveries: tuple[Delivery, ...] = get_args(Delivery)
+    for outcome, attempt, cancel, delivery in product(OUTCOMES, range(1, 7), (False, True), deliveries):
+        decision = judge(outcome, attempt=attempt, cancel=cancel, delivery=delivery)
         assert (State.RUNNING, decision.event) in TRANSITIONS
 
 
@@ -45,9 +67,33 @@ def test_terminal_is_final_because_no_transition_leaves_it() -> None:
     assert {to for to in TRANSITIONS.values() if isinstance(to, Status)} == TERMINAL
 
 
+@pytest.mark.parametrize("delivery", get_args(Delivery))
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_requested_cancel_wins_over_every_outcome(outcome: Outcome) -> None:
-    assert judge(outcome, cancel=True).to is Status.CANCELLED
+def test_a_requested_cancel_wins_over_every_outcome(outcome: Outcome, delivery: Delivery) -> None:
+    assert judge(outcome, cancel=True, delivery=delivery).to is Status.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "started", "to", "failure"),
+    [
+        (Succeeded(UNSET), True, Status.SUCCEEDED, None),
+        (EXIT_1, True, Status.FAILED, EXIT_1.failure),
+        (Lost(), True, Status.FAILED, SILENT),
+        (Lost(), False, Status.FAILED, SILENT),
+        (Released(), True, Status.FAILED, INTERRUPTED),
+        (Released(), False, State.READY, None),
+        (Cancelled(), True, Status.CANCELLED, None),
+    ],
+)
+def test_what_may_have_done_something_is_never_repeated_if_delivered_at_most_once(
+    outcome: Outcome, started: bool, to: State | Status, failure: Failure | None
+) -> None:
+    decision = judge(outcome, started=started, delivery="at_most_once")
+    assert (decision.to, decision.failure) == (to, failure)
+
+
+def test_given_back_costs_nothing_if_delivered_at_least_once() -> None:
+    assert [judge(Released(), started=started).to for started in (False, True)] == [State.READY, State.READY]
 
 
 @pytest.mark.parametrize("outcome", [EXIT_1, Lost()])

@@ -386,20 +386,36 @@ async def test_a_job_that_waits_does_not_hold_up_others() -> None:
         await bench.server.until(lambda: len(bench.server.ended) == 100)
 
 
-async def test_outcomes_are_not_lost_by_a_hard_stop() -> None:
+async def test_a_hard_stop_tells_what_had_ended_and_what_had_begun() -> None:
     bench = Bench()
     await bench.worker.start()
     bench.server.failing["report"] = lambda: Unavailable("away")
-    bench.server.give(python(1, "noop"), python(2, "forever"))
+    bench.server.give(python(1, "noop"), python(2, "forever", grace="1h"), python(3, "noop", delay=60 * SECOND))
     await bench.server.until(lambda: len(bench.server.reports) >= 2)
     stopping = asyncio.create_task(bench.worker.stop())
     await bench.server.until(lambda: bench.executor.interrupted == [2])
     tried = len(bench.server.reports)
     del bench.server.failing["report"]
     await stopping
-    assert [ended.token for report in bench.server.reports[tried:] for ended in report.ended] == [1]
-    assert 2 not in bench.server.ended
+    ended = [each for report in bench.server.reports[tried:] for each in report.ended]
+    assert [(each.token, each.outcome, each.age is None) for each in sorted(ended, key=lambda each: each.token)] == [
+        (1, Succeeded(), False),
+        (2, Released(), False),
+        (3, Released(), True),
+    ]
     assert bench.server.goodbyes == ["w_1"]
+
+
+async def test_no_goodbye_before_it_was_heard_what_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others would be given what may have done something, as if it had never started."""
+    monkeypatch.setattr("timeball.service.worker.LAST_WORDS", SECOND // 5)
+    bench = Bench()
+    await bench.worker.start()
+    bench.server.failing["report"] = lambda: Unavailable("away")
+    bench.server.give(python(1, "forever"))
+    await bench.server.until(lambda: bench.executor.started == [1])
+    await bench.worker.stop()
+    assert bench.server.goodbyes == []
 
 
 async def test_no_goodbye_while_something_still_runs() -> None:

@@ -16,7 +16,7 @@ from timeball.domain.fitting import Label, Need, Resources
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.overlap import Overlap
-from timeball.domain.retry import Retry
+from timeball.domain.retry import Delivery, Retry
 from timeball.domain.schedule import Immediate, Schedule
 from timeball.domain.task import DEFAULT_GRACE, Task, check_duration
 
@@ -83,8 +83,7 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
     resources: Resources | None = None
     runs_on: Annotated[list[Label], Meta(max_length=20)] = []
     """Labels a worker must have."""
-    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
-    """`at_most_once`: an attempt that may have done something is never repeated."""
+    delivery: Delivery = "at_least_once"
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
 

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from timeball.domain import retry
 from timeball.domain.instant import Micros
-from timeball.domain.retry import Retry
+from timeball.domain.retry import Delivery, Retry
 
 
 class State(StrEnum):
@@ -115,7 +115,8 @@ class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Why an attempt failed, for people (`message`) and for the retry policy (the rest)."""
 
     kind: str
-    """`exit`, `http`, `exception`, `timeout`, `lost` (its worker died), or `worker` (it could not be started)."""
+    """`exit`, `http`, `exception`, `timeout`, `lost` (its worker died or left), or `worker` (it could not be
+    started)."""
     message: str
     exit_code: int | None = None
     status: int | None = None
@@ -139,16 +140,21 @@ class Cancelled(Struct, frozen=True, tag="cancelled"):
 
 
 class Released(Struct, frozen=True, tag="released"):
-    """Handed back without having been (completely) executed: a drain. Costs no attempt."""
+    """Handed back without having been (completely) executed: a drain. Costs no attempt, but ends a run that is
+    delivered at most once if it had started."""
 
 
 class Lost(Struct, frozen=True, tag="lost"):
-    """The worker's lease lapsed. Counts as an attempt, repeated without backoff."""
+    """The worker's lease lapsed. Counts as an attempt, repeated without backoff unless delivered at most once."""
 
 
 Outcome = Succeeded | Failed | Cancelled | Released | Lost
 
 LOST: Final = Failure(kind="lost", message="the worker stopped answering and its lease lapsed")
+SILENT: Final = Failure(kind="lost", message="its worker fell silent; it may or may not have done its work")
+INTERRUPTED: Final = Failure(
+    kind="lost", message="its worker was stopped while it ran; it may or may not have done its work"
+)
 
 
 class Transition(Struct, frozen=True):
@@ -165,14 +171,25 @@ class Transition(Struct, frozen=True):
 
 
 def settle(
-    outcome: Outcome, *, attempt: int, cancel_requested: bool, policy: Retry, now: Micros, spread: float
+    outcome: Outcome,
+    *,
+    attempt: int,
+    started: bool,
+    cancel_requested: bool,
+    policy: Retry,
+    delivery: Delivery,
+    now: Micros,
+    spread: float,
 ) -> Transition:
     """Decide what becomes of a RUNNING run. Pure: the store persists the answer under the run's token.
 
-    A requested cancel wins over everything, also over a success that was already on its way.
+    A requested cancel wins over everything, also over a success that was already on its way. `started` tells whether
+    an attempt that was handed back may have begun its work.
     """
     if cancel_requested:
         return Transition(Event.CANCEL)
+    if delivery == "at_most_once" and (reason := _why_not_again(outcome, started)) is not None:
+        return Transition(Event.GIVE_UP, failure=reason)
     match outcome:
         case Succeeded():
             return Transition(Event.SUCCEED)
@@ -193,5 +210,20 @@ def settle(
                 return Transition(Event.EXHAUST, failure=failure)
             wait = max(retry.delay(policy, attempt, spread), failure.retry_after or 0)
             return Transition(Event.RETRY, eligible_at=now + wait, failure=failure)
+        case _:
+            assert_never(outcome)
+
+
+def _why_not_again(outcome: Outcome, started: bool) -> Failure | None:
+    """Why a run that is delivered at most once has to end with this attempt; None: the outcome is judged as always."""
+    match outcome:
+        case Failed(failure):
+            return failure
+        case Lost():
+            return SILENT
+        case Released():
+            return INTERRUPTED if started else None
+        case Succeeded() | Cancelled():
+            return None
         case _:
             assert_never(outcome)

@@ -11,6 +11,9 @@ from timeball.domain.duration import Duration
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.task import check_duration
 
+Delivery = Literal["at_least_once", "at_most_once"]
+"""`at_most_once`: an attempt that may have done something is never repeated."""
+
 MOST_RETRIES: Final = 100
 JITTER: Final = 0.1
 """Backoff is spread by ± this share, so that a thousand failures do not come back as one."""

@@ -166,5 +166,5 @@ class Dispatch(Protocol):
     async def report(self, report: Report) -> Receipt: ...
 
     async def goodbye(self, session: str) -> None:
-        """The worker leaves; whatever it still holds is given back at once."""
+        """The worker leaves; whatever it still holds, which it never started, is given back at once."""
         ...

@@ -115,18 +115,18 @@ class Worker:
 
     async def _stop(self) -> None:
         self._attempts.closed = True
-        self._attempts.stop_all(Stop.LOST)
+        self._attempts.stop_all(Stop.ABANDON)
         if self._guard is not None:
             self._guard.kill_all()
         gone = await self._within(DYING, self._attempts.idle())
         session = None if self._session is None or self._session.lost else self._session.id
-        if session is not None:
-            await self._within(LAST_WORDS, self._outbox.flushed())
+        heard = session is not None and await self._within(LAST_WORDS, self._outbox.flushed())
         if self._life is not None:
             self._life.cancel()
             await asyncio.wait([self._life])
-        # Who says goodbye gives everything to others at once: not while something of it still runs here.
-        if session is not None and gone:
+        # Who says goodbye gives everything to others at once, as never started: not while something of it still runs
+        # here, nor before it was heard what ran.
+        if session is not None and gone and heard:
             await self._within(LAST_WORDS, self._dispatch.goodbye(session))
         self._attempts.close()
         self._alarms.clear()

@@ -26,9 +26,11 @@ class Stop(IntEnum):
     """Its time is over: it failed."""
     CANCEL = 3
     """A user cancelled it."""
-    KILL = 4
-    """The same, at once: without its grace."""
-    LOST = 5
+    ABANDON = 4
+    """The worker leaves at once: end it by force, and hand it back."""
+    KILL = 5
+    """A user cancelled it, and it gets no grace."""
+    LOST = 6
     """It is not ours any more: end it by force and say nothing."""
 
 
@@ -103,7 +105,8 @@ class HeldAttempt:
 
     @property
     def grace(self) -> Micros:
-        return 0 if self.stop in (Stop.KILL, Stop.LOST) else duration.parse(self.spec.grace)
+        forced = self.stop is not None and self.stop >= Stop.ABANDON
+        return 0 if forced else duration.parse(self.spec.grace)
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         self._callback = callback

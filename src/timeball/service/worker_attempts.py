@@ -202,7 +202,7 @@ class Attempts:
                 return outcome
             case Stop.CANCEL | Stop.KILL:
                 return Cancelled()
-            case Stop.RELEASE:
+            case Stop.RELEASE | Stop.ABANDON:
                 return Released()
             case Stop.TIMEOUT:
                 limit = attempt.spec.timeout

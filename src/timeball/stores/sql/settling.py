@@ -15,7 +15,7 @@ from timeball.domain import lifecycle
 from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import MAX, Micros
 from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
-from timeball.domain.retry import Retry
+from timeball.domain.retry import Delivery, Retry
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history
@@ -38,10 +38,11 @@ class _Rules(Struct):
     """What is wanted of a spec here; the rest of it is not even looked at."""
 
     retry: Retry = Retry()
+    delivery: Delivery = "at_least_once"
 
 
 _decode_rules = msgspec.json.Decoder(_Rules).decode
-_ANY_POLICY = Retry()
+_ANY_RULES = _Rules()
 _Key = tuple[str, int, int | None]
 
 
@@ -64,7 +65,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     rows = await tx.fetch(LOCK_ATTEMPTS, b=[each.run_id for each in settlements])
     runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row) for row in rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
-    policies = await _policies(tx, [each for each in settlements if isinstance(each.outcome, Failed | Lost)], runs)
+    rules = await _rules(tx, settlements, runs)
 
     ((now,),) = await tx.fetch(NOW)
     writes = _Writes()
@@ -75,11 +76,14 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
         if run is None:
             answers.append(None)
             continue
+        rule = rules.get(run.id, _ANY_RULES)
         transition = lifecycle.settle(
             each.outcome,
             attempt=run.attempt,
+            started=_may_have_started(run, each),
             cancel_requested=run.cancel_requested_at is not None,
-            policy=policies.get(run.id, _ANY_POLICY),
+            policy=rule.retry,
+            delivery=rule.delivery,
             now=now,
             spread=each.spread,
         )
@@ -112,22 +116,36 @@ async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
         await tx.execute(CLOSE_SPANS, b=ids)
 
 
-async def _policies(tx: Tx, failed: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, Retry]:
-    """The retry rules of the runs that may need them, as far as they can be read."""
-    held = [run for each in failed if (run := runs.get((each.run_id, each.attempt, each.token))) is not None]
+async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, _Rules]:
+    """The rules of the runs that need them to be judged, as far as they can be read."""
+    held = [
+        run
+        for each in settlements
+        if (run := runs.get((each.run_id, each.attempt, each.token))) is not None and _is_ruled(run, each)
+    ]
     if not held:
         return {}
     of_jobs = {run.job_id for run in held if run.spec is None}
     specs: dict[str, str] = dict(await tx.fetch(SPECS_OF_JOBS, b=list(of_jobs))) if of_jobs else {}
-    policies: dict[str, Retry] = {}
+    rules: dict[str, _Rules] = {}
     for run in held:
         spec = run.spec if run.spec is not None else specs.get(run.job_id)
         if spec is not None:
             try:
-                policies[run.id] = _decode_rules(spec).retry
+                rules[run.id] = _decode_rules(spec)
             except msgspec.MsgspecError as error:
                 unread(run.job_id, error)
-    return policies
+    return rules
+
+
+def _is_ruled(run: RunRow, settlement: Settlement) -> bool:
+    """Whether what becomes of it depends on the rules of its job."""
+    outcome = settlement.outcome
+    return isinstance(outcome, Failed | Lost) or (isinstance(outcome, Released) and _may_have_started(run, settlement))
+
+
+def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
+    return settlement.started_at is not None or run.attempt_started_at is not None
 
 
 def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Settled:
@@ -180,7 +198,8 @@ def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Tran
     result = None
     if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:
         result = plain(bytes(outcome.result).decode("utf-8", "replace"))
-    started_at = None if isinstance(outcome, Released) else _started_at(run, settlement)
+    given_back = isinstance(outcome, Released) and status is Status.CANCELLED
+    started_at = None if given_back else _started_at(run, settlement)
     return ended(
         run,
         status,
