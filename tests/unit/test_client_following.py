@@ -171,6 +171,18 @@ def test_a_sign_of_life_renews_the_patience(server: StubServer, client: Client, 
     assert sum(slept) > 70
 
 
+def test_streams_that_bring_nothing_are_begun_less_and_less_often(
+    server: StubServer, client: Client, slept: list[float]
+) -> None:
+    server.on("GET", RUN, LIVE)
+    for _ in range(8):
+        server.cut("GET", LOGS, b"", CUT)
+    server.cut("GET", LOGS, records(chunk(0, "one\n")), CUT)
+    server.problem("GET", LOGS, 404, "not_found", "there is no run 'r_1'")
+    assert followed(client) == ["one"]
+    assert slept == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0, 0.1, 0.0]
+
+
 def test_a_slow_reader_does_not_use_up_the_patience(server: StubServer, client: Client, slept: list[float]) -> None:
     server.on("GET", RUN, LIVE)
     server.on("GET", RUN, DONE)

@@ -1,6 +1,7 @@
 """Both transports on real sockets: connections are kept, dead ones noticed, and every failure has its kind."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +22,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     peers: ClassVar[list[tuple[str, int]]] = []
     hangs: ClassVar[threading.Event] = threading.Event()
+    left: ClassVar[threading.Event] = threading.Event()
     size = 0
 
     def do_POST(self) -> None:
@@ -41,14 +43,9 @@ class Handler(BaseHTTPRequestHandler):
             return  # the caller has long given up
         if self.path.endswith("/goodbye"):
             self.close_connection = True  # without saying so: as a server that restarts
-        if self.path.endswith("/stream"):
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            for word in (b"one", b"two"):
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(word), word))
-                self.wfile.flush()
-            self.wfile.write(b"0\r\n\r\n")
+        if "/stream" in self.path:
+            with contextlib.suppress(ConnectionError):
+                self.stream()
             return
         body = f"{self.path} {self.headers['X-Mine']}".encode()
         if self.path == "/size":
@@ -59,6 +56,25 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        if self.path.endswith("/left"):
+            with contextlib.suppress(ConnectionError):
+                self.rfile.read(1)  # nobody says more, so this ends with the connection
+            self.left.set()
+            return
+        for word in (b"one", b"two"):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(word), word))
+            self.wfile.flush()
+        if self.path.endswith("/cut"):
+            self.close_connection = True
+        elif self.path.endswith("/silent"):
+            self.hangs.wait(5)
+        else:
+            self.wfile.write(b"0\r\n\r\n")
+
     def log_message(self, *args: object) -> None:
         pass
 
@@ -67,6 +83,7 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[str]:
     Handler.peers.clear()
     Handler.hangs.clear()
+    Handler.left.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -123,7 +140,7 @@ def test_nobody_listens(transport: Transport) -> None:
 
 
 def test_an_answer_that_breaks_off_or_takes_too_long(server: str, transport: Transport) -> None:
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match="the answer broke off"):
         transport.send(server, asking("/broken"), 5)
     with pytest.raises(Interrupted, match="it did not answer in time"):
         transport.send(server, asking("/hang"), 0.05)
@@ -146,6 +163,26 @@ def test_a_stream_arrives_as_it_is_written(server: str, transport: Transport) ->
     assert isinstance(head, Incoming)
     assert head.status == 200
     assert b"".join(chunk for chunk in chunks if isinstance(chunk, bytes)) == b"onetwo"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("/stream/cut", "the answer broke off"), ("/stream/silent", "it did not answer in time")],
+)
+def test_a_stream_that_breaks_off_or_falls_silent_says_so(
+    server: str, transport: Transport, path: str, reason: str
+) -> None:
+    heard: list[bytes | Incoming] = []
+    with pytest.raises(Interrupted, match=reason):
+        heard.extend(transport.stream(server, asking(path), 0.2))
+    assert b"onetwo".startswith(b"".join(part for part in heard if isinstance(part, bytes)))
+
+
+def test_a_stream_that_is_left_is_hung_up(server: str) -> None:
+    parts = HttpTransport().stream(server, asking("/stream/left"), 5)
+    assert isinstance(next(parts), Incoming)
+    del parts
+    assert Handler.left.wait(5)
 
 
 def test_threads_may_share_it(server: str) -> None:
@@ -191,6 +228,13 @@ async def test_streams_take_no_turns(server: str, tasks_transport: AiohttpTransp
     assert (await tasks_transport.send(server, GET, 5)).body == b"/hello?x=1 yes"
     for stream in streams:
         assert [part async for part in stream] != []
+
+
+async def test_a_stream_that_a_task_leaves_is_hung_up(server: str, tasks_transport: AiohttpTransport) -> None:
+    parts = tasks_transport.stream(server, asking("/stream/left"), 5)
+    assert isinstance(await anext(parts), Incoming)
+    await parts.aclose()
+    assert await asyncio.to_thread(Handler.left.wait, 5)
 
 
 async def test_a_closed_one_is_not_used_again(server: str, tasks_transport: AiohttpTransport) -> None:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import aiohttp
 from yarl import URL
 
-from timeball.client.transport import Incoming, Interrupted, Outgoing, Unreachable, reason
+from timeball.client.transport import BROKEN_OFF, Incoming, Interrupted, Outgoing, Unreachable, reason
 
 AT_ONCE: Final = 100
 """Requests under way. Whoever starts thousands of tasks waits for their turns, not for thousands of connections;
@@ -31,7 +31,8 @@ class AsyncTransport(Protocol):
         ...
 
     def stream(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncGenerator[bytes | Incoming, None]:
-        """First the answer's head (with its body, if it is an error), then the body as it arrives."""
+        """First the answer's head (with its body, if it is an error), then the body as it arrives. What comes right
+        before a break may be lost with it."""
         ...
 
     async def close(self) -> None: ...
@@ -102,6 +103,8 @@ def _told_apart() -> Iterator[None]:
         raise Unreachable(os.strerror(code) if code > 0 else reason(cause)) from error
     except aiohttp.ConnectionTimeoutError as error:
         raise Unreachable(reason(error)) from error
+    except aiohttp.ClientPayloadError as error:
+        raise Interrupted(BROKEN_OFF) from error
     except (aiohttp.ClientError, OSError) as error:
         raise Interrupted(reason(error)) from error
 

@@ -76,11 +76,12 @@ class Following:
 
     def heard(self, data: bytes) -> Iterator[LogChunk]:
         """The chunks that this completes. No data is a sign of life, too."""
-        self._failures, self._failing_since = 0, None
+        self._failing_since = None
         *records, self._incomplete = (self._incomplete + data).split(b"\n")
         for record in records:
             self._last = exchange.read(self._records, record)
             self._silent = False
+            self._failures = 0
             yield self._last
 
     def ended(self) -> None:

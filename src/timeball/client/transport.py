@@ -9,9 +9,11 @@ from __future__ import annotations
 import select
 from collections import deque
 from collections.abc import Iterator, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import NamedTuple, Protocol
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
+
+BROKEN_OFF: Final = "the answer broke off"
 
 
 class Unreachable(Exception):
@@ -136,5 +138,7 @@ def reason(error: BaseException) -> str:
     """What to tell a person about a connection that failed."""
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
+    if isinstance(error, IncompleteRead):
+        return BROKEN_OFF
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return (text or type(error).__name__)[:200]
