@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
+from timeball.domain import preview
 from timeball.domain.duration import Duration
 from timeball.domain.job import JobSpec
 from timeball.domain.retry import Retry
@@ -76,6 +77,28 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     schedule_time: str | Millis | None = None
     cron_expression: str | None = None
     max_retries: int | None = None
+
+
+class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """A schedule to look at before it is saved."""
+
+    schedule: Schedule
+    count: Annotated[int, Meta(ge=1, le=preview.MOST, description="How many fires.")] = preview.DEFAULT_COUNT
+    after: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset; now, by default.")] | None = None
+    """When the schedule is taken to begin."""
+    name: Annotated[str, Meta(max_length=200, description="The job's name, which chooses the slot of `H`.")] = ""
+
+
+class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """The same for a cron expression, without a schedule around it."""
+
+    expression: str
+    timezone: Annotated[str, Meta(max_length=64)] = "UTC"
+    dst_gap: Literal["run", "skip"] = "run"
+    dst_overlap: Literal["first", "both"] = "first"
+    count: Annotated[int, Meta(ge=1, le=preview.MOST)] = preview.DEFAULT_COUNT
+    after: Annotated[str, Meta(max_length=64)] | None = None
+    name: Annotated[str, Meta(max_length=200)] = ""
 
 
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -15,6 +15,7 @@ _TAGS: Final = {
     "jobs": "What to run, when, and by which rules",
     "runs": "What became of every fire",
     "dead-letters": "Runs that wait for a person",
+    "schedules": "When something would fire",
     "tasks": "Tasks that jobs refer to by name",
     "workers": "Who executes",
     "api-keys": "Who may ask",

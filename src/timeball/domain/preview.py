@@ -41,8 +41,8 @@ class Fire:
 
     @property
     def local(self) -> datetime:
-        """What wall clocks show."""
-        return instant.to_datetime(self.at).astimezone(_fixed(self.offset))
+        """What wall clocks show. RFC 3339 has no seconds in an offset, as Monrovia had until 1972."""
+        return instant.to_datetime(self.at).astimezone(_fixed(round(self.offset / 60)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +113,5 @@ def _moved(shift: int) -> str:
 
 
 @cache
-def _fixed(offset: int) -> timezone:
-    return timezone(timedelta(seconds=offset))
+def _fixed(minutes: int) -> timezone:
+    return timezone(timedelta(minutes=minutes))

@@ -1,0 +1,92 @@
+"""Schedules before they are saved."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from timeball.api import reading
+from timeball.api.bodies import CronPreviewBody, PreviewBody
+from timeball.api.explain import explain
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.shapes import Document, Origins, normalise, point_back
+from timeball.domain import instant
+from timeball.domain.errors import Invalid, InvalidSchedule
+from timeball.domain.instant import render
+from timeball.domain.preview import Fire, Mark, preview
+
+_CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")
+
+
+class PreviewFire(Struct, frozen=True, rename="camel", kw_only=True):
+    at: str
+    local: str
+    """The same instant as wall clocks of the time zone show it."""
+    mark: Mark | UnsetType = UNSET
+    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice."""
+    note: str | UnsetType = UNSET
+
+
+class PreviewAnswer(Struct, frozen=True, rename="camel"):
+    description: str
+    fires: list[PreviewFire]
+    warnings: list[str]
+
+
+async def preview_schedule(call: Call) -> Answer:
+    body = _read(call.raw)
+    begin = call.context.store.now() if body.after is None else instant.parse(body.after, "/after")
+    spread = f"{call.tenant}/{body.name}" if body.name else ""
+    # A rare day is sought until the year 9999, which takes a while: not on the loop that has fires to keep.
+    found = await asyncio.to_thread(preview, body.schedule, begin, body.count, spread)
+    return answer_json(PreviewAnswer(found.description, [_fire(fire) for fire in found.fires], list(found.warnings)))
+
+
+def _fire(fire: Fire) -> PreviewFire:
+    return PreviewFire(
+        at=render(fire.at), local=fire.local.isoformat(), mark=fire.mark or UNSET, note=fire.note or UNSET
+    )
+
+
+def _read(raw: bytes) -> PreviewBody:
+    reading.check(raw)
+    document = reading.parse(raw)
+    if not isinstance(document, dict):
+        raise Invalid("a preview is asked for with a JSON object")
+    canonical, origins = _canonical({name: value for name, value in document.items() if value is not None})
+    try:
+        return msgspec.convert(canonical, PreviewBody)
+    except msgspec.ValidationError as error:
+        found = explain(error, PreviewBody, canonical, dict.fromkeys(_CRON_FIELDS, ""))
+        refused = InvalidSchedule if found.pointer.startswith("/schedule") else Invalid
+        raise refused(found.detail, point_back(found.pointer, origins)) from None
+
+
+def _canonical(given: Document) -> tuple[Document, Origins]:
+    """The schedule in its canonical shape, however it was written."""
+    flat = {name: given.pop(name) for name in _CRON_FIELDS if name in given}
+    if "schedule" not in given:
+        origins = {f"/schedule/{name}": f"/{name}" for name in _CRON_FIELDS}
+        return ({**given, "schedule": {"type": "cron", **flat}}, origins) if flat else (given, {})
+    for name in flat:
+        raise Invalid(f"{name!r} belongs in the schedule; leave out this one, or the schedule", f"/{name}")
+    return {**given, **normalise({"schedule": given["schedule"]})[0]}, {}
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/v1/schedules:preview",
+        permission=Permission.READ,
+        summary="Preview a schedule",
+        description="A sentence in plain English, its next fires with the marks of clock changes, and warnings.",
+        handle=preview_schedule,
+        body=(PreviewBody, CronPreviewBody),
+        reads_raw=True,
+        answer=PreviewAnswer,
+        example={"schedule": {"type": "cron", "expression": "30 2 * * *", "timezone": "Europe/Berlin"}, "count": 5},
+    ),
+)
