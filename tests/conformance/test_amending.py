@@ -92,6 +92,36 @@ async def test_the_end_of_a_pause_is_kept_with_it(store: Store) -> None:
     assert (await amend(store, job, state=JobState.ACTIVE)).job.paused_until is None
 
 
+async def test_pauses_that_are_over_are_found_in_the_order_of_their_ends(store: Store) -> None:
+    jobs = [await submitted(store, -60 * SECOND) for _ in range(5)]
+    now = store.now()
+    ends: list[int | None] = [now - 2, now - 3, now + 60 * SECOND, None]
+    for job, end in zip(jobs, ends, strict=False):
+        await amend(store, job, state=JobState.PAUSED, paused_until=end)
+    assert await store.next_resume_at() == now - 3
+    over = await store.pauses_over(10)
+    assert [job.id for job in over] == [jobs[1].id, jobs[0].id]
+    assert [job.id for job in await store.pauses_over(1)] == [jobs[1].id]
+    await store.amend([change(job, state=JobState.ACTIVE) for job in over])
+    assert await store.pauses_over(10) == []
+    assert await store.next_resume_at() == now + 60 * SECOND
+
+
+async def test_of_many_who_end_a_pause_at_once_one_does(stores: tuple[Store, Store]) -> None:
+    jobs = [await submitted(stores[0], -60 * SECOND) for _ in range(5)]
+    for job in jobs:
+        await amend(stores[0], job, state=JobState.PAUSED, paused_until=stores[0].now() - 1)
+
+    async def wake(store: Store) -> list[Any]:
+        return await store.amend([change(job, state=JobState.ACTIVE) for job in await store.pauses_over(10)])
+
+    answers = await asyncio.gather(*(wake(stores[at % 2]) for at in range(6)))
+    assert sum(isinstance(answer, Amended) for batch in answers for answer in batch) == len(jobs)
+    for job in jobs:
+        found = await current(stores[0], job)
+        assert (found.state, found.version, found.next_fire_at) == (JobState.ACTIVE, 3, job.next_fire_at)
+
+
 async def test_a_new_schedule_takes_effect_as_given(store: Store) -> None:
     job = await submitted(store, -5 * SECOND)
     await plan_due(store)

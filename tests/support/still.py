@@ -28,9 +28,9 @@ class World:
     def __init__(self) -> None:
         self.time = START
         self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
-        hints = LocalHints(lambda _: None)
-        self.context = Context(self.store, self, random.Random(1), hints)
-        self.planner = Planner(self.context, hints)
+        self.hints = LocalHints(lambda _: None)
+        self.context = Context(self.store, self, random.Random(1), self.hints)
+        self.planner = Planner(self.context, self.hints)
 
     def monotonic(self) -> Micros:
         return self.time

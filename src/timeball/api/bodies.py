@@ -103,6 +103,7 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=1_000)] = ""
+    until: Annotated[str, Meta(max_length=64, description="When it resumes by itself.")] | None = None
 
 
 class RetryDeadLetters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -93,6 +93,8 @@ class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
     created_at: str
     updated_at: str
     pause_reason: str | UnsetType = UNSET
+    paused_until: str | UnsetType | None = UNSET
+    """When a paused job is resumed by itself; null: somebody has to."""
 
 
 _FLAT_TYPES: Final[dict[type[Schedule], str]] = {
@@ -196,6 +198,7 @@ def job_view(found: JobStatus) -> JobView:
         created_at=created_at,
         updated_at=created_at if job.updated_at == job.created_at else render(job.updated_at),
         pause_reason=job.pause_reason if found.status == "paused" else UNSET,
+        paused_until=moment(job.paused_until) if found.status == "paused" else UNSET,
         **_spec_fields(job.spec),
     )
 

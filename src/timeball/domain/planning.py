@@ -7,7 +7,7 @@ under a lock on the job.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -122,6 +122,15 @@ def instants(job: Job) -> Iterator[Micros]:
 def fires(job: Job, after: Micros) -> Iterator[Micros]:
     """The instants of a job's schedule after a moment, in order, whatever became of them."""
     return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
+
+
+def coming(job: Job, after: Micros) -> Iterator[Micros]:
+    """The fires to expect after a moment: those that are runs already, and as many more as the job may have."""
+    if job.spec.max_runs is None or job.next_fire_at is None:
+        return fires(job, after)
+    following = job.next_fire_at
+    planned = takewhile(lambda at: at < following, fires(job, after))
+    return chain(planned, islice(fires(job, max(after, following - 1)), job.spec.max_runs - job.fired))
 
 
 def first_fire(job: Job, now: Micros) -> Micros:

@@ -2,31 +2,66 @@
 
 from __future__ import annotations
 
-from timeball.domain.errors import Conflict
-from timeball.domain.instant import Micros
+from collections.abc import Sequence
+
+from timeball.domain.errors import Conflict, Invalid
+from timeball.domain.instant import Micros, render
 from timeball.domain.job import Job, JobState
 from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.ports.hints import Topic
 from timeball.ports.store import Amendment, JobStatus
 
 
-async def pause(context: Context, tenant: str, job_id: str, *, reason: str = "") -> JobStatus:
-    """No fire after the acknowledgement; what falls due meanwhile is for the catch-up rule when it is resumed."""
-    return await _switch(context, tenant, job_id, JobState.PAUSED, reason)
+async def pause(
+    context: Context, tenant: str, job_id: str, *, reason: str = "", until: Micros | None = None
+) -> JobStatus:
+    """No fire after the acknowledgement; what falls due meanwhile is for the catch-up rule when it is resumed, by
+    somebody or at `until`."""
+
+    def decide(job: Job, now: Micros) -> Amendment | None:
+        _check_alive(job)
+        if (job.state, job.pause_reason, job.paused_until) == (JobState.PAUSED, reason, until):
+            return None
+        if until is not None and until <= now:
+            raise Invalid(
+                f"{render(until)} has passed; a pause ends in the future, or when the job is resumed", "/until"
+            )
+        return Amendment(
+            job=job,
+            spec=job.spec,
+            state=JobState.PAUSED,
+            keep_schedule=True,
+            pause_reason=reason,
+            paused_until=until,
+        )
+
+    await amend(context, tenant, job_id, decide)
+    if until is not None:
+        context.hints.give(Topic.PAUSE)
+    return await find_job(context, tenant, job_id)
 
 
 async def resume(context: Context, tenant: str, job_id: str) -> JobStatus:
-    return await _switch(context, tenant, job_id, JobState.ACTIVE, "")
-
-
-async def _switch(context: Context, tenant: str, job_id: str, to: JobState, reason: str) -> JobStatus:
     def decide(job: Job, now: Micros) -> Amendment | None:
-        if job.state is JobState.CANCELLED:
-            raise Conflict(f"job {job_id} was cancelled; that is final")
-        if job.state is to and job.pause_reason == reason:
-            return None
-        return Amendment(job=job, spec=job.spec, state=to, keep_schedule=True, pause_reason=reason)
+        _check_alive(job)
+        return None if job.state is JobState.ACTIVE else _resumption(job)
 
     await amend(context, tenant, job_id, decide)
     return await find_job(context, tenant, job_id)
+
+
+async def end_pauses(context: Context, jobs: Sequence[Job]) -> None:
+    """Resume jobs whose pause is over. One that somebody changed meanwhile is left as it is: the change wins."""
+    await context.store.amend([_resumption(job) for job in jobs])
+    context.hints.give(Topic.PLAN)
+
+
+def _check_alive(job: Job) -> None:
+    if job.state is JobState.CANCELLED:
+        raise Conflict(f"job {job.id} was cancelled; that is final")
+
+
+def _resumption(job: Job) -> Amendment:
+    return Amendment(job=job, spec=job.spec, state=JobState.ACTIVE, keep_schedule=True)

@@ -11,6 +11,8 @@ class Topic(StrEnum):
     """A job was created or changed: the planner may have something to do sooner than it thought."""
     READY = "ready"
     """A run may be claimed sooner than the dispatcher thought."""
+    PAUSE = "pause"
+    """A pause that ends by itself was set."""
     CANCEL = "cancel"
     """A run that a worker holds is to be cancelled."""
     ENDED = "ended"

@@ -173,6 +173,14 @@ class PlanStore(Protocol):
         """When the earliest job has to be planned."""
         ...
 
+    async def pauses_over(self, limit: int) -> list[Job]:
+        """Paused jobs whose pause is over, those first that wait the longest."""
+        ...
+
+    async def next_resume_at(self) -> Micros | None:
+        """When the earliest pause is over, or was."""
+        ...
+
 
 # --- execution ----------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 from timeball.service.planner import Planner
 from timeball.service.rescuer import Rescuer
+from timeball.service.waker import Waker
 
 
 class Server:
@@ -30,6 +31,7 @@ class Server:
             Dispatcher(self.context, hints, self.desk),
             Canceller(self.context, hints, self.desk),
             Rescuer(self.context, hints, settle),
+            Waker(self.context, hints),
         )
 
     def start(self) -> None:

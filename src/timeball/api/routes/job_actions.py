@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -15,14 +16,15 @@ from timeball.api.routes.jobs import answer_job
 from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.routes.runs import RunList, answer_runs
 from timeball.api.views import JobView
-from timeball.domain import instant, schedule
+from timeball.domain import instant, planning
 from timeball.domain.errors import Invalid
-from timeball.domain.instant import render
+from timeball.domain.instant import Micros, render
 from timeball.domain.ledger import Verdict
 from timeball.domain.run import Run, Status
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import run_now
+from timeball.ports.store import JobStatus
 
 
 class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -120,7 +122,8 @@ async def run(call: Call) -> Answer:
 
 async def pause_job(call: Call) -> Answer:
     body: PauseBody = call.body
-    return answer_job(await pause(call.context, call.tenant, call.job_id, reason=body.reason))
+    until = None if body.until is None else instant.parse(body.until, "/until")
+    return answer_job(await pause(call.context, call.tenant, call.job_id, reason=body.reason, until=until))
 
 
 async def resume_job(call: Call) -> Answer:
@@ -152,15 +155,25 @@ async def next_fires(call: Call) -> Answer:
         case "scheduled":
             detail = ""
         case "paused":
-            detail = (
-                f"paused{f' ({job.pause_reason})' if job.pause_reason else ''}: none of these fires until it is resumed"
-            )
+            because = f" ({job.pause_reason})" if job.pause_reason else ""
+            detail = f"paused{because}: none of these fires until it is resumed"
+            if job.paused_until is not None:
+                detail = (
+                    f"paused{because} until {render(job.paused_until)}; its catch-up rule decides about fires before"
+                )
         case _:
             detail = f"the job is {found.status}: nothing will fire"
     if found.status in ("scheduled", "paused"):
-        coming = schedule.fires(job.spec.schedule, job.anchor, call.context.store.now(), job.spread)
+        coming = _coming(found, call.context.store.now())
         items = [ComingFire(render(at)) for at in islice(coming, query.count)]
     return answer_json(NextAnswer(job_id=job.id, status=found.status, items=items, detail=detail))
+
+
+def _coming(found: JobStatus, now: Micros) -> Iterable[Micros]:
+    job = found.job
+    if job.exhausted:  # the last run may still be ahead
+        return [at for at in (found.next_run_at,) if at is not None and at > now]
+    return planning.coming(job, now if job.paused_until is None else max(now, job.paused_until - 1))
 
 
 async def ledger(call: Call) -> Answer:
@@ -229,7 +242,16 @@ ROUTES: Final = (
         handle=run,
         answer=RunNowAnswer,
     ),
-    _post("pause", "Pause the schedule", handle=pause_job, body=PauseBody, body_optional=True, answer=JobView),
+    _post(
+        "pause",
+        "Pause the schedule",
+        description="Until it is resumed, or until a moment: `until` is a time in the future.",
+        handle=pause_job,
+        body=PauseBody,
+        body_optional=True,
+        answer=JobView,
+        example={"reason": "the warehouse moves", "until": "2026-03-01T06:00:00Z"},
+    ),
     _post(
         "resume",
         "Resume the schedule",

@@ -28,6 +28,8 @@ from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRo
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
+PAUSES_OVER = query("pauses_over")
+NEXT_RESUME_AT = query("next_resume_at")
 NOW = query("now")
 LOCK_PLANNED = query("lock_planned")
 PUT_OFF = query("put_off")
@@ -71,6 +73,19 @@ class Plans(Part):
     async def next_plan_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
             rows = await tx.fetch(NEXT_PLAN_AT)
+            return rows[0][0] if rows else None
+
+        return await self._db.read(work)
+
+    async def pauses_over(self, limit: int) -> list[Job]:
+        async def work(tx: Tx) -> list[Job]:
+            return readable(await tx.fetch(PAUSES_OVER, most=limit))
+
+        return await self._db.read(work)
+
+    async def next_resume_at(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            rows = await tx.fetch(NEXT_RESUME_AT)
             return rows[0][0] if rows else None
 
         return await self._db.read(work)

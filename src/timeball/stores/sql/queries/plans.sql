@@ -9,6 +9,16 @@ WHERE j.state = 'active' AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER 
 -- When the earliest job has to be planned.
 SELECT plan_at FROM jobs WHERE state = 'active' AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
 
+-- name: pauses_over
+-- Paused jobs that are to be resumed, in the order of their pauses' ends.
+SELECT {columns jobs j} FROM jobs j
+WHERE j.state = 'paused' AND j.paused_until IS NOT NULL AND j.paused_until <= {now}
+ORDER BY j.paused_until LIMIT :most;
+
+-- name: next_resume_at
+-- When the earliest pause ends.
+SELECT paused_until FROM jobs WHERE state = 'paused' AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 1;
+
 -- name: lock_planned
 -- The jobs that still are what their plan was made from: the guard that makes every instant happen once.
 SELECT j.id, j.last_span FROM {batch b: id text, version bigint, next_fire_at bigint} JOIN jobs j ON j.id = b.id
