@@ -65,18 +65,52 @@ def test_version() -> None:
     assert json.loads(run("version", "-o", "json").stdout) == {"version": __version__}
 
 
-def test_next_marks_clock_changes() -> None:
+def test_next_says_what_it_means_and_marks_clock_changes() -> None:
     result = run("next", "30 2 * * *", "--tz", "Europe/Berlin", "--after", "2026-03-28", "--count", "3")
     assert result.stdout.splitlines() == [
+        "At 02:30 every day (Europe/Berlin)",
         "UTC\tLOCAL TIME\tNOTE",
         "2026-03-28T01:30:00Z\t2026-03-28T02:30:00+01:00\t-",
-        "2026-03-29T01:00:00Z\t2026-03-29T03:00:00+02:00\tclocks went forward by 1 h",
+        "2026-03-29T01:00:00Z\t2026-03-29T03:00:00+02:00\t02:30 does not exist: clocks go from 02:00 to 03:00",
         "2026-03-30T00:30:00Z\t2026-03-30T02:30:00+02:00\t-",
     ]
-    back = run("next", "0", "12", "*", "*", "*", "--tz", "Australia/Lord_Howe", "--after", "2026-04-04", "-o", "json")
-    assert json.loads(back.stdout)["items"][1]["note"] == "clocks went back by 30 min"
+    assert result.stderr.splitlines()[0] == (
+        "Warning: on 2026-03-29 clocks in Europe/Berlin go from 02:00 to 03:00:"
+        " 02:30 does not exist and fires at 03:00 instead"
+    )
     table = run("next", "@daily", "-o", "table")
     assert table.exit_code == 0
+    assert table.stdout.startswith("At 00:00 every day\n")
+
+
+def test_next_as_json() -> None:
+    arguments = ("--tz", "Europe/Berlin", "--after", "2026-10-24T12:00:00Z", "-n", "2", "-o", "json")
+    result = run("next", "30", "2", "*", "*", "*", *arguments)
+    found = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert found["description"] == "At 02:30 every day (Europe/Berlin)"
+    assert len(found["warnings"]) == 2
+    assert found["items"] == [
+        {
+            "fireTime": "2026-10-25T00:30:00Z",
+            "local": "2026-10-25T02:30:00+02:00",
+            "mark": "dst_overlap",
+            "note": "02:30 comes twice: this is the first time, and the only fire",
+        },
+        {
+            "fireTime": "2026-10-26T01:30:00Z",
+            "local": "2026-10-26T02:30:00+01:00",
+            "mark": None,
+            "note": "clocks went back by 1 hour",
+        },
+    ]
+
+
+def test_next_needs_a_name_to_know_the_slot_of_h() -> None:
+    named = run("next", "H 3 * * *", "--name", "etl")
+    assert named.stdout.splitlines()[0].endswith("(the slot H gives this job)")
+    assert named.stderr == ""
+    assert "without a name this is only an example" in run("next", "H 3 * * *").stderr
 
 
 def test_next_refuses_with_the_reason() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +10,8 @@ from timeball.cli import times
 from timeball.cli.output import Column, Form, Output
 from timeball.cli.session import output_option
 
-
-class _Row(NamedTuple):
-    fire: datetime
-    note: str
+if TYPE_CHECKING:
+    from timeball.domain.preview import Fire, Preview
 
 
 @click.command("next")
@@ -22,11 +19,15 @@ class _Row(NamedTuple):
 @click.option("--tz", default="UTC", metavar="ZONE", help="Time zone, such as Europe/Berlin; UTC by default.")
 @click.option("--after", metavar="WHEN", help="Start from this time, or from so long ahead: 24h. Now, by default.")
 @click.option("--count", "-n", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many.")
+@click.option("--name", default="", help="Name of the job, which chooses the slot of H (in the tenant 'default').")
 @output_option
-def next_command(expression: tuple[str, ...], *, tz: str, after: str | None, count: int, form: Form | None) -> None:
-    """Show when a cron expression fires next, on this machine alone.
+def next_command(
+    expression: tuple[str, ...], *, tz: str, after: str | None, count: int, name: str, form: Form | None
+) -> None:
+    """Show what a cron expression means and when it fires next, on this machine alone.
 
-    Clock changes between two fires are marked. An expression that can never fire is refused, with the reason.
+    Fires that a clock change moves or repeats are marked; what may not be meant is told as a warning. An expression
+    that can never fire is refused, with the reason.
 
     \b
     Examples:
@@ -34,48 +35,47 @@ def next_command(expression: tuple[str, ...], *, tz: str, after: str | None, cou
       timeball next "30 2 * * *" --tz America/New_York --after 2026-03-07 --count 3
       timeball next "0 0 9 L * *"
     """
-    from timeball.client.preview import next_fires
-    from timeball.domain import instant, zone
+    from timeball.domain import cron, instant, zone
+    from timeball.domain.preview import preview
+    from timeball.domain.schedule import CronSchedule
     from timeball.system import wall
 
+    text = " ".join(expression)
+    # Asked here for the reason to refuse them; a schedule that is made of them has only a ValueError for it.
+    cron.parse(text)
+    zone.get(tz)
     start = instant.parse(times.when(after, wall())) if after else wall()
-    fires = next_fires(" ".join(expression), tz, instant.to_datetime(start), count)
-    rows = _marked(fires, timedelta(seconds=zone.get(tz).offset_at(start)))
+    found = preview(CronSchedule(text, tz), start, count, f"default/{name}" if name else "")
     output = Output(form)
     if output.form == "json":
-        import msgspec
-
-        items = [
-            {"fireTime": times.exact(row.fire), "local": row.fire.isoformat(), "note": row.note or None} for row in rows
-        ]
-        output.json(msgspec.json.encode({"items": items}))
+        output.json(_json(found))
         return
-    columns = [
-        Column[_Row]("fires", lambda row: row.fire) if output.pretty else Column[_Row]("utc", lambda row: row.fire),
-        Column[_Row]("local time", lambda row: _local(row.fire, spoken=output.pretty)),
-        Column[_Row]("note", lambda row: row.note),
+    click.echo(found.description)
+    columns: list[Column[Fire]] = [
+        Column("fires" if output.pretty else "utc", lambda fire: fire.local),
+        Column("local time", lambda fire: _local(fire, spoken=output.pretty)),
+        Column("note", lambda fire: fire.note),
     ]
-    output.table(columns, rows, nothing="It never fires after that.")
+    output.table(columns, found.fires, nothing="It never fires after that.")
+    for warning in found.warnings:
+        click.secho(f"Warning: {warning}", fg="yellow", err=True)
 
 
-def _marked(fires: list[datetime], before: timedelta) -> list[_Row]:
-    """Each fire with what the clocks did since the one before it."""
-    rows = []
-    for fire in fires:
-        offset = fire.utcoffset() or timedelta()
-        rows.append(_Row(fire, _change(offset - before)))
-        before = offset
-    return rows
+def _json(found: Preview) -> bytes:
+    import msgspec
+
+    items = [
+        {
+            "fireTime": times.exact(fire.local),
+            "local": fire.local.isoformat(),
+            "mark": fire.mark,
+            "note": fire.note or None,
+        }
+        for fire in found.fires
+    ]
+    return msgspec.json.encode({"description": found.description, "items": items, "warnings": found.warnings})
 
 
-def _change(by: timedelta) -> str:
-    if not by:
-        return ""
-    size = times.span(abs(by) // timedelta(microseconds=1))
-    return f"clocks went {'forward' if by > timedelta() else 'back'} by {size}"
-
-
-def _local(fire: datetime, *, spoken: bool) -> str:
-    if not spoken:
-        return fire.isoformat()
-    return f"{fire:%a %Y-%m-%d %H:%M:%S} {fire.isoformat()[19:]}"
+def _local(fire: Fire, *, spoken: bool) -> str:
+    text = fire.local.isoformat()
+    return f"{fire.local:%a %Y-%m-%d %H:%M:%S} {text[19:]}" if spoken else text
