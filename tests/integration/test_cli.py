@@ -257,6 +257,12 @@ def test_the_client_from_python(live: LiveServer, kind: str) -> None:
         assert client.update_job(cron.job_id, version=1, priority="high").priority == "high"
         assert client.delete_job(cron.job_id).status == "cancelled"
 
+        preview = client.preview_schedule("30 2 * * *", timezone="Europe/Berlin", after="2026-03-28T12:00:00Z", count=2)
+        assert preview.description == "At 02:30 every day (Europe/Berlin)"
+        assert [fire.mark for fire in preview.fires] == ["dst_gap", None]
+        assert preview.fires[0].local.isoformat() == "2026-03-29T03:00:00+02:00"
+        assert "does not exist" in preview.warnings[0]
+
         daily: JobOptions = {"name": "a", "shell": "x", "every": "1d"}
         good, bad = client.batch([daily, {"name": "b"}], idempotency_key=f"batch-{kind}")
         assert good.job_id is not None

@@ -90,6 +90,7 @@ def test_only_what_may_happen_twice_is_repeatable() -> None:
         requests.retry("r"),
         requests.retry_dead(run_ids=["r"]),
         requests.pause("j", ""),
+        requests.preview_schedule("@daily", timezone=None, count=1, after=None, name=""),
         requests.batch([{"shell": "x"}], "key"),
         requests.batch([{"shell": "x", "idempotency_key": "k"}], None),
     ):
@@ -109,3 +110,13 @@ def test_dead_letters_are_chosen_in_one_of_three_ways() -> None:
     assert requests.retry_dead(job_id="j").body == {"jobId": "j"}
     assert requests.retry_dead(everything=True).body == {"all": True}
     assert requests.retry_dead().body == {}
+
+
+def test_a_preview_is_of_an_expression_or_of_a_whole_schedule() -> None:
+    since = datetime(2026, 3, 1, tzinfo=UTC)
+    short = requests.preview_schedule("H 2 * * *", timezone="Europe/Berlin", count=3, after=since, name="etl")
+    zoned = {"expression": "H 2 * * *", "timezone": "Europe/Berlin"}
+    assert short.body == {**zoned, "count": 3, "after": "2026-03-01T00:00:00Z", "name": "etl"}
+    hourly = {"type": "interval", "expression": "1h"}
+    whole = requests.preview_schedule(hourly, timezone=None, count=10, after=None, name="")
+    assert whole.body == {"schedule": hourly, "count": 10}

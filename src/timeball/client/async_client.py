@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from types import TracebackType
@@ -271,6 +271,21 @@ class AsyncClient:
 
     def tasks(self) -> AsyncIterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))
+
+    async def preview_schedule(
+        self,
+        schedule: str | Mapping[str, Any],
+        *,
+        timezone: str | None = None,
+        count: int = 10,
+        after: When | None = None,
+        name: str = "",
+    ) -> models.Preview:
+        """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
+        in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
+        return await self.ask(
+            requests.preview_schedule(schedule, timezone=timezone, count=count, after=after, name=name)
+        )
 
     async def workers(self) -> list[models.Worker]:
         return (await self.ask(requests.workers())).items

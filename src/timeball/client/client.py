@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -261,6 +261,19 @@ class Client:
 
     def tasks(self) -> Iterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))
+
+    def preview_schedule(
+        self,
+        schedule: str | Mapping[str, Any],
+        *,
+        timezone: str | None = None,
+        count: int = 10,
+        after: When | None = None,
+        name: str = "",
+    ) -> models.Preview:
+        """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
+        in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
+        return self.ask(requests.preview_schedule(schedule, timezone=timezone, count=count, after=after, name=name))
 
     def workers(self) -> list[models.Worker]:
         return self.ask(requests.workers()).items

@@ -278,6 +278,25 @@ class Fires(Answer, frozen=True):
         return [fire.fire_time for fire in self.items]
 
 
+class PreviewedFire(Answer, frozen=True):
+    """A fire that a schedule would have."""
+
+    at: datetime
+    local: datetime
+    """The same instant, with the offset that clocks of the time zone show."""
+    mark: str | None = None
+    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice."""
+    note: str = ""
+
+
+class Preview(Answer, frozen=True):
+    """What a schedule would do: in a sentence, in fires, and what to beware of."""
+
+    description: str = ""
+    fires: list[PreviewedFire] = []
+    warnings: list[str] = []
+
+
 class Retrial(Answer, frozen=True):
     retried: int = 0
     refused: int = 0

@@ -293,6 +293,16 @@ def delete_task(task_id: str) -> Request[bytes]:
     return Request(method="DELETE", path=f"/v1/tasks/{quote(task_id, safe='')}", answer=bytes, repeatable=True)
 
 
+def preview_schedule(
+    schedule: str | Mapping[str, Any], *, timezone: str | None, count: int, after: When | None, name: str
+) -> Request[models.Preview]:
+    """It changes nothing, though it is a POST."""
+    said = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
+    rest = {"timezone": timezone, "count": count, "after": _moment(after), "name": name or None}
+    body = said | {field: value for field, value in rest.items() if value is not None}
+    return _post("/v1/schedules:preview", models.Preview, body, repeatable=True)
+
+
 def workers() -> Request[models.Workers]:
     return _get("/v1/workers", models.Workers)
 
