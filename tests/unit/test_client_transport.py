@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar, cast
 
+import aiohttp
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 
 from tests.support.both_clients import Blocking
 from timeball.client import async_transport
@@ -139,6 +142,11 @@ def test_nobody_listens(transport: Transport) -> None:
         transport.send("http://name.invalid", GET, 5)
 
 
+def test_a_server_that_speaks_no_tls(server: str, transport: Transport) -> None:
+    with pytest.raises(Unreachable, match=r"SSL|record"):
+        transport.send(server.replace("http:", "https:"), GET, 5)
+
+
 def test_an_answer_that_breaks_off_or_takes_too_long(server: str, transport: Transport) -> None:
     with pytest.raises(Interrupted, match="the answer broke off"):
         transport.send(server, asking("/broken"), 5)
@@ -235,6 +243,18 @@ async def test_a_stream_that_a_task_leaves_is_hung_up(server: str, tasks_transpo
     assert isinstance(await anext(parts), Incoming)
     await parts.aclose()
     assert await asyncio.to_thread(Handler.left.wait, 5)
+
+
+async def test_a_server_that_nobody_vouches_for_is_not_reached(
+    server: str, tasks_transport: AiohttpTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        refused = ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed certificate")
+        raise aiohttp.ClientConnectorCertificateError(ConnectionKey("h", 443, True, True, None, None, None), refused)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "_request", refuse)
+    with pytest.raises(Unreachable, match="certificate verify failed: self-signed certificate"):
+        await tasks_transport.send(server, GET, 5)
 
 
 async def test_a_closed_one_is_not_used_again(server: str, tasks_transport: AiohttpTransport) -> None:

@@ -95,18 +95,26 @@ class AiohttpTransport:
 
 @contextmanager
 def _told_apart() -> Iterator[None]:
+    """What cannot have happened, and what may have."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:
-        cause = error.os_error
-        code = cause.errno or 0
-        raise Unreachable(os.strerror(code) if code > 0 else reason(cause)) from error
+        raise Unreachable(_refusal(error)) from error
     except aiohttp.ConnectionTimeoutError as error:
         raise Unreachable(reason(error)) from error
     except aiohttp.ClientPayloadError as error:
         raise Interrupted(BROKEN_OFF) from error
     except (aiohttp.ClientError, OSError) as error:
         raise Interrupted(reason(error)) from error
+
+
+def _refusal(error: aiohttp.ClientConnectorError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return reason(error.certificate_error)
+    cause = error.os_error
+    if isinstance(cause, ConnectionError) and cause.errno:
+        return os.strerror(cause.errno)  # asyncio itself names the address instead
+    return reason(cause)
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
