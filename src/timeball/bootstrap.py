@@ -279,6 +279,9 @@ async def _start_worker(
         labels=list(config.labels),
         tasks=registry.REGISTRY.names,
         version=timeball.__version__,
+        cpu=config.cpu,
+        memory_mb=config.memory_mb,
+        dedicated=config.dedicated,
     )
     by_kind = {executor.kind: executor for executor in executors}
     outlived = partial(_leave_threads, python) if alone else None

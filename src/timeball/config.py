@@ -9,6 +9,7 @@ environment variable, else `timeball.toml`, else its default; an empty environme
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from timeball import machine
 from timeball.domain import duration
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.instant import SECOND
@@ -28,6 +30,8 @@ DEFAULT_SLOTS: Final = 32
 DEFAULT_DRAIN: Final = 30.0
 SHORTEST_ADMIN_KEY: Final = 32
 MOST_SLOTS: Final = 10_000
+MOST_CPUS: Final = 100_000
+MOST_MEMORY: Final = 1_000_000_000
 
 Flags = Mapping[str, Any]
 """What the command line said, by setting; None or an empty tuple: nothing."""
@@ -82,7 +86,13 @@ class CrewConfig:
     name: str
     slots: int
     """Runs at a time."""
+    cpu: float
+    """CPUs for runs that ask for some."""
+    memory_mb: int | None
+    """MiB for runs that ask for some; None: as much as anybody asks for."""
     labels: tuple[str, ...]
+    dedicated: bool
+    """Takes only runs that ask for one of its labels."""
     tasks: tuple[str, ...]
     """Modules to import, for the functions they register."""
     scripts_dir: Path
@@ -174,12 +184,43 @@ def _whole(low: int, high: int) -> Callable[[Any], int]:
     return read
 
 
+def _cpus(value: Any) -> float:
+    try:
+        count = math.nan if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        count = math.nan
+    if not 0 <= count <= MOST_CPUS:
+        raise ValueError(f"write a number from 0 to {MOST_CPUS}, like 4 or 0.5")
+    return count
+
+
+def _yes_or_no(value: Any) -> bool:
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if (found := words.get(str(value).strip().lower())) is None:
+        raise ValueError("write true or false")
+    return found
+
+
 def _words(value: Any) -> tuple[str, ...]:
     """A list, or text with commas."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise ValueError("write a list of words, or words with commas between them")
     return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+
+
+def _labels(value: Any) -> tuple[str, ...]:
+    import msgspec  # only a worker needs it here
+
+    from timeball.domain.fitting import Label
+
+    words = _words(value)
+    for word in words:
+        try:
+            msgspec.convert(word, Label)
+        except msgspec.ValidationError:
+            raise ValueError(f"{word!r} is not a label; use letters, digits and . _ : / = -") from None
+    return words
 
 
 def _urls(value: Any) -> tuple[str, ...]:
@@ -245,7 +286,10 @@ STORE = Setting("store", _store, "the database: sqlite:///â€¦ or postgresql://â€
 # No flag: the arguments of a process can be read by everybody on its machine.
 ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=True)
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
-LABELS = Setting("labels", _words, "what a worker is good for", "--label")
+CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask for some", "--cpu")
+MEMORY = Setting("memory", _whole(0, MOST_MEMORY), "how many MiB a worker shares out likewise", "--memory")
+LABELS = Setting("labels", _labels, "what a worker is good for", "--label")
+DEDICATED = Setting("dedicated", _yes_or_no, "take only runs that ask for a label of this worker", "--dedicated")
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")
 SCRIPTS_DIR = Setting("scripts_dir", _folder, "the folder that script jobs are looked up in", "--scripts-dir")
 NAME = Setting("name", _text, "a worker's name; host name and process id by default", "--name")
@@ -256,7 +300,7 @@ LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log
 SETTINGS: Final[dict[str, Setting[Any]]] = {
     setting.name: setting
     for setting in (
-        *(URL, TOKEN, DATA_DIR, HOST, PORT, STORE, ADMIN_KEY, SLOTS, LABELS),
+        *(URL, TOKEN, DATA_DIR, HOST, PORT, STORE, ADMIN_KEY, SLOTS, CPU, MEMORY, LABELS, DEDICATED),
         *(TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
     )
 }
@@ -301,10 +345,19 @@ class _Given:
         }
 
     def executing(self) -> dict[str, Any]:
+        labels, dedicated = _or(self(LABELS), ()), _or(self(DEDICATED), False)
+        if dedicated and not labels:
+            raise InvalidSetting(
+                "a dedicated worker takes only runs that ask for one of its labels, and it has none:"
+                " give it some with --label or TIMEBALL_LABELS"
+            )
         return {
             "name": _or(self(NAME), _own_name()),
             "slots": _or(self(SLOTS), DEFAULT_SLOTS),
-            "labels": _or(self(LABELS), ()),
+            "cpu": _or(self(CPU), machine.cpus()),
+            "memory_mb": _or(self(MEMORY), machine.memory_mb()),
+            "labels": labels,
+            "dedicated": dedicated,
             "tasks": _or(self(TASKS), ()),
             "scripts_dir": _or(self(SCRIPTS_DIR), self.data_dir() / "scripts"),
             "drain_seconds": _or(self(DRAIN), DEFAULT_DRAIN),

@@ -35,6 +35,18 @@ async def test_a_session_is_listed_while_it_has_a_lease(store: Store) -> None:
     assert [each.session for each in await store.workers()] == ["w_1"]
 
 
+async def test_what_a_worker_offers_is_kept_to_the_thousandth_of_a_cpu(store: Store) -> None:
+    await store.register(worker("w_2", cpu=1.25, memory_mb=8192, labels=["gpu"], dedicated=True), LEASE)
+    offer, unlimited = await store.workers()
+    assert (offer.cpu, offer.memory_mb, offer.labels, offer.dedicated) == (1.25, 8192, ["gpu"], True)
+    assert (unlimited.cpu, unlimited.memory_mb, unlimited.dedicated, unlimited.reserved_for) == (
+        None,
+        None,
+        False,
+        None,
+    )
+
+
 async def test_a_lease_is_renewed_while_it_lasts_and_never_after(store: Store) -> None:
     await store.register(worker("w_2"), LEASE)
     await lapse(store, "w_2")

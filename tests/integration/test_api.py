@@ -384,10 +384,18 @@ async def test_following_from_a_place_that_is_forgotten_begins_that_attempt_anew
 async def test_workers_are_listed_and_leave(api: Api, worker: FakeWorker) -> None:
     [shown] = (await api.get("/v1/workers"))["items"]
     assert (shown["name"], shown["slots"], shown["workerId"]) == ("w1", 4, worker.session)
+    assert (shown["cpu"], shown["memoryMb"], shown["dedicated"], shown["reservedFor"]) == (None, None, False, None)
     await worker.send("beat", {"session": worker.session, "held": []})
     await worker.send("goodbye", {"session": worker.session}, 204)
     lost = await worker.send("beat", {"session": worker.session, "held": []}, 409)
     assert lost["code"] == "session_lost"
+
+
+async def test_a_worker_shows_what_it_offers(api: Api) -> None:
+    offer = {"cpu": 1.5, "memoryMb": 2048, "labels": ["gpu"], "dedicated": True}
+    await api("POST", "/v1/worker/hello", WORKER, json={"name": "w", "slots": 1, **offer})
+    [shown] = (await api.get("/v1/workers"))["items"]
+    assert {field: shown[field] for field in offer} == offer
 
 
 async def test_a_new_key_works_until_it_is_revoked(api: Api) -> None:

@@ -218,6 +218,8 @@ async def test_wrong_jobs(api: Api, path: str, body: bytes, status: int, pointer
         ("POST", "/v1/dead-letters:retry", {"everything": True}, "/everything"),
         ("POST", "/v1/worker/hello", {"name": "w"}, "/slots"),
         ("POST", "/v1/worker/hello", {"name": "w", "slots": -1}, "/slots"),
+        ("POST", "/v1/worker/hello", {"name": "w", "slots": 1, "cpu": -0.5}, "/cpu"),
+        ("POST", "/v1/worker/hello", {"name": "w", "slots": 1, "memoryMb": 10**12}, "/memoryMb"),
         ("POST", "/v1/worker/beat", {"session": "w", "held": [2**63]}, "/held/0"),
     ],
 )

@@ -105,7 +105,7 @@ class FakeDispatch:
 
     async def until_polled(self, condition: Callable[[Poll], bool]) -> None:
         """Wait for such a poll, and have the hanging one answered until it comes."""
-        while not condition(self.polls[-1]):
+        while not (self.polls and condition(self.polls[-1])):
             self.give()
             await asyncio.sleep(0.01)
 

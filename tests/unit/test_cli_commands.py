@@ -356,14 +356,18 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     server.on("GET", "/v1/tasks", {"items": [task]})
     server.on("GET", "/v1/tasks/backup", task)
     server.on("DELETE", "/v1/tasks/backup", status=204)
-    server.on("GET", "/v1/workers", {"items": [{"workerId": "w_1", "name": "rack", "slots": 8, "running": 3}]})
+    rack = {"workerId": "w_1", "name": "rack", "slots": 8, "running": 3}
+    bench = {"workerId": "w_2", "name": "bench", "cpu": 1.5, "memoryMb": 512, "labels": ["gpu"], "dedicated": True}
+    server.on("GET", "/v1/workers", {"items": [rack, bench]})
     assert run("tasks", "set", "backup", "--shell", "x").stdout == "backup\n"
     assert server.last.json == {"kind": "shell", "command": "x"}
     assert run("tasks", "set", "backup").exit_code == 2
     assert "backup\tshell\t2" in run("tasks", "list").stdout
     assert "command\tx\n" in run("tasks", "show", "backup").stdout
     assert run("tasks", "delete", "backup").exit_code == 0
-    assert "rack\tw_1\t3/8" in run("workers").stdout
+    listed = run("workers").stdout
+    assert "rack\tw_1\t3/8\tany\tany\t" in listed
+    assert "bench\tw_2\t0/0\t1.5\t512 MiB\tgpu\tyes\t" in listed
 
 
 def test_empty_lists_say_what_to_do_next(server: StubServer, run: Timeball) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from timeball import config
+from timeball import config, machine
 from timeball.config import InvalidSetting
 
 KEY = "k" * 32
@@ -56,6 +56,22 @@ def test_the_file_is_named_or_found_at_home(elsewhere: Path) -> None:
         config.up({}, {"TIMEBALL_CONFIG": "gone.toml"})
 
 
+def test_a_worker_offers_what_the_machine_has_unless_it_is_told(elsewhere: Path) -> None:
+    plain = config.up({}, {})
+    assert (plain.cpu, plain.memory_mb, plain.dedicated) == (machine.cpus(), machine.memory_mb(), False)
+    told = config.worker({"token": "k", "cpu": "0.5", "memory": "0", "labels": ("gpu",), "dedicated": True}, {})
+    assert (told.cpu, told.memory_mb, told.dedicated) == (0.5, 0, True)
+    (elsewhere / "timeball.toml").write_text("cpu = 4\nmemory = 8192\nlabels = ['gpu']\ndedicated = true\n")
+    written = config.up({"dedicated": None}, {})
+    assert (written.cpu, written.memory_mb, written.dedicated) == (4, 8192, True)
+    assert config.up({}, {"TIMEBALL_DEDICATED": "no"}).dedicated is False
+
+
+def test_a_dedicated_worker_needs_a_label() -> None:
+    with pytest.raises(InvalidSetting, match="give it some with --label"):
+        config.up({"dedicated": True}, {})
+
+
 def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:
     (elsewhere / "timeball.toml").write_text("labels = ['gpu', 'eu']")
     assert config.up({}, {}).labels == ("gpu", "eu")
@@ -73,6 +89,10 @@ def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:
             {},
             "url .* from --url cannot be used: write an address like http://127.0.0.1:1300",
         ),
+        ({"cpu": "nan"}, {}, "cpu 'nan' from --cpu cannot be used: write a number from 0 to 100000, like 4 or 0.5"),
+        ({"memory": "8 GiB"}, {}, "memory '8 GiB' from --memory cannot be used: write a whole number from 0"),
+        ({"dedicated": "maybe"}, {}, "dedicated 'maybe' from --dedicated cannot be used: write true or false"),
+        ({"labels": ("gpu", "a b")}, {}, "'a b' is not a label; use letters, digits and . _ : / = -"),
         ({"drain": "soon"}, {}, "drain 'soon' from --drain cannot be used: 'soon' is not a duration"),
         ({"log_level": "loud"}, {}, "write debug, info, warning or error"),
         ({"store": "mysql://x"}, {}, "write sqlite:///path/to/file.db or postgresql://"),

@@ -307,6 +307,21 @@ async def test_drain_finishes_what_it_can_and_hands_back_the_rest() -> None:
     await bench.worker.wait()
 
 
+async def test_an_attempt_occupies_as_many_slots_as_it_asks_for() -> None:
+    async with working(slots=5) as bench:
+        bench.server.give(python(1, "wait", resources={"slots": 3}), python(2, "wait"))
+        await bench.server.until_polled(lambda poll: poll.held == [1, 2])
+        assert bench.server.polls[-1].free == 1
+        bench.server.give(python(3, "noop", resources={"slots": 2}), python(4, "wait"))
+        await bench.server.until(lambda: 3 in bench.server.ended)
+        assert bench.server.ended[3].outcome == Released(), "there was no room for it"
+        await bench.server.until_polled(lambda poll: poll.held == [1, 2, 4])
+        assert bench.server.polls[-1].free == 0
+        bench.executor.go.set()
+        await bench.server.until_polled(lambda poll: poll.free == 5)
+        assert bench.executor.started == [1, 2, 4]
+
+
 async def test_start_and_stop_in_any_order_and_number() -> None:
     await Bench().worker.stop()
     await Bench().worker.drain(0)

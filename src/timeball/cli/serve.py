@@ -32,7 +32,16 @@ _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", me
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
 _slots = _flag(config.SLOTS, default="default 32", metavar="N")
+_cpu = _flag(config.CPU, default="default: those of the machine", metavar="N")
+_memory = _flag(config.MEMORY, default="default: that of the machine", metavar="MIB")
 _labels = _flag(config.LABELS, default="may be repeated", metavar="LABEL", multiple=True)
+_dedicated = click.option(
+    config.DEDICATED.flag,
+    config.DEDICATED.name,
+    is_flag=True,
+    default=None,
+    help="Take only runs that ask for a label of this worker (TIMEBALL_DEDICATED).",
+)
 _tasks = _flag(config.TASKS, default="may be repeated", metavar="MODULE", multiple=True)
 _scripts = _flag(config.SCRIPTS_DIR, default="default DATA_DIR/scripts", metavar="DIR")
 _name = _flag(config.NAME, default="default host-pid", metavar="NAME")
@@ -47,8 +56,11 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_data_dir
 @_store
 @_slots
+@_cpu
+@_memory
 @_tasks
 @_labels
+@_dedicated
 @_scripts
 @_name
 @_drain
@@ -100,7 +112,10 @@ def server(**flags: Any) -> None:
 @click.option("--server", "--url", "url", metavar="URL[,URL…]", help="Where the servers are (TIMEBALL_URL).")
 @click.option("--token", metavar="KEY", help="A worker key (TIMEBALL_TOKEN).")
 @_slots
+@_cpu
+@_memory
 @_labels
+@_dedicated
 @_tasks
 @_scripts
 @_name
@@ -115,7 +130,8 @@ def worker(**flags: Any) -> None:
     \b
     Examples:
       timeball worker --server http://10.0.0.5:1300 --token "$(cat worker.key)"
-      timeball worker --server http://a:1300,http://b:1300 --slots 8 --label gpu --tasks myapp.jobs
+      timeball worker --server http://a:1300,http://b:1300 --slots 8 --label linux --tasks myapp.jobs
+      timeball worker --server http://a:1300 --cpu 4 --memory 8192 --label gpu --dedicated
     """
     settings = config.worker(flags)
     from timeball import bootstrap

@@ -95,6 +95,9 @@ class Desk:
             started_at=now,
             seen_at=now,
             lease_until=now + LEASE,
+            cpu=hello.cpu,
+            memory_mb=hello.memory_mb,
+            dedicated=hello.dedicated,
         )
         await self._store.register(worker, LEASE)
         self._sessions[worker.session] = _Session(worker.session, worker.name, heard_at=self._clock.monotonic())

@@ -10,7 +10,7 @@ from typing import Protocol
 from timeball.domain import duration
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Outcome
+from timeball.domain.lifecycle import Failed, Outcome
 from timeball.domain.task import Task
 from timeball.ports.dispatch import Assignment
 from timeball.service.alarms import Alarm
@@ -43,7 +43,7 @@ class Listener(Protocol):
 
 
 class HeldAttempt:
-    """Implements `ports.executor.Attempt`. `spec` and `task` exist from its start on."""
+    """Implements `ports.executor.Attempt`. `spec` and `task` exist unless it is `unfit`."""
 
     __slots__ = (
         "_callback",
@@ -58,11 +58,13 @@ class HeldAttempt:
         "outcome",
         "output",
         "run_id",
+        "slots",
         "spec",
         "started_at",
         "stop",
         "task",
         "token",
+        "unfit",
     )
 
     spec: JobSpec
@@ -84,6 +86,10 @@ class HeldAttempt:
         self.lane: asyncio.Task[None] | None = None
         """The task that executes it, while it does."""
         self.stop: Stop | None = None
+        self.slots = 1
+        """How many of the worker's slots it occupies."""
+        self.unfit: Failed | None = None
+        """Why this worker cannot execute it, if it cannot even read it."""
         self._listener = listener
         self._callback: Callable[[], None] | None = None
 

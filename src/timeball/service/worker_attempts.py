@@ -80,7 +80,8 @@ class Attempts:
             if assignment.token in self._held:
                 continue
             attempt = self._held[assignment.token] = HeldAttempt(assignment, self._outbox)
-            self._occupied += 1
+            attempt.unfit = _read(attempt)
+            self._occupied += attempt.slots
             if self.closed or self._occupied > self._slots:
                 self._end(attempt, Released())
             elif assignment.delay > 0:
@@ -146,24 +147,19 @@ class Attempts:
         now = self._clock.monotonic()
         if attempt.outcome is not None or attempt.stop is not None or not self._may_start(now):
             return None
-        assignment = attempt.assignment
         attempt.alarm = None
-        try:
-            attempt.spec = spec = decode_spec(assignment.spec)
-            what = spec.task if assignment.task is UNSET else _decode_task(assignment.task)
-        except msgspec.MsgspecError as error:
-            self._end(attempt, _unfit(f"this worker cannot read the job, its version may be too old: {error}"))
+        if attempt.unfit is not None:
+            self._end(attempt, attempt.unfit)
             return None
-        kind = type(what).__struct_config__.tag if what is not None else None
-        executor = self._executors.get(str(kind))
-        if what is None or executor is None:
+        kind = str(type(attempt.task).__struct_config__.tag)
+        executor = self._executors.get(kind)
+        if executor is None:
             offer = ", ".join(self._executors) or "none"
             self._end(attempt, _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}"))
             return None
-        attempt.task = what
         attempt.started_at = now
-        if spec.timeout is not None:
-            length = duration.parse(spec.timeout)
+        if attempt.spec.timeout is not None:
+            length = duration.parse(attempt.spec.timeout)
             attempt.alarm = self._alarms.at(now + length, partial(self.stop, attempt.token, Stop.TIMEOUT))
         self._young.append(attempt)
         if not self._young_watched:
@@ -219,9 +215,24 @@ class Attempts:
         attempt.outcome = _presentable(outcome) if isinstance(outcome, Failed) else outcome
         if attempt.stop is not Stop.LOST:
             self._outbox.ended(attempt)
-        self._occupied -= 1
+        self._occupied -= attempt.slots
         if not self._occupied:
             self._idle.set()
+
+
+def _read(attempt: HeldAttempt) -> Failed | None:
+    """Read what is to be done, and what it takes; the failure if this worker cannot."""
+    assignment = attempt.assignment
+    try:
+        attempt.spec = spec = decode_spec(assignment.spec)
+        what = spec.task if assignment.task is UNSET else _decode_task(assignment.task)
+    except msgspec.MsgspecError as error:
+        return _unfit(f"this worker cannot read the job, its version may be too old: {error}")
+    if what is None:
+        return _unfit(f"the task {spec.task_id!r} is not registered any more")
+    attempt.task = what
+    attempt.slots = 1 if spec.resources is None else spec.resources.slots
+    return None
 
 
 def _unfit(message: str) -> Failed:

@@ -19,6 +19,8 @@ from timeball.domain.lifecycle import Outcome, Succeeded
 from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
 
 MOST_SLOTS: Final = 100_000
+MOST_CPUS: Final = 100_000
+MOST_MEMORY: Final = 1_000_000_000
 LONGEST_WAIT: Final = MINUTE
 LONGEST_RUN: Final = 3_660 * DAY
 LONGEST_ADDRESS: Final = 300
@@ -77,9 +79,17 @@ def _check_slots(count: int, field: str) -> None:
         raise Invalid(f"{field} must be between 0 and {MOST_SLOTS:,}", f"/{field}")
 
 
+def _check_offer(hello: Hello) -> None:
+    _check_slots(hello.slots, "slots")
+    if hello.cpu is not None and not 0 <= hello.cpu <= MOST_CPUS:
+        raise Invalid(f"cpu must be between 0 and {MOST_CPUS:,}", "/cpu")
+    if hello.memory_mb is not None and not 0 <= hello.memory_mb <= MOST_MEMORY:
+        raise Invalid(f"memoryMb must be between 0 and {MOST_MEMORY:,}", "/memoryMb")
+
+
 async def hello(call: Call) -> Answer:
     message: Hello = _read(call, _hello)
-    _check_slots(message.slots, "slots")
+    _check_offer(message)
     return answer_json(await call.services.dispatch.hello(message))
 
 

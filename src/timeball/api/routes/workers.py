@@ -16,7 +16,14 @@ class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     name: str
     slots: int
     running: int
+    cpu: float | None
+    """CPUs for runs that ask for some; null: as many as anybody asks for."""
+    memory_mb: int | None
     labels: list[str]
+    dedicated: bool
+    """Takes only runs that ask for one of its labels."""
+    reserved_for: str | None
+    """The run that waits until this worker has room for it."""
     tasks: list[str]
     version: str
     started_at: str
@@ -39,6 +46,10 @@ def _view(worker: Worker) -> WorkerView:
         name=worker.name,
         slots=worker.slots,
         running=worker.running,
+        cpu=worker.cpu,
+        memory_mb=worker.memory_mb,
+        dedicated=worker.dedicated,
+        reserved_for=worker.reserved_for,
         labels=worker.labels,
         tasks=worker.tasks,
         version=worker.version,

@@ -24,6 +24,9 @@ HELD_BY = query("held_by")
 FORGET_SESSIONS = query("forget_sessions")
 WORKERS = query("workers")
 
+UNLIMITED = -1
+"""What a worker offers that does not say how much."""
+
 _words = msgspec.json.Decoder(list[str]).decode
 
 
@@ -39,6 +42,9 @@ class Workers(Part):
                 tasks=as_json(worker.tasks),
                 version=plain(worker.version),
                 lease=lease,
+                cpu=UNLIMITED if worker.cpu is None else min(round(worker.cpu * 1000), LARGEST),
+                memory=UNLIMITED if worker.memory_mb is None else min(worker.memory_mb, LARGEST),
+                dedicated=int(worker.dedicated),
             )
 
         await self._db.write(work)
@@ -108,7 +114,8 @@ def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settle
 
 
 def _worker(row: Row) -> Worker:
-    session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, running = row
+    session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer, running = row
+    cpu, memory, dedicated, reserved_for = offer
     return Worker(
         session=session,
         name=name,
@@ -120,4 +127,8 @@ def _worker(row: Row) -> Worker:
         seen_at=seen_at,
         lease_until=lease_until,
         running=running,
+        cpu=None if cpu == UNLIMITED else cpu / 1000,
+        memory_mb=None if memory == UNLIMITED else memory,
+        dedicated=bool(dedicated),
+        reserved_for=reserved_for,
     )

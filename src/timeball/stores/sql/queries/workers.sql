@@ -2,8 +2,12 @@
 
 -- name: register
 -- A new session, with a lease that starts now.
-INSERT INTO workers (session, name, slots, labels, tasks, version, started_at, seen_at, lease_until)
-SELECT :session, :name, CAST(:slots AS bigint), :labels, :tasks, :version, t.now, t.now, t.now + :lease
+INSERT INTO workers (
+  session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated
+)
+SELECT
+  :session, :name, CAST(:slots AS bigint), :labels, :tasks, :version, t.now, t.now, t.now + :lease,
+  CAST(:cpu AS bigint), CAST(:memory AS bigint), CAST(:dedicated AS bigint)
 FROM (SELECT {now} AS now) AS t WHERE true
 ON CONFLICT (session) DO NOTHING;
 
@@ -43,5 +47,6 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 -- name: workers
 -- Sessions with a lease and how many runs each holds, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
+  w.cpu, w.memory, w.dedicated, w.reserved_for,
   (SELECT COUNT(*) FROM runs r WHERE r.session = w.session AND r.state = 'running')
 FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
