@@ -150,6 +150,46 @@ async def test_pause_and_resume(api: Api) -> None:
     assert (await api("POST", f"{path}/pause")).json()["status"] == "paused"
 
 
+async def test_a_pause_may_end_by_itself(api: Api) -> None:
+    job = await api.create(schedule={"type": "interval", "expression": "1s"}, catchUp="none")
+    path = f"/v1/jobs/{job['jobId']}"
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+    end = until.isoformat().replace("+00:00", "Z")
+    paused = (await api("POST", f"{path}/pause", json={"reason": "a break", "until": end})).json()
+    assert (paused["status"], paused["pausedUntil"], paused["nextFireAt"]) == ("paused", end, None)
+    coming = await api.get(f"{path}/next?count=1")
+    assert f"a break) until {end}" in coming["detail"]
+    assert datetime.fromisoformat(coming["items"][0]["fireTime"]) >= until
+    async with asyncio.timeout(20):
+        while (found := await api.get(path))["status"] == "paused":
+            await asyncio.sleep(0.02)
+    assert "pausedUntil" not in found
+    assert datetime.now(UTC) >= until
+
+
+async def test_rules_of_a_schedule_are_kept_shown_and_changed(api: Api) -> None:
+    rules = {
+        "startAt": "2099-01-01T00:00:00Z",
+        "endAt": "2099-01-01T04:00:00+01:00",
+        "maxRuns": 2,
+        "jitter": "30s",
+        "startDeadline": "10m",
+    }
+    job = await api.create(schedule={"type": "cron", "expression": "0 * * * *"}, **rules)
+    assert {name: job[name] for name in rules} == rules
+    path = f"/v1/jobs/{job['jobId']}"
+    assert job["nextFireAt"] == "2099-01-01T00:00:00Z"
+    fires = [item["fireTime"][11:16] for item in (await api.get(f"{path}/next?count=9"))["items"]]
+    assert fires == ["00:00", "01:00"], "nominal times, as many as maxRuns allows"
+    changed = (await api("PATCH", path, json={"maxRuns": None, "jitter": "1m"})).json()
+    assert "maxRuns" not in changed
+    assert changed["jitter"] == "1m"
+    fires = [item["fireTime"][11:16] for item in (await api.get(f"{path}/next?count=9"))["items"]]
+    assert fires == ["00:00", "01:00", "02:00", "03:00"], "up to and with endAt"
+    back = await api("PUT", path, json={**changed, "name": "x"})
+    assert (back.status_code, back.json()["endAt"]) == (200, rules["endAt"])
+
+
 async def test_next_tells_the_coming_fires(api: Api) -> None:
     job = await api.create(schedule={"type": "cron", "expression": "0 0 2 * * *", "timezone": "Europe/Berlin"})
     coming = await api.get(f"/v1/jobs/{job['jobId']}/next?count=3")

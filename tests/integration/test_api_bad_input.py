@@ -206,6 +206,47 @@ async def test_wrong_jobs(api: Api, path: str, body: bytes, status: int, pointer
 
 
 @pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"startAt": "soon"}, "/startAt"),
+        ({"startAt": "2026-03-01T02:00:00"}, "/startAt"),
+        ({"startAt": 5}, "/startAt"),
+        ({"endAt": "2026-02-30T00:00:00Z"}, "/endAt"),
+        ({"startAt": "2099-03-01T02:00:00Z", "endAt": "2099-03-01T01:00:00Z"}, "/endAt"),
+        ({"maxRuns": 0}, "/maxRuns"),
+        ({"maxRuns": "3"}, "/maxRuns"),
+        ({"jitter": "often"}, "/jitter"),
+        ({"jitter": "25h"}, "/jitter"),
+        ({"startDeadline": "0s"}, "/startDeadline"),
+        ({"startDeadline": -1}, "/startDeadline"),
+        ({"maxRuns": 1, "schedule": {"type": "immediate"}}, "/maxRuns"),
+        ({"startAt": "2099-03-01T02:00:00Z", "schedule": {"type": "immediate"}}, "/startAt"),
+    ],
+)
+async def test_wrong_rules_of_a_schedule(api: Api, fields: dict[str, Any], pointer: str) -> None:
+    hourly = {"type": "interval", "expression": "1h"}
+    assert_problem(await api("POST", "/v1/jobs", json={"task": TASK, "schedule": hourly, **fields}), 422, pointer)
+    job = await api.create(schedule=hourly)
+    assert_problem(await api("PATCH", f"/v1/jobs/{job['jobId']}", json=fields), 422, pointer)
+
+
+async def test_a_schedule_that_never_fires(api: Api) -> None:
+    hourly = {"type": "interval", "expression": "1h"}
+    body = {"task": TASK, "schedule": hourly, "endAt": "2020-01-01T00:00:00Z"}
+    answer = await api("POST", "/v1/jobs", json=body)
+    assert_problem(answer, 422, "/endAt")
+    assert answer.json()["code"] == "invalid_schedule"
+    batch = await api("POST", "/v1/jobs:batch", json=[body])
+    assert batch.json()["items"][0]["error"]["code"] == "invalid_schedule"
+
+
+@pytest.mark.parametrize("until", ["2020-01-01T00:00:00Z", "later", "2026-03-01", 7, "9" * 100])
+async def test_wrong_ends_of_a_pause(api: Api, until: Any) -> None:
+    job = await api.create(schedule={"type": "interval", "expression": "1h"})
+    assert_problem(await api("POST", f"/v1/jobs/{job['jobId']}/pause", json={"until": until}), 422, "/until")
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body", "pointer"),
     [
         ("PUT", "/v1/tasks/t", {"kind": "http"}, "/url"),

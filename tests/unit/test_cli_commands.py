@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,37 @@ def test_create_sends_what_was_said_and_prints_the_id(server: StubServer, run: T
         "catchUp": "last",
         "tags": ["a", "b"],
     }
+
+
+def test_the_rules_of_a_schedule_can_be_said_and_taken_back(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/jobs", JOB, status=201)
+    result = run(
+        *("jobs", "create", "sale", "--shell", "true", "--every", "1h", "--start-at", "2026-11-27"),
+        *("--end-at", "2026-11-28T12:00:00+01:00", "--max-runs", "24", "--jitter", "30s", "--start-deadline", "5m"),
+    )
+    assert result.exit_code == 0, result.output
+    rules = {name: server.last.json[name] for name in ("startAt", "endAt", "maxRuns", "jitter", "startDeadline")}
+    assert rules == {
+        "startAt": "2026-11-27T00:00:00Z",
+        "endAt": "2026-11-28T11:00:00Z",
+        "maxRuns": 24,
+        "jitter": "30s",
+        "startDeadline": "5m",
+    }
+    server.on("PATCH", f"/v1/jobs/{JOB_ID}", JOB)
+    assert run("jobs", "update", JOB_ID, "--end-at", "none", "--max-runs", "none").exit_code == 0
+    assert server.last.json == {"endAt": None, "maxRuns": None}
+    assert "--max-runs 'many' is not a number" in run("jobs", "update", JOB_ID, "--max-runs", "many").stderr
+
+
+def test_a_pause_ends_at_a_time_or_after_a_while(server: StubServer, run: Timeball) -> None:
+    server.on("POST", f"/v1/jobs/{JOB_ID}/pause", {**JOB, "status": "paused"})
+    assert run("jobs", "pause", JOB_ID, "--until", "2099-03-01T02:00:00+01:00").exit_code == 0
+    assert server.last.json == {"until": "2099-03-01T01:00:00Z"}
+    server.on("POST", f"/v1/jobs/{JOB_ID}/pause", {**JOB, "status": "paused"})
+    assert run("jobs", "pause", JOB_ID, "--reason", "move", "--until", "2h").exit_code == 0
+    end = datetime.fromisoformat(server.last.json["until"])
+    assert timedelta(hours=1, minutes=59) < end - datetime.now(UTC) <= timedelta(hours=2)
 
 
 @pytest.mark.parametrize(

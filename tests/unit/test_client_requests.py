@@ -37,6 +37,11 @@ from timeball.domain.errors import Invalid
         ({"retry": {"backoff": "fixed"}, "max_retries": 2}, {"retry": {"backoff": "fixed", "maxRetries": 2}}),
         ({"timeout": timedelta(seconds=90), "grace": "1s"}, {"timeout": "1m30s", "grace": "1s"}),
         ({"catch_up": "last", "catch_up_window": "2h"}, {"catchUp": "last", "catchUpWindow": "2h"}),
+        (
+            {"start_at": datetime(2026, 3, 1, 2, tzinfo=UTC), "end_at": "2027-01-01T00:00:00Z", "max_runs": 3},
+            {"startAt": "2026-03-01T02:00:00Z", "endAt": "2027-01-01T00:00:00Z", "maxRuns": 3},
+        ),
+        ({"jitter": timedelta(seconds=30), "start_deadline": "1h"}, {"jitter": "30s", "startDeadline": "1h"}),
         ({"tags": ("a", "b"), "user_id": "u"}, {"tags": ["a", "b"], "userId": "u"}),
         ({"parameters": {}}, {"parameters": {}}),
         ({"timeout": None}, {}),
@@ -103,6 +108,12 @@ def test_only_what_may_happen_twice_is_repeatable() -> None:
         requests.batch([{"shell": "x"}], None),
     ):
         assert not request.repeatable, request
+
+
+def test_a_pause_may_have_a_reason_and_an_end() -> None:
+    assert requests.pause("j", "").body is None
+    assert requests.pause("j", "", datetime(2026, 3, 1, tzinfo=UTC)).body == {"until": "2026-03-01T00:00:00Z"}
+    assert requests.pause("j", "a", "2026-03-01T00:00:00Z").body == {"reason": "a", "until": "2026-03-01T00:00:00Z"}
 
 
 def test_dead_letters_are_chosen_in_one_of_three_ways() -> None:

@@ -71,6 +71,11 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     overlap: Literal["allow", "skip", "queue"] | None = None
     catch_up: Literal["all", "last", "none"] | None = None
     catch_up_window: Duration | None = None
+    start_at: str | None = None
+    end_at: str | None = None
+    max_runs: int | None = None
+    jitter: Duration | None = None
+    start_deadline: Duration | None = None
     tags: list[str] | None = None
     user_id: str | None = None
     schedule_type: str | None = None

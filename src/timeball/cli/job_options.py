@@ -48,6 +48,11 @@ def job_options(command: F) -> F:
             click.option("--retries", type=int, metavar="N", help="How often to try again after a failure; else 3."),
             click.option("--overlap", metavar="POLICY", help="When the last run is still alive: allow, skip, queue."),
             click.option("--catch-up", metavar="RULE", help="Fires missed during an outage: all, last, none."),
+            click.option("--start-at", metavar="WHEN", help="No fire before; --every counts from here."),
+            click.option("--end-at", metavar="WHEN", help="No fire after."),
+            click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
+            click.option("--jitter", metavar="TIME", help="Start each fire up to this much later."),
+            click.option("--start-deadline", metavar="TIME", help="Skip what has not started so long after its time."),
             click.option("--tag", "tags", multiple=True, metavar="TAG", help="Repeatable."),
             click.option("--description", metavar="TEXT", help="A note for people."),
             click.option("--file", "-f", metavar="FILE|-", help="The job as JSON; options add to it and win over it."),
@@ -57,6 +62,15 @@ def job_options(command: F) -> F:
     return task_options(command)
 
 
+NONE = "none"
+"""What takes a limit away that a job has."""
+_REMOVABLE = {
+    "start_at": "startAt",
+    "end_at": "endAt",
+    "max_runs": "maxRuns",
+    "jitter": "jitter",
+    "start_deadline": "startDeadline",
+}
 _PARAM_HELP = "A parameter; the value is JSON if it can be read so, else text. Repeatable."
 
 
@@ -81,13 +95,18 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
         "max_retries": flags["retries"],
         "overlap": flags["overlap"],
         "catch_up": flags["catch_up"],
+        "start_at": _when(flags["start_at"]),
+        "end_at": _when(flags["end_at"]),
+        "max_runs": _number(flags["max_runs"], "--max-runs"),
+        "jitter": _said(flags["jitter"]),
+        "start_deadline": _said(flags["start_deadline"]),
         "tags": flags["tags"] or None,
         "description": flags["description"],
     }
     said = document(cast(JobOptions, options))
     if "task" in said or "taskId" in said:
         body = {name: value for name, value in body.items() if name not in ("task", "taskId")}
-    return {**body, **said}
+    return {**body, **said, **{field: None for name, field in _REMOVABLE.items() if flags[name] == NONE}}
 
 
 def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -155,6 +174,25 @@ def _only_for(flags: Mapping[str, Any], kind: str, kinds: tuple[str, ...], optio
         if flags[option] and kind not in kinds:
             shown = {"headers": "header"}.get(option, option)
             raise click.UsageError(f"--{shown} goes with {' or '.join(f'--{name}' for name in kinds)}")
+
+
+def _said(text: str | None) -> str | None:
+    return None if text == NONE else text
+
+
+def _when(text: str | None) -> str | None:
+    from timeball.system import wall
+
+    return None if _said(text) is None else times.when(str(text), wall())
+
+
+def _number(text: str | None, option: str) -> int | None:
+    if _said(text) is None:
+        return None
+    try:
+        return int(str(text))
+    except ValueError:
+        raise click.UsageError(f"{option} {text!r} is not a number") from None
 
 
 def _level(text: str | None) -> str | int | None:

@@ -45,6 +45,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
       timeball jobs create hello --shell "echo hello" --wait
       timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin --timeout 30m
       timeball jobs create ping --http https://example.com/ping --every 15m --retries 5
+      timeball jobs create sale --http https://example.com/sale --every 1h --start-at 2026-11-27 --max-runs 24
       timeball jobs create report --python reports.nightly --param days=30 --at 2026-03-01T02:00:00Z
       timeball jobs create --file job.json
     """
@@ -72,7 +73,8 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
 @click.option("--version", type=int, metavar="N", help="Only if the job still has this version.")
 @connected
 def update(session: Session, job: str, *, version: int | None, **flags: Any) -> None:
-    """Change a job. What is not named stays as it is; --param adds to the parameters, --tag replaces the tags.
+    """Change a job. What is not named stays as it is; --param adds to the parameters, --tag replaces the tags, and
+    `none` takes a limit away: --end-at none.
 
     The change counts from the moment it is acknowledged: nothing fires by the old rules after that.
 
@@ -80,6 +82,7 @@ def update(session: Session, job: str, *, version: int | None, **flags: Any) -> 
     Examples:
       timeball jobs update etl --cron "0 3 * * *" --tz Europe/Berlin
       timeball jobs update etl --timeout 1h --retries 0
+      timeball jobs update etl --end-at 2026-12-31T23:59:59Z --max-runs none
     """
     from timeball.client import requests
 
@@ -135,10 +138,16 @@ def show(session: Session, job: str) -> None:
             ("id", found.job_id),
             ("status", found.status),
             ("paused because", found.pause_reason),
+            ("paused until", found.paused_until),
             ("description", found.description),
             ("runs", _what(found)),
             ("parameters", _compact(found.parameters)),
             ("schedule", schedule_in_words(found.schedule)),
+            ("from", found.start_at),
+            ("to", found.end_at),
+            ("at most", None if found.max_runs is None else f"{found.max_runs} fires"),
+            ("jitter", None if found.jitter is None else f"up to {found.jitter}"),
+            ("start within", found.start_deadline),
             ("next", found.next_fire_at),
             *(("then", moment) for moment in coming[1:]),
             ("last run", last),
@@ -158,12 +167,21 @@ def show(session: Session, job: str) -> None:
 @jobs.command("pause")
 @_job
 @click.option("--reason", default="", metavar="TEXT", help="Why, for those who wonder later.")
+@click.option("--until", metavar="WHEN", help="Resume it then: 2026-03-01T02:00:00Z, or 2h from now.")
 @connected
-def pause(session: Session, job: str, *, reason: str) -> None:
-    """Stop a job from firing until it is resumed. Runs that are under way go on."""
-    from timeball.client import requests
+def pause(session: Session, job: str, *, reason: str, until: str | None) -> None:
+    """Stop a job from firing until it is resumed, or until a moment. Runs that are under way go on.
 
-    _answer(session, requests.pause(session.job_id(job), reason), "Paused")
+    \b
+    Examples:
+      timeball jobs pause etl --reason "the warehouse moves" --until 2h
+    """
+    from timeball.client import requests
+    from timeball.system import wall
+
+    end = times.when(until, wall()) if until else None
+    verb = "Paused" if end is None else f"Paused until {end}:"
+    _answer(session, requests.pause(session.job_id(job), reason, end), verb)
 
 
 @jobs.command("resume")

@@ -147,8 +147,9 @@ class AsyncClient:
         """Stop its schedule and cancel its live runs. History stays."""
         return await self.ask(requests.delete_job(job_id))
 
-    async def pause(self, job_id: str, reason: str = "") -> models.Job:
-        return await self.ask(requests.pause(job_id, reason))
+    async def pause(self, job_id: str, reason: str = "", *, until: When | None = None) -> models.Job:
+        """Nothing fires until it is resumed: by somebody, or by itself at `until`."""
+        return await self.ask(requests.pause(job_id, reason, until))
 
     async def resume(self, job_id: str) -> models.Job:
         return await self.ask(requests.resume(job_id))

@@ -138,8 +138,9 @@ class Client:
         """Stop its schedule and cancel its live runs. History stays."""
         return self.ask(requests.delete_job(job_id))
 
-    def pause(self, job_id: str, reason: str = "") -> models.Job:
-        return self.ask(requests.pause(job_id, reason))
+    def pause(self, job_id: str, reason: str = "", *, until: When | None = None) -> models.Job:
+        """Nothing fires until it is resumed: by somebody, or by itself at `until`."""
+        return self.ask(requests.pause(job_id, reason, until))
 
     def resume(self, job_id: str) -> models.Job:
         return self.ask(requests.resume(job_id))

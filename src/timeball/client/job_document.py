@@ -46,6 +46,15 @@ class JobOptions(TypedDict, total=False):
     overlap: str
     catch_up: Literal["all", "last", "none"]
     catch_up_window: Length
+    start_at: datetime | str
+    """No fire before; the grid of `every` starts here."""
+    end_at: datetime | str
+    max_runs: int
+    """The schedule ends after this many fires."""
+    jitter: Length
+    """Each fire starts up to this much later."""
+    start_deadline: Length
+    """What has not started this long after its time is skipped."""
     tags: Sequence[str]
     user_id: str
     idempotency_key: str
@@ -63,11 +72,19 @@ _PLAIN: Final = {
     "priority": "priority",
     "overlap": "overlap",
     "catch_up": "catchUp",
+    "max_runs": "maxRuns",
     "tags": "tags",
     "user_id": "userId",
     "idempotency_key": "idempotencyKey",
 }
-_LENGTHS: Final = {"timeout": "timeout", "grace": "grace", "catch_up_window": "catchUpWindow"}
+_LENGTHS: Final = {
+    "timeout": "timeout",
+    "grace": "grace",
+    "catch_up_window": "catchUpWindow",
+    "jitter": "jitter",
+    "start_deadline": "startDeadline",
+}
+_MOMENTS: Final = {"start_at": "startAt", "end_at": "endAt"}
 
 
 def document(options: JobOptions) -> dict[str, Any]:
@@ -78,6 +95,7 @@ def document(options: JobOptions) -> dict[str, Any]:
     _at_most_one(given, _WHEN, "when to run")
     job = {field: _json(given[name]) for name, field in _PLAIN.items() if name in given}
     job |= {field: length(given[name]) for name, field in _LENGTHS.items() if name in given}
+    job |= {field: moment(given[name]) for name, field in _MOMENTS.items() if name in given}
     task = _task(given)
     if task is not None:
         job["task"] = task

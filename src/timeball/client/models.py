@@ -37,9 +37,16 @@ class Job(Answer, frozen=True):
     overlap: str = "queue"
     catch_up: str = "all"
     catch_up_window: str | int = "1h"
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    max_runs: int | None = None
+    jitter: str | int | None = None
+    start_deadline: str | int | None = None
     tags: list[str] = []
     user_id: str = ""
     pause_reason: str = ""
+    paused_until: datetime | None = None
+    """When it is resumed by itself."""
 
 
 class Failure(Answer, frozen=True):

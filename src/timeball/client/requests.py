@@ -148,8 +148,10 @@ def delete_job(job_id: str) -> Request[models.Cancelled]:
     return Request(method="DELETE", path=_of_job(job_id), answer=models.Cancelled, repeatable=True)
 
 
-def pause(job_id: str, reason: str) -> Request[models.Job]:
-    return _post(_of_job(job_id, "/pause"), models.Job, {"reason": reason} if reason else None, repeatable=True)
+def pause(job_id: str, reason: str, until: When | None = None) -> Request[models.Job]:
+    said = {"reason": reason, "until": _moment(until)}
+    body = {name: value for name, value in said.items() if value}
+    return _post(_of_job(job_id, "/pause"), models.Job, body or None, repeatable=True)
 
 
 def resume(job_id: str) -> Request[models.Job]:
