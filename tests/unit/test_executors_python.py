@@ -124,12 +124,20 @@ async def test_a_result_that_is_not_json_fails_with_the_reason(registry: Registr
     assert "2000002 bytes" in failure((await run(registry, "large"))[0]).message
 
 
-async def test_an_unknown_function_names_the_known_ones(registry: Registry) -> None:
+async def test_an_unknown_function_names_the_known_ones_and_the_cure(registry: Registry) -> None:
     async def known() -> None: ...
 
     registry.add(known)
     ended = failure((await run(registry, "unknown"))[0])
-    assert (ended.kind, ended.message) == ("worker", "no task named 'unknown' on this worker; it has: known")
+    assert ended.kind == "worker"
+    assert ended.message == (
+        "no task named 'unknown' on this worker, which has known; start it with --tasks and the module that registers"
+        " 'unknown', or send the job with runsOn to workers that have it"
+    )
+    for number in range(20):
+        registry.add(known, name=f"f{number:02}")
+    assert "which has f00, f01, " in failure((await run(registry, "unknown"))[0]).message
+    assert "f09 and 11 more; start" in failure((await run(registry, "unknown"))[0]).message
 
 
 async def test_wrong_parameters_are_the_jobs_failure(registry: Registry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -21,6 +21,9 @@ from timeball.registry import Context, Function, Registry
 
 MOST_UNHEARD: Final = 1024 * 1024
 """Characters a thread may log faster than the event loop takes them; more is dropped."""
+
+MOST_NAMED: Final = 10
+"""Functions that are named where another one is missing."""
 
 _NOTHING: Final = Succeeded()
 _encode = msgspec.json.Encoder().encode
@@ -55,8 +58,7 @@ class PythonExecutor:
         assert isinstance(task, Python)
         function = self._registry.get(task.function)
         if function is None:
-            offer = ", ".join(self._registry.names) or "none"
-            return _failed(f"no task named {task.function!r} on this worker; it has: {offer}")
+            return _failed(_unknown(task.function, self._registry.names))
         if function.mode == "async":
             return await self._in_loop(attempt, function)
         if function.mode == "thread":
@@ -218,6 +220,16 @@ def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
         if base is not object:
             names += (base.__name__, f"{base.__module__}.{base.__qualname__}")
     return tuple(names)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    offer = ", ".join(known[:MOST_NAMED]) or "none"
+    if len(known) > MOST_NAMED:
+        offer += f" and {len(known) - MOST_NAMED} more"
+    return (
+        f"no task named {name!r} on this worker, which has {offer}; start it with --tasks and the module that registers"
+        f" {name!r}, or send the job with runsOn to workers that have it"
+    )
 
 
 def _failed(message: str) -> Failed:

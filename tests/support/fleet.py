@@ -1,0 +1,75 @@
+"""A real server with its loops and a real worker in one process, on a store in a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from timeball import system
+from timeball.domain.job import JobSpec
+from timeball.domain.run import Run
+from timeball.operation.submit import Created, NewJob, Submit
+from timeball.ports.dispatch import Hello
+from timeball.ports.executor import Executor
+from timeball.ports.store import RunFilter, Settled, Settlement
+from timeball.service.server import Server
+from timeball.service.worker import Worker
+from timeball.stores.sqlite import SqliteStore
+
+TENANT = "default"
+
+
+class AttentiveStore(SqliteStore):
+    """Notes which hosts it is told of."""
+
+    hosts: list[str | None]
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        self.hosts += [each.host for each in settlements]
+        return await super().settle(settlements)
+
+
+class Fleet:
+    def __init__(self, store: AttentiveStore, server: Server) -> None:
+        self.store = store
+        self.store.hosts = []
+        self.server = server
+
+    async def submit(self, spec: JobSpec) -> str:
+        (created,) = await Submit(self.server.context, lambda _: b"")([NewJob(TENANT, spec)])
+        assert isinstance(created, Created)
+        return created.job_id
+
+    async def runs(self, job_id: str, until: Callable[[list[Run]], bool]) -> list[Run]:
+        """The runs of a job, oldest first, once they are as they should be."""
+        while True:
+            page = await self.store.list_runs(RunFilter(tenant=TENANT, job_id=job_id), None, 100)
+            found = sorted(page.items, key=lambda run: run.fire_time)
+            if until(found):
+                return found
+            await asyncio.sleep(0.01)
+
+    async def ended(self, job_id: str) -> Run:
+        """The only run of a job, once it has ended."""
+        (run,) = await self.runs(job_id, lambda runs: bool(runs) and runs[0].is_terminal)
+        return run
+
+
+@asynccontextmanager
+async def working(folder: Path, executor: Executor) -> AsyncIterator[Fleet]:
+    store = AttentiveStore(folder / "timeball.db", wall=system.wall, monotonic=system.monotonic)
+    clock, dice = system.SystemClock(), system.dice()
+    server = Server(store, clock, dice)
+    fleet = Fleet(store, server)
+    worker = Worker(server.desk, {executor.kind: executor}, clock, Hello(name="w", slots=10), dice=dice)
+    await store.open()
+    try:
+        server.start()
+        await worker.start()
+        yield fleet
+    finally:
+        await worker.stop()
+        await server.stop()
+        await store.close()
