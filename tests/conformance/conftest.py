@@ -39,7 +39,7 @@ async def _migrate(dsn: str) -> None:
 
 async def _empty(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
-    await connection.execute(f"TRUNCATE {', '.join([*TABLES, 'workers', 'keys', 'tasks'])}")
+    await connection.execute(f"TRUNCATE {', '.join([*TABLES, 'workers', 'keys', 'tasks', 'turns'])}")
     await connection.execute("ALTER SEQUENCE tokens RESTART")
     await connection.close()
 

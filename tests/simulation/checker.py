@@ -398,7 +398,7 @@ def _overlap(checker: Checker) -> None:
         if not case.serial:
             continue
         lives = sorted(
-            (attempts[0].start, _life_ends(checker, run_id, attempts, world.now), run_id)
+            (attempts[0].start, _life_ends(checker, case.runs.get(run_id), run_id, attempts, world.now), run_id)
             for run_id, attempts in case.by_run.items()
         )
         for first, second in pairwise(lives):
@@ -409,7 +409,9 @@ def _overlap(checker: Checker) -> None:
                 _check_skip(checker, case, row)
 
 
-def _life_ends(checker: Checker, run_id: str, attempts: list[Witness], now: Micros) -> Micros:
+def _life_ends(checker: Checker, run: Run | None, run_id: str, attempts: list[Witness], now: Micros) -> Micros:
+    if run is not None and run.finished_at is not None and "took its place" in run.reason:
+        return max(run.finished_at, *(witness.end or now for witness in attempts))
     ended = checker.auditor.ended.get(run_id)
     if ended is not None:
         return ended[0]
@@ -417,8 +419,13 @@ def _life_ends(checker: Checker, run_id: str, attempts: list[Witness], now: Micr
 
 
 def _check_skip(checker: Checker, case: Case, row: Run) -> None:
-    if case.record.spec.overlap is not Overlap.SKIP:
-        raise Violation("I16", f"{case}: skipped, but its policy is {case.record.spec.overlap}: {row}")
+    policy = case.record.spec.overlap
+    if policy is Overlap.QUEUE:
+        raise Violation("I16", f"{case}: skipped, but its policy is {policy}: {row}")
+    if policy in (Overlap.CANCEL_PREVIOUS, Overlap.TERMINATE_PREVIOUS):
+        if not any(run.fire_time > row.fire_until for run in case.runs.values() if run.fires == 1):
+            raise Violation("I16", f"{case}: skipped for a later fire that never was: {row}")
+        return
     blockers = [word for word in row.reason.split() if word.startswith("r_")]
     alive = [blocker for blocker in blockers if blocker in case.runs]
     if not alive:

@@ -101,6 +101,7 @@ def settlement(claim: Claim, outcome: Outcome | None = None, *, at: Micros | Non
         "attempt": claim.attempt,
         "token": claim.token,
         "serial": claim.serial,
+        "turn": claim.turn,
         "outcome": Succeeded() if outcome is None else outcome,
         "started_at": claim.fire_time if at is None else at,
         "finished_at": claim.fire_time if at is None else at,

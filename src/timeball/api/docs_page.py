@@ -104,7 +104,8 @@ class _Page:
         if "enum" in schema:
             return " | ".join(f"<code>{_text(str(value))}</code>" for value in schema["enum"])
         if schema.get("type") == "array":
-            return f"array of {self._kind(schema.get('items', {}))}"
+            members = schema.get("prefixItems") or [schema.get("items", {})]
+            return f"array of {', '.join(self._kind(member) for member in members)}"
         limits = [f"{word} {schema[name]}" for name, word in _LIMITS.items() if name in schema]
         return _text(", ".join([schema.get("type", "any JSON"), *limits]))
 

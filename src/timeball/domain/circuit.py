@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain.instant import MINUTE, SECOND, Micros
+from timeball.domain.lifecycle import Failure
 
 TRIPS_AT: Final = 5
 FIRST_REST: Final = 30 * SECOND
@@ -47,19 +48,17 @@ def failed(circuit: Circuit, run_id: str, now: Micros) -> Circuit:
     return Circuit(failures, now + rest, circuit.rests + 1)
 
 
-def succeeded(circuit: Circuit) -> Circuit:
+def succeeded() -> Circuit:
     """A call got an answer: the host is well."""
     return Circuit()
 
 
-def abandoned(circuit: Circuit, run_id: str) -> Circuit:
-    """A probe ended without an answer to the question, such as by a cancel: another may probe."""
-    if circuit.probe != run_id:
-        return circuit
+def abandoned(circuit: Circuit) -> Circuit:
+    """Its probe ended without an answer to the question, such as by a cancel: another may probe."""
     return Circuit(circuit.failures, circuit.open_until, circuit.rests)
 
 
-def is_host_failure(status: int | None) -> bool:
+def is_host_failure(failure: Failure) -> bool:
     """Whether a failed call says that the host is unwell: no answer, or one of the server's own errors. A 429 says
     that it is well and busy; a 4xx that it is well and the request is not."""
-    return status is None or status >= 500
+    return failure.kind in ("http", "timeout") and (failure.status is None or failure.status >= 500)

@@ -37,31 +37,29 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     def __post_init__(self) -> None:
         check_duration("per", self.per, shortest=MILLISECOND)
 
-    @property
-    def interval(self) -> Micros:
-        """From one token to the next; rounded up, so that the limit is never exceeded."""
-        return -(-duration.parse(self.per) // self.limit)
+    def bucket(self, spent_until: Micros) -> Bucket:
+        """The pace is rounded up, so that the limit is never exceeded."""
+        burst = self.limit if self.burst is None else self.burst
+        return Bucket(burst, -(-duration.parse(self.per) // self.limit), spent_until)
+
+
+class Bucket(Struct, frozen=True):
+    """A rate limit and how much of it is spent."""
+
+    burst: int
+    pace: Micros
+    """From one token to the next."""
+    spent_until: Micros = 0
 
     @property
-    def capacity(self) -> Micros:
-        """How far ahead `spent_until` may be while there is a token: all but one of them are spent."""
-        return self.interval * ((self.limit if self.burst is None else self.burst) - 1)
+    def token_at(self) -> Micros:
+        """From when on there is a token: all but one of them are spent."""
+        return self.spent_until - (self.burst - 1) * self.pace
 
+    def take(self, at: Micros) -> Bucket:
+        """The bucket without one token, taken at an instant at which there is one."""
+        return Bucket(self.burst, self.pace, max(self.spent_until, at) + self.pace)
 
-def token_at(rate: RateLimit, spent_until: Micros) -> Micros:
-    """From when on there is a token."""
-    return spent_until - rate.capacity
-
-
-def take_token(rate: RateLimit, spent_until: Micros, at: Micros) -> Micros | None:
-    """The bucket without one token, taken at an instant; None: there is none."""
-    if token_at(rate, spent_until) > at:
-        return None
-    return max(spent_until, at) + rate.interval
-
-
-def tokens(rate: RateLimit, spent_until: Micros, at: Micros) -> int:
-    """How many tokens there are at an instant."""
-    if token_at(rate, spent_until) > at:
-        return 0
-    return (rate.capacity - max(0, spent_until - at)) // rate.interval + 1
+    def tokens(self, at: Micros) -> int:
+        """How many there are at an instant."""
+        return 0 if self.token_at > at else self.burst - (-(-max(0, self.spent_until - at) // self.pace))

@@ -2,7 +2,7 @@
 
 A run's rank is the time it became claimable minus a credit for its level; the lowest rank goes first.
 So nothing has to be re-aged, and nobody starves: a run of level `p` is overtaken only by runs of a higher
-level `q` that became claimable less than `(q - p) * CREDIT` after it.
+level `q` that became claimable less than `(q - p)` credits after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from timeball.domain.instant import MINUTE, Micros
 NAMES: Final = {"low": 2, "medium": 5, "high": 8}
 LEVELS: Final = range(10)
 CREDIT: Final = MINUTE
-"""What one level is worth in waiting time."""
+"""What one level is worth in waiting time, unless a server is told otherwise."""
 
 
 def level(value: str | int) -> int:
@@ -27,5 +27,10 @@ def level(value: str | int) -> int:
     raise Invalid(f"{value!r} is not a priority; write high, medium, low or a whole number from 0 to 9")
 
 
-def rank(eligible_at: Micros, priority: int) -> Micros:
-    return eligible_at - priority * CREDIT
+def rank(eligible_at: Micros, priority: int, credit: Micros = CREDIT) -> Micros:
+    return eligible_at - priority * credit
+
+
+def bound(priority: int, credit: Micros = CREDIT) -> Micros:
+    """How long a run waits at most for others that came after it: then nothing younger outranks it any more."""
+    return (LEVELS[-1] - priority) * credit

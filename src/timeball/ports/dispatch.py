@@ -51,6 +51,8 @@ class Assignment(Struct, frozen=True, rename="camel", kw_only=True):
     fire_time: Micros
     serial: bool
     """Echoed in the report: tells the store which lock settling needs."""
+    turn: tuple[str, str] | None = None
+    """Echoed in the report, for the same reason."""
     spec: Raw
     """The job's canonical JSON (`JobSpec`) of the version that fell due."""
     task: Raw | UnsetType = UNSET
@@ -123,6 +125,7 @@ class Ended(Struct, frozen=True, rename="camel", kw_only=True):
     token: int
     serial: bool
     outcome: Outcome
+    turn: tuple[str, str] | None = None
     age: Micros | None = None
     """How long ago it started; None: it never did."""
     took: Micros = 0

@@ -13,6 +13,8 @@ class Topic(StrEnum):
     """A run may be claimed sooner than the dispatcher thought."""
     PAUSE = "pause"
     """A pause that ends by itself was set."""
+    GATE = "gate"
+    """A run waits at a gate that time opens: the gatekeeper may have something to do sooner than it thought."""
     CANCEL = "cancel"
     """A run that a worker holds is to be cancelled."""
     ENDED = "ended"

@@ -203,6 +203,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     fire_time: Micros
     eligible_at: Micros
     serial: bool
+    turn: tuple[str, str] | None = None
+    """Tenant and ordering key, if the run has one."""
     spec: bytes
     task: bytes | None
 
@@ -224,6 +226,8 @@ class Settlement(Struct, frozen=True, kw_only=True):
     token: int
     serial: bool
     """A hint: which runs' jobs to lock before the runs themselves. The row tells the truth."""
+    turn: tuple[str, str] | None = None
+    """The same for ordering keys: tenant and key."""
     outcome: Outcome
     started_at: Micros | None
     finished_at: Micros
@@ -268,8 +272,9 @@ class RunStore(Protocol):
         claim at once; sessions whose lease lapsed get nothing."""
         ...
 
-    async def next_eligible_at(self) -> Micros | None:
-        """When the earliest READY run may be claimed."""
+    async def next_eligible_at(self, after: Micros = 0) -> Micros | None:
+        """When the earliest READY run may be claimed. Runs that not every worker can take count only if that is after
+        an instant: those before may be waiting for a worker that is not there."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -307,6 +312,29 @@ class RunStore(Protocol):
     async def repeat(self, old_id: str, run: NewRun) -> Status | None:
         """Insert `run` as the linked successor of a finished run, once: overlap as in `trigger`. None: the old one is
         not finished, was repeated already, or its job is gone."""
+        ...
+
+
+class GateStore(Protocol):
+    async def open_gates(self, limit: int) -> int:
+        """Let runs go on that wait at gates whose time has come: a rate has a token again, a host had its rest. How
+        many gates were looked at."""
+        ...
+
+    async def next_look_at(self) -> Micros | None:
+        """When the earliest gate has to be looked at."""
+        ...
+
+    async def expire(self, limit: int) -> int:
+        """End runs that did not start by their deadline as SKIPPED; how many."""
+        ...
+
+    async def next_expiry(self) -> Micros | None:
+        """When the earliest run becomes too late to start."""
+        ...
+
+    async def forget_unused(self, limit: int) -> None:
+        """Drop gates and turns that nobody uses any more."""
         ...
 
 
@@ -473,7 +501,7 @@ class TaskStore(Protocol):
         ...
 
 
-class Store(JobStore, PlanStore, RunStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol):
+class Store(JobStore, PlanStore, RunStore, GateStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol):
     def now(self) -> Micros:
         """The store's time, or an instant shortly before it; never after it, and never running backwards."""
         ...

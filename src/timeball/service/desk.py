@@ -271,6 +271,7 @@ class Desk:
             attempt=ended.attempt,
             token=ended.token,
             serial=ended.serial,
+            turn=ended.turn,
             outcome=ended.outcome,
             started_at=started_at,
             finished_at=now if started_at is None else started_at + ended.took,
@@ -306,6 +307,7 @@ def _released(claim: Claim, now: Micros) -> Settlement:
         attempt=claim.attempt,
         token=claim.token,
         serial=claim.serial,
+        turn=claim.turn,
         outcome=Released(),
         started_at=None,
         finished_at=now,
@@ -322,6 +324,7 @@ def _assignment(claim: Claim, now: Micros) -> Assignment:
         delay=max(0, claim.eligible_at - now),
         fire_time=claim.fire_time,
         serial=claim.serial,
+        turn=claim.turn,
         spec=Raw(claim.spec),
         task=UNSET if claim.task is None else Raw(claim.task),
     )

@@ -13,6 +13,8 @@ from timeball.service.loop import TICK, Loop
 
 AHEAD: Final = 250 * MILLISECOND
 """Slots that are left after all due runs are filled this far ahead of the fire time, as a relative delay."""
+BREATH: Final = 2 * MILLISECOND
+"""Before looking again for others, after runs were put aside to wait."""
 
 
 class Dispatcher(Loop):
@@ -33,5 +35,8 @@ class Dispatcher(Loop):
         await self._desk.hand_out(claimed.claims)
         if len(claimed.claims) >= sum(want.slots for want in wants):
             return 0 if self._desk.has_demand else TICK
-        upcoming = await self._store.next_eligible_at()
+        if claimed.again:
+            self._hints.give(Topic.GATE)
+            return BREATH
+        upcoming = await self._store.next_eligible_at(claimed.now + AHEAD)
         return TICK if upcoming is None else max(0, upcoming - AHEAD - self._store.now())

@@ -10,6 +10,8 @@ from timeball.ports.store import Store
 from timeball.service.canceller import Canceller
 from timeball.service.desk import Desk
 from timeball.service.dispatcher import Dispatcher
+from timeball.service.expirer import Expirer
+from timeball.service.gatekeeper import Gatekeeper
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 from timeball.service.planner import Planner
@@ -29,6 +31,8 @@ class Server:
         self.loops: tuple[Loop, ...] = (
             Planner(self.context, hints),
             Dispatcher(self.context, hints, self.desk),
+            Gatekeeper(self.context, hints),
+            Expirer(self.context, hints),
             Canceller(self.context, hints, self.desk),
             Rescuer(self.context, hints, settle),
             Waker(self.context, hints),

@@ -90,6 +90,7 @@ def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
         attempt=attempt.attempt,
         token=attempt.token,
         serial=attempt.assignment.serial,
+        turn=attempt.assignment.turn,
         outcome=attempt.outcome,
         age=None if began is None else now - began,
         took=0 if began is None else attempt.ended_at - began,

@@ -18,6 +18,7 @@ import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
+from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
@@ -82,8 +83,9 @@ class PostgresStore(SqlStore):
         min_connections: int = 2,
         max_connections: int = 10,
         timeout: float = 15.0,
+        credit: Micros = CREDIT,
     ) -> None:
-        super().__init__(_Driver(dsn, monotonic, min_connections, max_connections, timeout))
+        super().__init__(_Driver(dsn, monotonic, min_connections, max_connections, timeout), credit)
 
 
 class ServerClock:

@@ -24,6 +24,7 @@ import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
+from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
@@ -74,9 +75,10 @@ class SqliteStore(SqlStore):
         wall: Callable[[], Micros],
         monotonic: Callable[[], Micros],
         inline: bool = False,
+        credit: Micros = CREDIT,
     ) -> None:
         clock = SteadyClock(wall, monotonic)
-        super().__init__(_InlineDriver(path, clock) if inline else _ThreadedDriver(path, clock, monotonic))
+        super().__init__(_InlineDriver(path, clock) if inline else _ThreadedDriver(path, clock, monotonic), credit)
 
 
 class SteadyClock:

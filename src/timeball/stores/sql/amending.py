@@ -16,7 +16,7 @@ from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.run import NewRun, new_run
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
-from timeball.stores.sql import runs, settling, spans
+from timeball.stores.sql import runs, settling, spans, turns
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL
@@ -33,13 +33,14 @@ FUTURE_VERDICTS = query("future_verdicts")
 WRITE_JOBS = query("write_jobs")
 DROP_TAGS = query("drop_tags")
 KEEP_SPECS = query("keep_specs")
+KEYS_OF_JOBS = query("keys_of_jobs")
 
 
 class _Writes(Struct):
     """What a batch of amendments comes to."""
 
     jobs: list[Job] = []
-    dropped: list[str] = []
+    dropped: list[RunRow] = []
     kept_specs: list[tuple[str, str, str | None]] = []
     serial: list[str] = []
     """Jobs whose runs have to look at each other from now on."""
@@ -53,6 +54,7 @@ class Amendments(Part):
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
+            await turns.lock(tx, [(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))])
             live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
             for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
                 live[row[1]].append(RunRow(*row))
@@ -113,7 +115,7 @@ def _amend(
     """Change one job. No run of it is held for a fire time that has not come."""
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
-    writes.dropped += [run.id for run in future]
+    writes.dropped += future
     if amendment.keep_schedule:
         given_back = [run.fire_time for run in future] + [at for at in (job.next_fire_at,) if at is not None]
         next_fire_at, anchor = min(given_back, default=None), job.anchor
@@ -178,8 +180,9 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
 
 async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
     if writes.dropped:
-        await tx.execute(DELETE_RUNS, b=writes.dropped)
+        await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
         await settling.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way
+        await turns.leave(tx, [gone for run in writes.dropped if (gone := turns.gone(run)) is not None])
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)
     if writes.serial:

@@ -8,7 +8,7 @@ In the texts stand
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
-    {skip_locked}                          keep them too, but pass over rows that others keep
+    {skip_locked}, {skip_locked_of r}      keep them too, but pass over rows that others keep
     {same}, {greatest}, {id}, ...          words that are spelled differently, see `Dialect.fragments`
 """
 
@@ -98,6 +98,7 @@ SQLITE = Dialect(
         "now": ":now",
         "lock": "",
         "skip_locked": "",
+        "skip_locked_of": "",
         "same": "IS",
         "greatest": "max",
         "least": "min",
@@ -114,6 +115,7 @@ POSTGRES = Dialect(
         "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
         "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
+        "skip_locked_of": "FOR UPDATE OF {0} SKIP LOCKED",
         "same": "IS NOT DISTINCT FROM",
         "greatest": "GREATEST",
         "least": "LEAST",

@@ -8,6 +8,7 @@ from typing import Any
 
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
+from timeball.domain.lifecycle import Hold
 from timeball.ports.store import (
     Accepted,
     JobFilter,
@@ -18,9 +19,10 @@ from timeball.ports.store import (
     Submission,
     Submitted,
 )
+from timeball.stores.sql import turns
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.inserts import insert_runs
+from timeball.stores.sql.inserts import insert_runs, keep_profiles
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import job_row, new_run_row, plain, readable, tag_rows
@@ -107,8 +109,12 @@ async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
     if not submissions:
         return
     await tx.insert(NEW_JOBS, [job_row(each.job) for each in submissions])
+    new = [run for each in submissions for run in each.runs]
+    waiting = await turns.enter(tx, new)
+    await keep_profiles(tx, new)
     runs = [
-        new_run_row(run, 0, serial=run.serial, eligible_at=run.eligible_at) for each in submissions for run in each.runs
+        new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=run.serial, eligible_at=run.eligible_at)
+        for run in new
     ]
     tags = [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]
     if runs:

@@ -1,7 +1,7 @@
 """Who is in a job's way: the live runs of serial jobs, and what `overlap.admit` says of another one.
 
-Everything here happens under the job's row lock. A blocked run changes only under that lock; a run that is ready
-may be claimed meanwhile, which leaves it alive; and a serial run ends only under the lock.
+Everything here happens under the job's row lock. What holds a run back for the sake of its job changes only under that
+lock; a run that is ready may be claimed meanwhile, which leaves it alive; and a serial run ends only under the lock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from timeball.domain import overlap
 from timeball.domain.instant import Micros
-from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap
+from timeball.domain.overlap import REPLACING, Admission, Overlap
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 
@@ -21,7 +21,7 @@ CROWD = query("crowd")
 
 
 class Waiting(Struct, frozen=True):
-    """A blocked run."""
+    """A run that waits for an earlier one of its job."""
 
     id: str
     fire_time: Micros
@@ -34,13 +34,21 @@ class Crowd(Struct):
 
     policy: Overlap
     active: list[str] = []
-    """Claimable or held: in the way of every other."""
+    """In the way of every other: claimable, held, or kept back by something else than an earlier run."""
     waiting: list[Waiting] = []
-    """Blocked, and due."""
+    """Behind an active one, and due."""
     future: list[Waiting] = []
-    """Blocked, until they fall due at least."""
+    """Behind an active one, until they fall due at least."""
     free: list[str] = []
     """Runs to unblock: nothing is in their way."""
+    successor: str | None = None
+    """The run that takes the place of all that are active."""
+    keys: set[tuple[str, str]] = set()
+    """Tenant and ordering key of its runs."""
+
+    @property
+    def replaces(self) -> bool:
+        return self.policy in REPLACING
 
     def admit(self) -> Admission:
         """What becomes of another run that is due now, if it comes behind all of these."""
@@ -50,8 +58,17 @@ class Crowd(Struct):
         """Count a run that was admitted."""
         if admission is Admission.RUN:
             self.active.append(run_id)
-        elif admission is Admission.WAIT:
+        else:
             self.waiting.append(Waiting(run_id, fire_time))
+            if admission is Admission.REPLACE:
+                self.successor = run_id
+
+    def give_up_waiting(self) -> list[str]:
+        """Another run takes the place of those that wait, too; their ids."""
+        ids = [waiting.id for waiting in self.waiting]
+        self.active += ids
+        self.waiting = []
+        return ids
 
     @property
     def skip_reason(self) -> str:
@@ -68,16 +85,31 @@ class Crowd(Struct):
         """Whether another run would be the job's only one, and nobody has to look for the next when it ends."""
         return self.empty and not self.future
 
-    def settle_waiting(self) -> list[Waiting]:
-        """Decide about blocked runs: the first may run if nobody is in its way; answers the due ones to skip."""
+    def settle_waiting(self, *, newer: bool = False) -> list[Waiting]:
+        """Decide about runs that wait: the first may run if nobody is in its way; answers the due ones to skip.
+
+        `newer`: another run is due, which comes behind all of these."""
+        if self.replaces and self.waiting:
+            if newer:
+                replaced, self.waiting = self.waiting, []
+                return replaced
+            *replaced, newest = self.waiting
+            self.waiting, self.successor = [newest], newest.id
+            self._free_first()
+            return replaced
+        self._free_first()
+        room = overlap.room(self.policy)
+        skipped = [blocked for at, blocked in enumerate(self.waiting) if at >= room and not blocked.admitted]
+        self.waiting = [blocked for at, blocked in enumerate(self.waiting) if at < room or blocked.admitted]
+        return skipped
+
+    def _free_first(self) -> None:
         if not self.active and (blocked := self.waiting or self.future):
             head = blocked.pop(0)
             self.active.append(head.id)
             self.free.append(head.id)
-        room = {Overlap.ALLOW: 0, Overlap.SKIP: 0, Overlap.QUEUE: QUEUE_DEPTH}[self.policy]
-        skipped = [blocked for at, blocked in enumerate(self.waiting) if at >= room and not blocked.admitted]
-        self.waiting = [blocked for at, blocked in enumerate(self.waiting) if at < room or blocked.admitted]
-        return skipped
+            if self.successor == head.id:
+                self.successor = None
 
 
 async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, Crowd]:
@@ -88,8 +120,10 @@ async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros)
     # A one-shot's run does not look for others when it ends, until there may be others.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
-    for job_id, run_id, held, fire_time, older in await tx.fetch(CROWD, b=list(found)):
+    for job_id, run_id, held, fire_time, older, tenant, key in await tx.fetch(CROWD, b=list(found)):
         crowd = found[job_id]
+        if key is not None:
+            crowd.keys.add((tenant, key))
         if not held:
             crowd.active.append(run_id)
         else:

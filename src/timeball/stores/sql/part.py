@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from timeball.domain.instant import Micros
+from timeball.domain.priority import CREDIT
 from timeball.stores.sql.driver import Driver
 
 
 class Part:
     """A share of the store's operations, all on the same driver."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, credit: Micros = CREDIT) -> None:
         self._db = driver
+        self._credit = credit
+        """What one level of priority is worth in waiting time."""

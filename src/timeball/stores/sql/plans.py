@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from msgspec import Struct
@@ -11,20 +11,21 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import Job
 from timeball.domain.ledger import DUE, Origin, Verdict
 from timeball.domain.lifecycle import Hold, Status
-from timeball.domain.overlap import Admission, Overlap
+from timeball.domain.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.planning import Fire, Plan, Span
 from timeball.domain.run import NewRun, new_run
-from timeball.stores.sql import spans
+from timeball.stores.sql import spans, turns
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.inserts import insert_history, insert_runs
+from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
-from timeball.stores.sql.runs import LOCK_RUNS
+from timeball.stores.sql.rows import ended, new_run_row, plain, readable, unstarted
+from timeball.stores.sql.runs import LOCK_RUNS, replace
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
 from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
+from timeball.stores.sql.turns import TurnKey
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
@@ -43,9 +44,10 @@ LOOK_AGAIN = 15 * SECOND
 class _Writes(Struct):
     """What a batch of plans comes to."""
 
-    runs: list[Row] = []
+    runs: list[tuple[NewRun, int, bool]] = []
+    """Runs to insert, with what holds each, and whether it is serial."""
     history: list[Row] = []
-    gone: list[str] = []
+    gone: list[RunRow] = []
     """Blocked runs that became part of a ledger row."""
     free: list[str] = []
     jobs: list[tuple[str, Micros | None, Micros | None, str | None, int]] = []
@@ -102,14 +104,18 @@ class Plans(Part):
             if not chosen:
                 return []
             ((now,),) = await tx.fetch(NOW)
+            await turns.lock(tx, _keys([plan.job for plan, _ in chosen.values()]))
             exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
             by_job = await crowds(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
             tails = await spans.tails(tx, current.items())
+            await turns.lock(tx, set().union(*(crowd.keys for crowd in by_job.values())))
             writes = _Writes()
-            await _decide_blocked(tx, writes, by_job, tails, now)
+            await _decide_blocked(tx, writes, by_job, tails, {key: plan for key, (plan, _) in chosen.items()}, now)
             for job_id, (plan, ids) in chosen.items():
                 _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now)
             await _persist(tx, writes)
+            await _replace(tx, by_job.values())
+            await tx.execute(MOVE_JOBS, b=writes.jobs)
             await spans.write(tx, tails.values())
             return list(chosen)
 
@@ -117,15 +123,15 @@ class Plans(Part):
 
 
 async def _decide_blocked(
-    tx: Tx, writes: _Writes, by_job: dict[str, Crowd], tails: dict[str, Tail], now: Micros
+    tx: Tx, writes: _Writes, by_job: dict[str, Crowd], tails: dict[str, Tail], plans: dict[str, Plan], now: Micros
 ) -> None:
     """Blocked runs that fell due since the last plan: they go, wait on, or become ledger rows."""
     reasons: dict[str, str] = {}
     for job_id, crowd in by_job.items():
-        skipped = crowd.settle_waiting()
+        skipped = crowd.settle_waiting(newer=_newest_due(plans[job_id], now) is not None)
         if crowd.free or crowd.waiting:
             tails[job_id].close()
-        reasons.update((blocked.id, crowd.skip_reason) for blocked in skipped)
+        reasons.update((blocked.id, TAKEN_OVER if crowd.replaces else crowd.skip_reason) for blocked in skipped)
     if not reasons:
         return
     rows = [RunRow(*row[:-1]) for row in await tx.fetch(LOCK_RUNS, b=list(reasons))]
@@ -135,12 +141,13 @@ async def _decide_blocked(
             tails[run.job_id].add(NewHistoryRow(*row[: len(NEW_HISTORY.columns)]))
         else:
             writes.history.append(row)
-        writes.gone.append(run.id)
+        writes.gone.append(run)
 
 
 def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None, tail: Tail, now: Micros) -> None:
     """Turn one plan into rows. Without a crowd, runs of the job do not look at each other."""
     job, plan_at = plan.job, plan.plan_at
+    newest = _newest_due(plan, now)
     for step, run_id in zip(plan.steps, ids, strict=True):
         match step:
             case Span(first, last, count, verdict, reason):
@@ -149,9 +156,10 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
             case Fire(fire_time, origin, eligible_at):
                 run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at)
                 serial = job.serial or (crowd is not None and not crowd.alone)
-                holds = _admit(run, crowd, tail, now)
-                if holds is not None:
-                    writes.runs.append(new_run_row(run, holds, serial=serial, eligible_at=run.eligible_at))
+                if crowd is not None and crowd.replaces and newest is not None and fire_time < newest:
+                    tail.add(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
+                elif (holds := _admit(run, crowd, tail, now)) is not None:
+                    writes.runs.append((run, holds, serial))
             case _:
                 assert_never(step)
     if crowd is not None:
@@ -161,6 +169,18 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
         plan_at = min((at for at in looks if at is not None), default=None)
     fires = sum(isinstance(step, Fire) for step in plan.steps)
     writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, fires))
+
+
+def _newest_due(plan: Plan, now: Micros) -> Micros | None:
+    """The newest instant of a plan that has come and is to run."""
+    return max(
+        (step.fire_time for step in plan.steps if isinstance(step, Fire) and step.fire_time <= now), default=None
+    )
+
+
+def _keys(jobs: Iterable[Job]) -> set[TurnKey]:
+    """The ordering keys that runs of these jobs get."""
+    return {(job.tenant, plain(job.spec.ordering_key)) for job in jobs if job.spec.ordering_key is not None}
 
 
 def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | None:
@@ -176,7 +196,7 @@ def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | N
         return Hold.OVERLAP
     admission = crowd.admit()
     match admission:
-        case Admission.RUN | Admission.WAIT:
+        case Admission.RUN | Admission.WAIT | Admission.REPLACE:
             tail.close()
             crowd.join(run.id, admission, run.fire_time)
             return 0 if admission is Admission.RUN else Hold.OVERLAP
@@ -189,11 +209,27 @@ def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | N
 
 async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.gone:
-        await tx.execute(DELETE_RUNS, b=writes.gone)
+        await tx.execute(DELETE_RUNS, b=[run.id for run in writes.gone])
+        await turns.leave(tx, [gone for run in writes.gone if (gone := turns.gone(run)) is not None])
     if writes.history:
         await insert_history(tx, writes.history)
     if writes.free:
         await tx.execute(UNBLOCK, b=writes.free)
     if writes.runs:
-        await insert_runs(tx, writes.runs)
-    await tx.execute(MOVE_JOBS, b=writes.jobs)
+        new = [run for run, _, _ in writes.runs]
+        waiting = await turns.enter(tx, new)
+        await keep_profiles(tx, new)
+        rows = [
+            new_run_row(
+                run, holds | (Hold.TURN if run.id in waiting else 0), serial=serial, eligible_at=run.eligible_at
+            )
+            for run, holds, serial in writes.runs
+        ]
+        await insert_runs(tx, rows)
+
+
+async def _replace(tx: Tx, crowds: Iterable[Crowd]) -> None:
+    """Have the runs end whose place another one takes. Their jobs and turns are locked."""
+    for crowd in crowds:
+        if crowd.successor is not None and crowd.active:
+            await replace(tx, crowd)

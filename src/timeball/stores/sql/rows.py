@@ -144,7 +144,7 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
         run.created_at,
         run.retry_of,
     )
-    rules = (holds, run.due_at, run.start_by, run.ordering_key, int(run.gated), run.profile)
+    rules = (holds, run.due_at, run.start_by, run.ordering_key and plain(run.ordering_key), int(run.gated), run.profile)
     return row if rules == _NO_RULES else row + rules
 
 

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import islice, repeat, zip_longest
+from collections.abc import Sequence
 
+from timeball.domain import overlap
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import State, Status
-from timeball.domain.priority import CREDIT, LEVELS, rank
+from timeball.domain.overlap import Overlap
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.store import Cancelling, Claim, Claimed, Settled, Settlement, Want, Wanted
-from timeball.stores.sql import settling
+from timeball.ports.store import Cancelling, Claimed, Settled, Settlement, Want, Wanted
+from timeball.stores.sql import claiming, settling, turns
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.library import query, text
+from timeball.stores.sql.library import query
+from timeball.stores.sql.overlapping import Crowd
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import bounded, ended, fits, plain
 from timeball.stores.sql.tables import LOGS, LogRow, RunRow, as_tuple
 
-
-def _per_level(name: str) -> str:
-    return "\n  UNION ALL ".join(text(name).replace("{level}", str(level)) for level in LEVELS)
-
-
-LEASED_SESSIONS = query("leased_sessions")
-CLAIMABLE = query("claimable", levels=_per_level("claimable_level"), credit=str(CREDIT))
-CLAIM = query("claim")
-NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=_per_level("next_of_level"))
 LOCK_HOLDERS = query("lock_holders")
 NOTE_STARTS = query("note_starts")
 NOTE_PROGRESS = query("note_progress")
-SERIAL_JOBS_OF = query("serial_jobs_of")
+LOCKS_OF = query("locks_of")
 LOCK_RUNS = query("lock_runs")
 RUN_STATUSES = query("run_statuses")
 ASK_TO_CANCEL = query("ask_to_cancel")
@@ -37,31 +29,19 @@ HOLDING = query("holding")
 CANCEL_ORDERS = query("cancel_orders")
 HURRY = query("hurry")
 
-MOST_CLAIMS = 5_000
-"""Runs one claim hands out at most, whatever capacity the workers say they have."""
-
 
 class Runs(Part):
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
         async def work(tx: Tx) -> Claimed:
-            leased: dict[str, str] = dict(await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants]))
-            slots = _interleaved([want for want in wants if want.session in leased])
-            rows = await tx.fetch(CLAIMABLE, ahead=ahead, free=len(slots)) if slots else []
-            if not rows:
-                return Claimed([], before)
-            now: Micros = rows[0][7]
-            rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6]), row[3], row[0]))
-            handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
-            await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
-            return Claimed([_claim(*each) for each in handed], now)
+            return await claiming.claim(tx, wants, ahead, self._credit, before)
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
         return await self._db.write(work) if wants else Claimed([], before)
 
-    async def next_eligible_at(self) -> Micros | None:
+    async def next_eligible_at(self, after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            earliest: Micros | None = (await tx.fetch(NEXT_ELIGIBLE_AT))[0][0]
+            earliest: Micros | None = (await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after))[0][0]
             return earliest
 
         return await self._db.read(work)
@@ -116,12 +96,8 @@ class Runs(Part):
         ids = list(dict.fromkeys(run_ids))
 
         async def work(tx: Tx) -> list[Cancelling | None]:
-            locked = {job_id for (job_id,) in await tx.fetch(SERIAL_JOBS_OF, b=ids)}
-            await settling.lock_jobs(tx, locked)
-            rows = await tx.fetch(LOCK_RUNS, b=ids)
-            runs = [RunRow(*row[:-1]) for row in rows]
-            await settling.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
-            found = await cancel(tx, runs, rows[0][-1] if rows else 0)
+            runs, now = await lock_runs(tx, ids)
+            found = await cancel(tx, runs, now)
             if missing := [run_id for run_id in ids if run_id not in found]:
                 for run_id, status in await tx.fetch(RUN_STATUSES, b=missing):
                     found[run_id] = Cancelling(run_id, Status(status))
@@ -149,8 +125,35 @@ class Runs(Part):
         return await self._db.write(work)
 
 
-async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cancelling]:
-    """End waiting runs, ask the holders of running ones. The runs are locked, and the jobs of serial ones."""
+async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
+    """The live runs among these, kept from every other writer after their jobs and turns; and the store's time."""
+    locks = await tx.fetch(LOCKS_OF, b=list(ids))
+    locked = {job_id for job_id, serial, _, _ in locks if serial}
+    await settling.lock_jobs(tx, locked)
+    await turns.lock(tx, ((tenant, key) for _, _, tenant, key in locks if key is not None))
+    rows = await tx.fetch(LOCK_RUNS, b=list(ids))
+    runs = [RunRow(*row[:-1]) for row in rows]
+    await settling.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
+    return runs, rows[0][-1] if rows else 0
+
+
+async def replace(tx: Tx, crowd: Crowd) -> None:
+    """Have all active runs of a job end for the one that takes their place. The job is locked, and their turns."""
+    assert crowd.successor is not None
+    rows = await tx.fetch(LOCK_RUNS, b=crowd.active)
+    await cancel(
+        tx,
+        [RunRow(*row[:-1]) for row in rows],
+        rows[0][-1] if rows else 0,
+        reason=overlap.cancel_reason(crowd.policy, crowd.successor),
+        kill=crowd.policy is Overlap.TERMINATE_PREVIOUS,
+    )
+
+
+async def cancel(
+    tx: Tx, runs: Sequence[RunRow], now: Micros, *, reason: str | None = None, kill: bool = False
+) -> dict[str, Cancelling]:
+    """End waiting runs, ask the holders of running ones. The runs are locked, and their jobs and turns."""
     found: dict[str, Cancelling] = {}
     over: list[Row] = []
     for run in runs:
@@ -158,14 +161,15 @@ async def cancel(tx: Tx, runs: Sequence[RunRow], now: Micros) -> dict[str, Cance
             started = run.attempt_started_at is not None
             found[run.id] = Cancelling(run.id, Status.RUNNING, run.token, started)
         else:
-            over.append(ended(run, Status.CANCELLED, now))
+            over.append(ended(run, Status.CANCELLED, now, reason=reason or ""))
             found[run.id] = Cancelling(run.id, Status.CANCELLED)
     if asked := [run_id for run_id, each in found.items() if each.status is Status.RUNNING]:
-        await tx.execute(ASK_TO_CANCEL, b=asked)
+        await tx.execute(ASK_TO_CANCEL, b=asked, reason=reason, kill=int(kill))
     await settling.finish(tx, over)
     serial = {run.job_id for run in runs if run.serial and run.state != State.RUNNING}
     await settling.close_spans(tx, serial)
     await settling.release(tx, serial)
+    await turns.leave(tx, [gone for run in runs if run.state != State.RUNNING and (gone := turns.gone(run))])
     return found
 
 
@@ -173,30 +177,3 @@ def _wanted(asked: Micros | None, kill: int) -> Wanted:
     if asked is None:
         return Wanted.GO_ON
     return Wanted.DIE if kill else Wanted.STOP
-
-
-def _interleaved(wants: Sequence[Want]) -> list[Want]:
-    """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
-    turns = zip_longest(*(repeat(want, want.slots) for want in wants))
-    return list(islice((want for turn in turns for want in turn if want is not None), MOST_CLAIMS))
-
-
-def _handed(row: Row, token: int, want: Want, names: Mapping[str, str]) -> tuple[str, int, str, str, int]:
-    return row[0], token, want.session, names[want.session], want.poll
-
-
-def _claim(row: Row, token: int, want: Want) -> Claim:
-    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task = row
-    return Claim(
-        session=want.session,
-        poll=want.poll,
-        run_id=run_id,
-        job_id=job_id,
-        attempt=attempt + 1,
-        token=token,
-        fire_time=fire_time,
-        eligible_at=eligible_at,
-        serial=bool(serial),
-        spec=spec.encode(),
-        task=None if task is None else task.encode(),
-    )

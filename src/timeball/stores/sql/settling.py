@@ -1,27 +1,32 @@
 """Ends of attempts: decided by `lifecycle.settle`, persisted under the guard of id, attempt, token and state.
 
-Locks are always taken in this order: jobs by id, then runs by id. So nobody waits in a circle, except where a run
-turns out to be serial although its holder did not know; the database breaks such a circle and the driver repeats.
+Locks are always taken in this order: jobs, turns, runs, gates, each by their ids. So nobody waits in a circle, except
+where a run turns out to be serial although its holder did not know; the database breaks such a circle and the driver
+repeats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from timeball.domain import lifecycle
+from timeball.domain import circuit, lifecycle
 from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import MAX, Micros
 from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.retry import Delivery, Retry
 from timeball.ports.store import Settled, Settlement
+from timeball.stores.sql import gates, turns
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.gates import Answer, GateKey
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
 from timeball.stores.sql.tables import ATTEMPTS, AttemptRow, RunRow, as_tuple
+from timeball.stores.sql.turns import Gone
 
 LOCK_JOB_IDS = query("lock_job_ids")
 LOCK_ATTEMPTS = query("lock_attempts")
@@ -29,7 +34,7 @@ SPECS_OF_JOBS = query("specs_of_jobs")
 DELETE_RUNS = query("delete_runs")
 READY_AGAIN = query("ready_again")
 DROP_LOGS = query("drop_logs")
-NOW = query("now")
+NOW_AND_HEALTH = query("now_and_health")
 RELEASE = query("release")
 CLOSE_SPANS = query("close_spans")
 
@@ -39,6 +44,7 @@ class _Rules(Struct):
 
     retry: Retry = Retry()
     delivery: Delivery = "at_least_once"
+    on_failure: Literal["block", "continue"] = msgspec.field(default="block", name="onFailure")
 
 
 _decode_rules = msgspec.json.Decoder(_Rules).decode
@@ -56,18 +62,27 @@ class _Writes(Struct):
     """Attempts that were given back: what they printed would pass for words of the next one, which has their number."""
     released: set[str] = set()
     """Serial jobs one of whose runs ended."""
+    gone: list[Gone] = []
+    """Runs with an ordering key that ended."""
+    permits: set[GateKey] = set()
+    """Gates one of whose permits is free again."""
+    answers: list[Answer] = []
+    """What was learned of hosts."""
+    silent: list[str] = []
+    """Runs that ended without an answer from a host."""
 
 
 async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
     """Judge and persist the ends of attempts; None where the attempt is not what its holder thinks."""
     locked = {each.job_id for each in settlements if each.serial}
     await lock_jobs(tx, locked)
+    await turns.lock(tx, (each.turn for each in settlements))
     rows = await tx.fetch(LOCK_ATTEMPTS, b=[each.run_id for each in settlements])
     runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row) for row in rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     rules = await _rules(tx, settlements, runs)
 
-    ((now,),) = await tx.fetch(NOW)
+    ((now, unwell),) = await tx.fetch(NOW_AND_HEALTH)
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
@@ -88,7 +103,9 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
             spread=each.spread,
         )
         answers.append(_apply(writes, run, each, transition))
+        _share(writes, run, each, transition, rule, bool(unwell))
     await _persist(tx, writes)
+    await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
     return answers
 
 
@@ -182,6 +199,25 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     return Settled(run.id, None)
 
 
+def _share(
+    writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition, rules: _Rules, unwell: bool
+) -> None:
+    """What the end of an attempt means for others: the next under its key, who waits for its permit, its host."""
+    if run.ordering_key is not None and isinstance(transition.to, Status):
+        gave_up = transition.to in (Status.FAILED, Status.DEAD)
+        key = (run.tenant, run.ordering_key)
+        writes.gone.append(Gone(key, run.id, stays=gave_up and rules.on_failure == "block"))
+    if run.permit is not None:
+        writes.permits.add((run.tenant, run.permit))
+    if settlement.host is not None and isinstance(settlement.outcome, Succeeded | Failed):
+        outcome = settlement.outcome
+        ill = isinstance(outcome, Failed) and circuit.is_host_failure(outcome.failure)
+        if ill or unwell:
+            writes.answers.append(Answer(run.tenant, settlement.host, run.id, ill))
+    elif unwell:
+        writes.silent.append(run.id)
+
+
 def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
     """When the attempt started, by the clock of the server that took the report: it may lag a little behind the one
     that let the run go. No attempt starts before its run is due."""
@@ -220,3 +256,4 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.unsaid:
         await tx.execute(DROP_LOGS, b=writes.unsaid)
     await release(tx, writes.released)
+    await turns.leave(tx, writes.gone)

@@ -12,10 +12,11 @@ from timeball.stores.sql.reads import Reads
 from timeball.stores.sql.rest import Keys, Tasks
 from timeball.stores.sql.runs import Runs
 from timeball.stores.sql.triggers import Triggers
+from timeball.stores.sql.waiting import WaitingRooms
 from timeball.stores.sql.workers import Workers
 
 
-class SqlStore(Jobs, Amendments, Triggers, Plans, Runs, Workers, Reads, Keys, Tasks):
+class SqlStore(Jobs, Amendments, Triggers, Plans, Runs, WaitingRooms, Workers, Reads, Keys, Tasks):
     """Implements `timeball.ports.store.Store`."""
 
     def now(self) -> Micros:

@@ -150,6 +150,28 @@ class AttemptRow(Struct, frozen=True):
     claimed_at: Micros | None
 
 
+class GateRow(Struct, frozen=True):
+    """Where runs wait: for a permit (`limit:KEY`), a token (`rate:KEY`), or a host (`host:NAME`)."""
+
+    tenant: str
+    gate: str
+    capacity: int = 0
+    """The limit of a concurrency key, or the burst of a rate, as the run that looked last has it."""
+    pace: Micros = 0
+    """From one token of a rate to the next."""
+    spent_until: Micros = 0
+    failures: int = 0
+    open_until: Micros | None = None
+    rests: int = 0
+    probe: str | None = None
+    look_at: Micros | None = None
+    """When somebody has to look whether a run that waits here may go."""
+
+
+class ProfileRow(Struct, frozen=True):
+    profile: str
+
+
 class LogRow(Struct, frozen=True):
     run_id: str
     attempt: int
@@ -207,6 +229,10 @@ ATTEMPTS: Final = Table("attempts", AttemptRow)
 LOGS: Final = Table("logs", LogRow)
 TAGS: Final = Table("job_tags", TagRow)
 IDEMPOTENCY: Final = Table("idempotency", IdempotencyRow)
-TABLES: Final = {table.name: table for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY)}
+PROFILES: Final = Table("profiles", ProfileRow)
+GATES: Final = Table("gates", GateRow)
+TABLES: Final = {
+    table.name: table for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY, GATES, PROFILES)
+}
 
 as_tuple = msgspec.structs.astuple

@@ -13,17 +13,18 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import Verdict
 from timeball.domain.lifecycle import Hold, State, Status
-from timeball.domain.overlap import Admission, Overlap
+from timeball.domain.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
 from timeball.domain.run import NewRun, new_run
+from timeball.stores.sql import turns
 from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.inserts import insert_history, insert_runs
+from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import new_run_row, readable, unstarted
-from timeball.stores.sql.runs import RUN_STATUSES
+from timeball.stores.sql.rows import new_run_row, plain, readable, unstarted
+from timeball.stores.sql.runs import RUN_STATUSES, replace
 from timeball.stores.sql.tables import as_tuple
 
 LIVE_STATES = query("live_states")
@@ -31,6 +32,7 @@ BLOCK_FUTURE = query("block_future")
 PLAN_NO_LATER = query("plan_no_later")
 FINISHED_RUN = query("finished_run")
 MARK_RETRIED = query("mark_retried")
+KEYS_OF_JOBS = query("keys_of_jobs")
 
 
 class Triggers(Part):
@@ -76,18 +78,22 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
             fresh = new_run(job, run.id, run.origin, run.fire_time, run.created_at, retry_of=run.retry_of)
             wanted.setdefault(run.id, fresh)
     crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
+    await _lock_turns(tx, [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}])
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
-    live: list[Row] = []
+    live: dict[str, tuple[NewRun, int, bool]] = {}
     skipped: list[Row] = []
     for run in wanted.values():
         crowd = by_job.get(run.job_id)
         admission = Admission.RUN if crowd is None else crowd.admit()
         serial = jobs[run.job_id].serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
         match admission:
-            case Admission.RUN | Admission.WAIT:
-                holds = 0 if admission is Admission.RUN else Hold.OVERLAP
-                live.append(new_run_row(run, holds, serial=serial, eligible_at=max(run.eligible_at, now)))
-                known[run.id] = Status.BLOCKED if holds else Status.QUEUED
+            case Admission.RUN | Admission.WAIT | Admission.REPLACE:
+                live[run.id] = (run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial)
+                if crowd is not None and admission is Admission.REPLACE:
+                    for waiting in crowd.give_up_waiting():
+                        if waiting in live:  # asked for in the same breath
+                            skipped.append(as_tuple(unstarted(live.pop(waiting)[0], Verdict.SKIPPED, TAKEN_OVER, now)))
+                            known[waiting] = Status.SKIPPED
                 if crowd is not None:
                     crowd.join(run.id, admission, run.fire_time)
             case Admission.SKIP:
@@ -96,11 +102,39 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
                 known[run.id] = Status.SKIPPED
             case _:
                 assert_never(admission)
-    if live:
-        await insert_runs(tx, live)
+    known |= await _insert(tx, list(live.values()), now)
     if skipped:
         await insert_history(tx, skipped)
+    for crowd in by_job.values():
+        if crowd.successor is not None and crowd.active:
+            await replace(tx, crowd)
     return [known.get(run.id) for run in runs]
+
+
+async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) -> dict[str, Status]:
+    """Insert runs with what holds each and whether it is serial; answers how they begin."""
+    if not live:
+        return {}
+    new = [run for run, _, _ in live]
+    waiting = await turns.enter(tx, new)
+    await keep_profiles(tx, new)
+    held = {run.id: holds | (Hold.TURN if run.id in waiting else 0) for run, holds, _ in live}
+    await insert_runs(
+        tx,
+        [
+            new_run_row(run, held[run.id], serial=serial, eligible_at=max(run.eligible_at, now))
+            for run, _, serial in live
+        ],
+    )
+    return {run_id: Status.BLOCKED if holds else Status.QUEUED for run_id, holds in held.items()}
+
+
+async def _lock_turns(tx: Tx, jobs: Sequence[Job]) -> None:
+    """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go."""
+    if ordered := [job for job in jobs if job.spec.ordering_key is not None or job.spec.overlap in REPLACING]:
+        keys = {(job.tenant, plain(job.spec.ordering_key)) for job in ordered if job.spec.ordering_key is not None}
+        keys.update((tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered]))
+        await turns.lock(tx, keys)
 
 
 async def _known(tx: Tx, run_ids: Sequence[str], now: Micros) -> dict[str, Status]:

@@ -67,7 +67,7 @@ class Workers(Part):
 
         async def find(tx: Tx) -> list[Settlement]:
             rows = await tx.fetch(LOST_RUNS, most=limit)
-            return [_settlement(row, Lost(), started_at=row[5]) for row in rows]
+            return [_settlement(row, Lost(), started_at=row[8]) for row in rows]
 
         await self._db.write(mark)
         return await self._db.read(find)
@@ -99,13 +99,14 @@ async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -
 
 
 def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settlement:
-    run_id, job_id, attempt, token, serial, _, now = row
+    run_id, job_id, attempt, token, serial, tenant, key, now, *_ = row
     return Settlement(
         run_id=run_id,
         job_id=job_id,
         attempt=attempt,
         token=token,
         serial=bool(serial),
+        turn=None if key is None else (tenant, key),
         outcome=outcome,
         started_at=started_at,
         finished_at=now,

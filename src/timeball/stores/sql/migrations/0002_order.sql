@@ -29,7 +29,7 @@ CREATE INDEX runs_to_fit ON runs (profile, eligible_at, fire_time, id) WHERE sta
 CREATE INDEX runs_in_turn ON runs (tenant, ordering_key, fire_time, id) WHERE ordering_key IS NOT NULL;
 CREATE INDEX runs_at_gate ON runs (tenant, gate, gate_rank, id) WHERE gate IS NOT NULL;
 CREATE INDEX runs_permitted ON runs (tenant, permit) WHERE permit IS NOT NULL;
-CREATE INDEX runs_to_expire ON runs (start_by) WHERE start_by IS NOT NULL AND state <> 'running';
+CREATE INDEX runs_to_expire ON runs (start_by) WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0;
 
 -- Whose turn it is under an ordering key: a live run, or one that gave up and that nobody dealt with yet.
 CREATE TABLE turns (
@@ -39,10 +39,14 @@ CREATE TABLE turns (
   PRIMARY KEY (tenant, ordering_key)
 ) {clustered};
 
+CREATE INDEX turns_of_holder ON turns (holder) WHERE holder IS NOT NULL;
+
 -- Where runs wait for a permit, a token or a host, and when somebody has to look whether one may go.
 CREATE TABLE gates (
   tenant {id} NOT NULL,
   gate {id} NOT NULL,
+  capacity BIGINT NOT NULL DEFAULT 0,
+  pace BIGINT NOT NULL DEFAULT 0,
   spent_until BIGINT NOT NULL DEFAULT 0,
   failures BIGINT NOT NULL DEFAULT 0,
   open_until BIGINT,

@@ -1,17 +1,19 @@
 -- Execution: claiming, settling, cancelling, and what held attempts say of themselves.
 
 -- name: leased_sessions
--- The sessions among these that have a lease, with the names of their workers.
-SELECT w.session, w.name FROM {batch b: session text} JOIN workers w ON w.session = b.session
+-- The sessions among these that have a lease: the worker's name, whether it takes only runs that ask for it, and for
+-- which run it is kept free. And whether a host is unwell, and whether runs wait that ask for a kind of worker.
+SELECT w.session, w.name, w.dedicated,
+  (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready'),
+  EXISTS (SELECT 1 FROM gates g WHERE g.failures > 0),
+  EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NOT NULL AND r.eligible_at <= {now} + :ahead)
+FROM {batch b: session text} JOIN workers w ON w.session = b.session
 WHERE w.lapsed = 0 AND w.lease_until > {now};
 
 -- name: claimable
 -- The best ready runs by rank, those that are due first, in no order, kept from every other claimer.
 SELECT
-  c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, c.priority, {now},
-  COALESCE(c.spec, j.spec),
-  (SELECT t.spec FROM tasks t
-    WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END)
+  {candidate}
 FROM (
   SELECT * FROM (
   {levels}
@@ -20,11 +22,55 @@ FROM (
   LIMIT :free
 ) AS c JOIN jobs j ON j.id = c.job_id;
 
+-- name: candidate
+-- What is to be known of a run `c` of a job `j` that could be claimed.
+c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, c.priority, {now},
+COALESCE(c.spec, j.spec),
+(SELECT t.spec FROM tasks t
+  WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END),
+c.tenant, c.ordering_key, c.gated, c.profile
+
+-- name: fittable
+-- The first ready runs of each kind that not every worker can take, kept from every other claimer.
+SELECT
+  {candidate}
+FROM (
+  SELECT r.* FROM profiles p JOIN runs r ON r.id IN (
+    SELECT x.id FROM runs x
+    WHERE x.state = 'ready' AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
+      AND (x.start_by IS NULL OR x.start_by >= {now} OR x.attempt > 0)
+    ORDER BY x.eligible_at, x.fire_time, x.id LIMIT :free
+  ) WHERE r.state = 'ready' {skip_locked_of r}
+) AS c JOIN jobs j ON j.id = c.job_id;
+
+-- name: offers
+-- What workers offer, each kept from other servers that claim for it.
+SELECT w.session, w.labels, w.cpu, w.memory, w.dedicated
+FROM {batch b: session text} JOIN workers w ON w.session = b.session {skip_locked_of w};
+
+-- name: shares_held
+-- What the running attempts of workers hold of them.
+SELECT r.session, r.needs FROM {batch b: session text} JOIN runs r ON r.session = b.session
+WHERE r.state = 'running' AND r.needs IS NOT NULL;
+
+-- name: reservable
+-- All workers, idle: what they would offer, the run each is kept free for, and how many each has.
+SELECT w.session, w.slots, w.labels, w.cpu, w.memory, w.dedicated,
+  (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready'),
+  (SELECT COUNT(*) FROM runs r WHERE r.session = w.session AND r.state = 'running')
+FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now};
+
+-- name: reserve
+-- Keep a worker free for a run.
+UPDATE workers SET reserved_for = :run_id WHERE session = :session;
+
 -- name: claimable_level
 -- The first ready runs of one priority: within it, the order of rank is the order of the index.
 SELECT * FROM (
-  SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id FROM runs
+  SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
+    ordering_key, gated, profile FROM runs
   WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
+    AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
 ) AS level_{level}
 
@@ -37,11 +83,12 @@ FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND runs.state = 'ready';
 
 -- name: next_eligible_at
--- When the earliest ready run may be claimed.
+-- When the earliest ready run may be claimed; of those that not every worker can take, the earliest after an instant.
 SELECT MIN(eligible_at) FROM (
   {levels}
   UNION ALL SELECT (
-    SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile ORDER BY r.eligible_at LIMIT 1
+    SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile AND r.eligible_at > :after
+    ORDER BY r.eligible_at LIMIT 1
   ) FROM profiles p
 ) AS firsts;
 
@@ -79,7 +126,7 @@ DELETE FROM runs WHERE id IN (SELECT id FROM {batch b: id text});
 UPDATE runs SET
   state = 'ready', attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
   token = NULL, session = NULL, worker = NULL, poll = NULL, claimed_at = NULL, attempt_started_at = NULL,
-  progress = NULL, progress_note = ''
+  progress = NULL, progress_note = '', permit = NULL, needs = NULL
 FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, failure text}
 WHERE runs.id = b.id;
 
@@ -98,9 +145,10 @@ FROM {batch b: id text, at bigint} WHERE runs.id = b.id AND runs.attempt_started
 UPDATE runs SET progress = b.fraction, progress_note = b.note
 FROM {batch b: id text, fraction double precision, note text} WHERE runs.id = b.id;
 
--- name: serial_jobs_of
--- The jobs to lock before these runs.
-SELECT DISTINCT r.job_id FROM {batch b: id text} JOIN runs r ON r.id = b.id WHERE r.serial = 1;
+-- name: locks_of
+-- The jobs and turns to lock before these runs.
+SELECT r.job_id, r.serial, r.tenant, r.ordering_key FROM {batch b: id text} JOIN runs r ON r.id = b.id
+WHERE r.serial = 1 OR r.ordering_key IS NOT NULL;
 
 -- name: lock_runs
 -- Live runs, kept from every other writer.
@@ -108,7 +156,8 @@ SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.i
 
 -- name: ask_to_cancel
 -- Ask the holders of running attempts to stop.
-UPDATE runs SET cancel_requested_at = COALESCE(cancel_requested_at, {now})
+UPDATE runs SET cancel_requested_at = COALESCE(cancel_requested_at, {now}),
+  cancel_reason = COALESCE(cancel_reason, :reason), kill = {greatest}(kill, :kill)
 WHERE state = 'running' AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: holding

@@ -24,7 +24,7 @@ UPDATE workers SET lapsed = 1 WHERE session IN (
 
 -- name: lost_runs
 -- Runs that are held by nobody who has a lease.
-SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.attempt_started_at, {now}
+SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.tenant, r.ordering_key, {now}, r.attempt_started_at
 FROM runs r WHERE r.state = 'running' AND NOT EXISTS (
   SELECT 1 FROM workers w WHERE w.session = r.session AND w.lapsed = 0
 ) LIMIT :most;
@@ -35,7 +35,7 @@ UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now}) WHERE s
 
 -- name: held_by
 -- What a session holds that was claimed for polls before one.
-SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.claimed_at, {now}
+SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.tenant, r.ordering_key, {now}
 FROM runs r WHERE r.session = :session AND r.state = 'running' AND r.poll < :before;
 
 -- name: forget_sessions
@@ -47,6 +47,6 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 -- name: workers
 -- Sessions with a lease and how many runs each holds, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
-  w.cpu, w.memory, w.dedicated, w.reserved_for,
+  w.cpu, w.memory, w.dedicated, (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready'),
   (SELECT COUNT(*) FROM runs r WHERE r.session = w.session AND r.state = 'running')
 FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;

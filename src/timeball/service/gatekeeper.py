@@ -1,0 +1,42 @@
+"""Lets runs go on that wait for time to pass: for a token of a rate, or for a host to have had its rest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain.instant import MILLISECOND, MINUTE, Micros
+from timeball.operation.context import Context
+from timeball.ports.hints import Topic
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK, Loop
+
+BATCH: Final = 100
+BREATH: Final = 5 * MILLISECOND
+"""Between two looks: another server may be at the gates."""
+MOST_FORGOTTEN: Final = 1_000
+
+
+class Gatekeeper(Loop):
+    name = "gatekeeper"
+    topics = (Topic.GATE,)
+
+    def __init__(self, context: Context, hints: LocalHints) -> None:
+        super().__init__(context.clock, hints)
+        self._store = context.store
+        self._tidied_at: Micros | None = None
+
+    async def turn(self) -> Micros:
+        upcoming = await self._store.next_look_at()
+        if upcoming is not None and upcoming <= self._store.now():
+            await self._store.open_gates(BATCH)
+            self._hints.give(Topic.READY)
+            return BREATH
+        await self._tidy()
+        return TICK if upcoming is None else max(1, upcoming - self._store.now())
+
+    async def _tidy(self) -> None:
+        """Forget gates and turns that nobody uses any more."""
+        now = self._clock.monotonic()
+        if self._tidied_at is None or now - self._tidied_at > MINUTE:
+            self._tidied_at = now
+            await self._store.forget_unused(MOST_FORGOTTEN)

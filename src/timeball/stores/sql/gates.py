@@ -1,0 +1,258 @@
+"""Gates: limits that runs share. A run that could start looks at its gates, goes through all of them or waits at one.
+
+A permit of a concurrency key is the running run itself, so none can leak. Tokens of a rate are an instant in the gate's
+row. A host's row is its circuit. Who looks, ends or lets through does so under the lock on the gate's row, which is
+taken last: by who ends runs after the locks on jobs, turns and runs; by who claims only if nobody else has it. Nobody
+waits for anything while he has it, so nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain import circuit
+from timeball.domain.circuit import Circuit
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.limits import Bucket, Concurrency, RateLimit
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.rows import plain
+from timeball.stores.sql.tables import GateRow, as_tuple
+
+TAKE_GATES = query("take_gates")
+NEW_GATES = query("new_gates")
+LOCK_GATES = query("lock_gates")
+GATES_TO_OPEN = query("gates_to_open")
+GATES_PROBED_BY = query("gates_probed_by")
+WRITE_GATES = query("write_gates")
+PERMITS = query("permits")
+PARK = query("park")
+FIRST_AT_GATE = query("first_at_gate")
+WAITS_AT_GATE = query("waits_at_gate")
+LET_THROUGH = query("let_through")
+
+SOON: Final = 20 * MILLISECOND
+"""When to look again at a gate whose first run somebody else has a hand on, or whose tokens come thick and fast."""
+MOST_AT_ONCE: Final = 500
+"""Runs that are let through in one transaction: those that a recovered host kept waiting may be thousands."""
+
+GateKey = tuple[str, str]
+"""Tenant and gate."""
+
+
+class Gates(Struct, frozen=True):
+    """What a run has to pass."""
+
+    tenant: str
+    concurrency: Concurrency | None = None
+    rate: RateLimit | None = None
+    host: str | None = None
+
+    @property
+    def permit(self) -> str | None:
+        return None if self.concurrency is None else limit_gate(self.concurrency.key)
+
+    @property
+    def keys(self) -> list[GateKey]:
+        names = [
+            self.permit,
+            None if self.rate is None else rate_gate(self.rate.key),
+            None if self.host is None else host_gate(self.host),
+        ]
+        return [(self.tenant, name) for name in names if name is not None]
+
+
+def limit_gate(key: str) -> str:
+    return f"limit:{plain(key)}"
+
+
+def rate_gate(key: str) -> str:
+    return f"rate:{plain(key)}"
+
+
+def host_gate(host: str) -> str:
+    return f"host:{plain(host)}"
+
+
+class Gatehouse:
+    """The gates that the candidates of one claim have to pass, as far as nobody else is at them."""
+
+    def __init__(self, rows: Mapping[GateKey, GateRow], permits: Mapping[GateKey, int]) -> None:
+        self._rows = dict(rows)
+        self._permits = dict(permits)
+        self._changed: set[GateKey] = set()
+        self.parked: list[tuple[str, str, int]] = []
+
+    @classmethod
+    async def take(cls, tx: Tx, wanted: Iterable[Gates]) -> Gatehouse:
+        keys = sorted({key for gates in wanted for key in gates.keys})
+        if not keys:
+            return cls({}, {})
+        rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(TAKE_GATES, b=keys)}
+        if missing := [key for key in keys if key not in rows]:
+            rows |= {(tenant, gate): GateRow(tenant, gate) for tenant, gate in await tx.fetch(NEW_GATES, b=missing)}
+        limits = [key for key in rows if key[1].startswith("limit:")]
+        counted = await tx.fetch(PERMITS, b=limits) if limits else []
+        return cls(rows, {(tenant, gate): count for tenant, gate, count in counted})
+
+    def knows(self, gates: Gates) -> bool:
+        """Whether all of a run's gates are here; else somebody else is at one of them."""
+        return all(key in self._rows for key in gates.keys)
+
+    def closed(self, gates: Gates, at: Micros) -> str | None:
+        """The gate that does not let a run through at an instant; None: it may go."""
+        if gates.concurrency is not None:
+            key = (gates.tenant, limit_gate(gates.concurrency.key))
+            self._remember(key, capacity=gates.concurrency.limit)
+            if self._permits[key] >= gates.concurrency.limit:
+                return key[1]
+        if gates.host is not None:
+            key = (gates.tenant, host_gate(gates.host))
+            if not circuit.lets_through(_circuit(self._rows[key]), at):
+                return key[1]
+        if gates.rate is not None:
+            key = (gates.tenant, rate_gate(gates.rate.key))
+            bucket = gates.rate.bucket(self._rows[key].spent_until)
+            self._remember(key, capacity=bucket.burst, pace=bucket.pace)
+            if bucket.token_at > at:
+                return key[1]
+        return None
+
+    def pass_through(self, run_id: str, gates: Gates, at: Micros) -> None:
+        """Take what a run needs of each of its gates, all of which let it through."""
+        if gates.concurrency is not None:
+            self._permits[gates.tenant, limit_gate(gates.concurrency.key)] += 1
+        if gates.host is not None:
+            key = (gates.tenant, host_gate(gates.host))
+            if self._rows[key].open_until is not None:
+                self._remember(key, probe=run_id)
+        if gates.rate is not None:
+            key = (gates.tenant, rate_gate(gates.rate.key))
+            bucket = gates.rate.bucket(self._rows[key].spent_until)
+            self._remember(key, spent_until=bucket.take(at).spent_until)
+
+    def park(self, run_id: str, gates: Gates, gate: str, rank: int) -> None:
+        """Let a run wait at a gate."""
+        row = self._rows[gates.tenant, gate]
+        self.parked.append((run_id, gate, rank))
+        if (opens_at := _opens_at(row)) is not None:
+            look_at = opens_at if row.look_at is None else min(row.look_at, opens_at)
+            self._remember((gates.tenant, gate), look_at=look_at)
+
+    def _remember(self, key: GateKey, **changes: int | str) -> None:
+        row = msgspec.structs.replace(self._rows[key], **changes)
+        if row != self._rows[key]:
+            self._rows[key] = row
+            self._changed.add(key)
+
+    async def write(self, tx: Tx) -> None:
+        if self.parked:
+            await tx.execute(PARK, b=self.parked)
+        await _write(tx, [self._rows[key] for key in sorted(self._changed)])
+
+
+async def settle(
+    tx: Tx, freed: Iterable[GateKey], answers: Sequence[Answer], probing: Sequence[str], now: Micros
+) -> None:
+    """Runs ended: their permits are free, and hosts were found well or unwell. `probing`: runs that ended without an
+    answer from a host, one of which may have been its probe."""
+    abandoned = [(tenant, gate) for tenant, gate in await tx.fetch(GATES_PROBED_BY, b=probing)] if probing else []
+    called = {(each.tenant, host_gate(each.host)) for each in answers}
+    keys = sorted({*freed, *called, *abandoned})
+    if not keys:
+        return
+    rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(LOCK_GATES, b=keys)}
+    before = dict(rows)
+    for each in answers:
+        key = (each.tenant, host_gate(each.host))
+        known = _circuit(rows[key])
+        rows[key] = _with(rows[key], circuit.failed(known, each.run_id, now) if each.unwell else circuit.succeeded())
+    for key in abandoned:
+        rows[key] = _with(rows[key], circuit.abandoned(_circuit(rows[key])))
+    for key in keys:
+        if key not in called or before[key].open_until is not None:
+            rows[key] = await _let_through(tx, rows[key], now)
+    await _write(tx, [row for key, row in rows.items() if row != before[key]])
+
+
+class Answer(Struct, frozen=True):
+    """What a call said of a host."""
+
+    tenant: str
+    host: str
+    run_id: str
+    unwell: bool
+
+
+async def open_due(tx: Tx, now: Micros, most: int) -> int:
+    """Look at the gates whose time has come; how many."""
+    rows = [GateRow(*row) for row in await tx.fetch(GATES_TO_OPEN, most=most)]
+    await _write(tx, [await _let_through(tx, row, now) for row in rows])
+    return len(rows)
+
+
+async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
+    """Let as many runs through a gate as there is room for; the gate with the moment to look again."""
+    room = min(await _room(tx, row, now), MOST_AT_ONCE)
+    first: list[str] = []
+    if room:
+        found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, most=room)
+        first = [run_id for (run_id,) in found]
+    if first:
+        await tx.execute(LET_THROUGH, b=sorted(first))
+    if room and len(first) < room:
+        # Nobody is left, or somebody else has a hand on those who are.
+        look_at = now + SOON if await _waits(tx, row) else None
+    elif room == MOST_AT_ONCE:
+        look_at = now
+    else:
+        look_at = _opens_at(row) if await _waits(tx, row) else None
+    return msgspec.structs.replace(row, look_at=None if look_at is None else max(look_at, now + SOON))
+
+
+async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
+    """How many more runs may go. What they take they take when they are claimed."""
+    kind = row.gate.partition(":")[0]
+    if kind == "limit":
+        ((_, _, taken),) = await tx.fetch(PERMITS, b=[(row.tenant, row.gate)])
+        # Whoever looks next tells a gate that was forgotten how wide it is.
+        return max(0, row.capacity - int(taken)) if row.capacity else 1
+    if kind == "rate":
+        return Bucket(row.capacity, max(1, row.pace), row.spent_until).tokens(now)
+    if row.open_until is None:
+        return MOST_AT_ONCE
+    return 1 if circuit.lets_through(_circuit(row), now) else 0
+
+
+def _opens_at(row: GateRow) -> Micros | None:
+    """When time alone opens a gate that is closed; None: when somebody who is through ends."""
+    kind = row.gate.partition(":")[0]
+    if kind == "rate":
+        return Bucket(row.capacity, max(1, row.pace), row.spent_until).token_at
+    if kind == "host" and row.probe is None:
+        return row.open_until
+    return None
+
+
+async def _waits(tx: Tx, row: GateRow) -> bool:
+    ((waits,),) = await tx.fetch(WAITS_AT_GATE, tenant=row.tenant, gate=row.gate)
+    return bool(waits)
+
+
+def _circuit(row: GateRow) -> Circuit:
+    return Circuit(row.failures, row.open_until, row.rests, row.probe)
+
+
+def _with(row: GateRow, known: Circuit) -> GateRow:
+    return msgspec.structs.replace(
+        row, failures=known.failures, open_until=known.open_until, rests=known.rests, probe=known.probe
+    )
+
+
+async def _write(tx: Tx, rows: Sequence[GateRow]) -> None:
+    if rows:
+        await tx.execute(WRITE_GATES, b=[as_tuple(row) for row in rows])

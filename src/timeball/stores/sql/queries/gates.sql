@@ -1,0 +1,88 @@
+-- Gates: where runs wait for a permit, a token, or a host.
+
+-- name: take_gates
+-- Gates that nobody else is at, kept from every other writer.
+SELECT {columns gates g} FROM {batch b: tenant text, gate text}
+JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate {skip_locked};
+
+-- name: new_gates
+-- Make gates that do not exist yet, and keep them.
+INSERT INTO gates (tenant, gate) SELECT b.tenant, b.gate FROM {batch b: tenant text, gate text} WHERE true
+ORDER BY b.tenant, b.gate ON CONFLICT DO NOTHING RETURNING tenant, gate;
+
+-- name: lock_gates
+-- Gates, made if need be, kept from every other writer; in their order, so that nobody waits in a circle.
+INSERT INTO gates (tenant, gate) SELECT b.tenant, b.gate FROM {batch b: tenant text, gate text} WHERE true
+ORDER BY b.tenant, b.gate ON CONFLICT (tenant, gate) DO UPDATE SET gate = excluded.gate
+RETURNING {columns gates gates};
+
+-- name: gates_to_open
+-- Gates whose time to be looked at has come.
+SELECT {columns gates g} FROM gates g WHERE g.look_at IS NOT NULL AND g.look_at <= {now}
+ORDER BY g.look_at LIMIT :most {skip_locked};
+
+-- name: next_look_at
+-- When the earliest gate has to be looked at.
+SELECT look_at FROM gates WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1;
+
+-- name: gates_probed_by
+-- The hosts that these runs probe.
+SELECT g.tenant, g.gate FROM {batch b: id text} JOIN gates g ON g.probe = b.id AND g.failures > 0;
+
+-- name: write_gates
+-- What became of gates, whose rows are locked.
+UPDATE gates SET capacity = b.capacity, pace = b.pace, spent_until = b.spent_until, failures = b.failures,
+  open_until = b.open_until, rests = b.rests, probe = b.probe, look_at = b.look_at
+FROM {batch b: tenant text, gate text, capacity bigint, pace bigint, spent_until bigint, failures bigint,
+  open_until bigint, rests bigint, probe text, look_at bigint}
+WHERE gates.tenant = b.tenant AND gates.gate = b.gate;
+
+-- name: permits
+-- How many permits are taken under each key. The gates are locked.
+SELECT b.tenant, b.permit, (SELECT COUNT(*) FROM runs r WHERE r.tenant = b.tenant AND r.permit = b.permit)
+FROM {batch b: tenant text, permit text};
+
+-- name: park
+-- Let runs, whose rows are locked, wait at gates. Who waited before keeps its place.
+UPDATE runs SET state = 'blocked', holds = runs.holds + 4, gate = b.gate, gate_rank = COALESCE(runs.gate_rank, b.place)
+FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.state = 'ready';
+
+-- name: first_at_gate
+-- The runs at a gate that go first, kept from every other writer.
+SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate
+ORDER BY r.gate_rank, r.id LIMIT :most {skip_locked};
+
+-- name: waits_at_gate
+-- Whether a run waits at a gate.
+SELECT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate);
+
+-- name: let_through
+-- Runs, whose rows are locked, do not wait at a gate any more.
+UPDATE runs SET holds = holds - 4, state = CASE WHEN holds = 4 THEN 'ready' ELSE 'blocked' END, gate = NULL,
+  eligible_at = {greatest}(eligible_at, {now})
+WHERE (holds & 4) = 4 AND id IN (SELECT id FROM {batch b: id text});
+
+-- name: hold_shares
+-- Record what claimed runs hold beside their slot.
+UPDATE runs SET permit = b.permit, needs = b.needs FROM {batch b: id text, permit text, needs text}
+WHERE runs.id = b.id;
+
+-- name: forget_gates
+-- Drop gates that nobody waits at and that have nothing to remember.
+DELETE FROM gates WHERE (tenant, gate) IN (
+  SELECT g.tenant, g.gate FROM gates g
+  WHERE g.failures = 0 AND g.look_at IS NULL AND g.spent_until < {now}
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.gate = g.gate)
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.permit = g.gate)
+  LIMIT :most {skip_locked}
+);
+
+-- name: too_late
+-- Runs that did not start by their deadline.
+SELECT id FROM runs WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0 AND start_by < {now}
+ORDER BY start_by LIMIT :most;
+
+-- name: next_expiry
+-- When the earliest run becomes too late to start.
+SELECT start_by FROM runs WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0
+ORDER BY start_by LIMIT 1;

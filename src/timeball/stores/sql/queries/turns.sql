@@ -1,0 +1,60 @@
+-- Ordering keys: whose turn it is.
+
+-- name: lock_turns
+-- Keep the turns of keys from every other writer, in the order of the keys, so that nobody waits in a circle.
+INSERT INTO turns (tenant, ordering_key)
+SELECT b.tenant, b.ordering_key FROM {batch b: tenant text, ordering_key text} WHERE true
+ORDER BY b.tenant, b.ordering_key
+ON CONFLICT (tenant, ordering_key) DO UPDATE SET ordering_key = excluded.ordering_key
+RETURNING tenant, ordering_key, holder;
+
+-- name: turn_holders
+-- The holders among these that are alive, and whether each could let another go first.
+SELECT r.id, r.fire_time, CASE WHEN r.state <> 'running' AND r.attempt = 0 THEN 1 ELSE 0 END
+FROM {batch b: id text} JOIN runs r ON r.id = b.id;
+
+-- name: step_back
+-- Take the turn from runs that nobody has claimed yet: an earlier one came.
+UPDATE runs SET holds = holds + 2, state = 'blocked'
+WHERE state <> 'running' AND attempt = 0 AND (holds & 2) = 0 AND id IN (SELECT id FROM {batch b: id text})
+RETURNING id;
+
+-- name: next_in_turn
+-- The first live run under each key. The turns are locked.
+SELECT b.tenant, b.ordering_key, (
+  SELECT r.id FROM runs r WHERE r.tenant = b.tenant AND r.ordering_key = b.ordering_key
+  ORDER BY r.fire_time, r.id LIMIT 1
+) FROM {batch b: tenant text, ordering_key text};
+
+-- name: give_turn
+-- It is the turn of these runs.
+UPDATE runs SET holds = holds - 2, state = CASE WHEN holds = 2 THEN 'ready' ELSE 'blocked' END,
+  eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
+WHERE (holds & 2) = 2 AND id IN (SELECT id FROM {batch b: id text});
+
+-- name: write_turns
+-- Record whose turn it is.
+UPDATE turns SET holder = b.holder FROM {batch b: tenant text, ordering_key text, holder text}
+WHERE turns.tenant = b.tenant AND turns.ordering_key = b.ordering_key;
+
+-- name: turns_held
+-- The keys whose turn these runs have, finished or not.
+SELECT t.tenant, t.ordering_key FROM {batch b: id text} JOIN turns t ON t.holder = b.id;
+
+-- name: keys_of_jobs
+-- The ordering keys of the live runs of jobs.
+SELECT DISTINCT r.tenant, r.ordering_key FROM {batch b: id text} JOIN runs r ON r.job_id = b.id
+WHERE r.ordering_key IS NOT NULL;
+
+-- name: dead_holders
+-- Finished runs of a job that keep others from their turn under a key.
+SELECT h.id FROM turns t JOIN history h ON h.id = t.holder
+WHERE t.tenant = :tenant AND t.ordering_key = :ordering_key AND h.job_id = :job_id;
+
+-- name: forget_turns
+-- Drop keys that nobody uses any more.
+DELETE FROM turns WHERE (tenant, ordering_key) IN (
+  SELECT t.tenant, t.ordering_key FROM turns t WHERE t.holder IS NULL AND NOT EXISTS (
+    SELECT 1 FROM runs r WHERE r.tenant = t.tenant AND r.ordering_key = t.ordering_key
+  ) LIMIT :most {skip_locked}
+);

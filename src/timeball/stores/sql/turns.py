@@ -1,0 +1,112 @@
+"""Turns: runs with the same ordering key go one after the other, in the order of their fire times.
+
+One run has the turn, named in the key's row: a live one, or one that gave up and that nobody dealt with yet. All others
+are held back. Who adds or ends a run with a key does so under the lock on that row; locks are taken after those on jobs
+and before those on runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from timeball.domain.run import NewRun
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.rows import plain
+from timeball.stores.sql.tables import RunRow
+
+LOCK_TURNS = query("lock_turns")
+TURN_HOLDERS = query("turn_holders")
+STEP_BACK = query("step_back")
+NEXT_IN_TURN = query("next_in_turn")
+GIVE_TURN = query("give_turn")
+WRITE_TURNS = query("write_turns")
+
+TurnKey = tuple[str, str]
+"""Tenant and ordering key."""
+
+
+class Gone(Struct, frozen=True):
+    """A run that is not live any more."""
+
+    key: TurnKey
+    run_id: str
+    stays: bool = False
+    """It gave up, and keeps the turn until somebody deals with it."""
+
+
+def key_of(run: NewRun) -> TurnKey | None:
+    return None if run.ordering_key is None else (run.tenant, plain(run.ordering_key))
+
+
+def gone(run: RunRow) -> Gone | None:
+    """What to pass on of a run that ended without having given up; None: it has no ordering key."""
+    return None if run.ordering_key is None else Gone((run.tenant, run.ordering_key), run.id)
+
+
+async def lock(tx: Tx, keys: Iterable[TurnKey | None]) -> dict[TurnKey, str | None]:
+    """The holders of the turns of these keys, kept from every other writer."""
+    wanted = {key for key in keys if key is not None}
+    if not wanted:
+        return {}
+    return {(tenant, key): holder for tenant, key, holder in await tx.fetch(LOCK_TURNS, b=sorted(wanted))}
+
+
+async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
+    """Line up runs that are about to be inserted; answers those that have to wait for their turn."""
+    newcomers: dict[TurnKey, list[NewRun]] = {}
+    for run in runs:
+        if (key := key_of(run)) is not None:
+            newcomers.setdefault(key, []).append(run)
+    if not newcomers:
+        return set()
+    holders = await lock(tx, newcomers)
+    alive = {row[0]: row for row in await tx.fetch(TURN_HOLDERS, b=[each for each in holders.values() if each])}
+    given: dict[TurnKey, str] = {}
+    displaced: dict[str, TurnKey] = {}
+    for key, lined_up in newcomers.items():
+        first = min(lined_up, key=lambda run: (run.fire_time, run.id))
+        holder = holders[key]
+        if holder is None:
+            given[key] = first.id
+        elif holder not in alive:  # it gave up; whoever repeats it inherits its turn
+            if heir := next((run.id for run in lined_up if run.retry_of == holder), None):
+                given[key] = heir
+        else:
+            _, fire_time, can_wait = alive[holder]
+            if can_wait and (first.fire_time, first.id) < (fire_time, holder):
+                given[key], displaced[holder] = first.id, key
+    if displaced:
+        stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(displaced))}
+        for holder, key in displaced.items():
+            if holder not in stepped_back:  # it was claimed in the last moment
+                del given[key]
+    await _write(tx, given)
+    return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+
+
+async def leave(tx: Tx, gone: Sequence[Gone]) -> None:
+    """Pass the turns of runs on that are not in `runs` any more. The turns are locked."""
+    if not gone:
+        return
+    holders = await lock(tx, (each.key for each in gone))
+    ended = {each.run_id: each for each in gone}
+    free = [key for key, holder in holders.items() if holder in ended and not ended[holder].stays]
+    await pass_on(tx, free)
+
+
+async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
+    """Give the turn to the next run under each key, if there is one. The turns are locked."""
+    if not keys:
+        return
+    heads = {(tenant, key): run_id for tenant, key, run_id in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
+    await _write(tx, heads)
+    if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
+        await tx.execute(GIVE_TURN, b=chosen)
+
+
+async def _write(tx: Tx, holders: dict[TurnKey, str] | dict[TurnKey, str | None]) -> None:
+    if holders:
+        await tx.execute(WRITE_TURNS, b=[(*key, holder) for key, holder in sorted(holders.items())])

@@ -1,0 +1,74 @@
+"""Runs that wait for time to pass: at gates, or too long."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain.instant import Micros
+from timeball.domain.lifecycle import State, Status
+from timeball.stores.sql import gates, settling, turns
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import ended
+from timeball.stores.sql.runs import lock_runs
+
+NOW = query("now")
+NEXT_LOOK_AT = query("next_look_at")
+TOO_LATE = query("too_late")
+NEXT_EXPIRY = query("next_expiry")
+FORGET_GATES = query("forget_gates")
+FORGET_TURNS = query("forget_turns")
+
+EXPIRED: Final = "it did not start within its start deadline"
+
+
+class WaitingRooms(Part):
+    async def open_gates(self, limit: int) -> int:
+        async def work(tx: Tx) -> int:
+            ((now,),) = await tx.fetch(NOW)
+            return await gates.open_due(tx, now, limit)
+
+        return await self._db.write(work)
+
+    async def next_look_at(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            rows = await tx.fetch(NEXT_LOOK_AT)
+            return rows[0][0] if rows else None
+
+        return await self._db.read(work)
+
+    async def expire(self, limit: int) -> int:
+        async def find(tx: Tx) -> list[str]:
+            return [run_id for (run_id,) in await tx.fetch(TOO_LATE, most=limit)]
+
+        async def end(tx: Tx) -> int:
+            runs, now = await lock_runs(tx, late)
+            over = [
+                run
+                for run in runs
+                if run.state != State.RUNNING and run.attempt == 0 and run.start_by is not None and run.start_by < now
+            ]
+            await settling.finish(tx, [ended(run, Status.SKIPPED, now, reason=EXPIRED) for run in over])
+            serial = {run.job_id for run in over if run.serial}
+            await settling.close_spans(tx, serial)
+            await settling.release(tx, serial)
+            await turns.leave(tx, [gone for run in over if (gone := turns.gone(run)) is not None])
+            return len(over)
+
+        late = await self._db.read(find)
+        return await self._db.write(end) if late else 0
+
+    async def next_expiry(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            rows = await tx.fetch(NEXT_EXPIRY)
+            return rows[0][0] if rows else None
+
+        return await self._db.read(work)
+
+    async def forget_unused(self, limit: int) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(FORGET_GATES, most=limit)
+            await tx.execute(FORGET_TURNS, most=limit)
+
+        await self._db.write(work)

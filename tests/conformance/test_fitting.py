@@ -1,0 +1,116 @@
+"""Runs that ask for a certain worker: resources, slots, labels; reserved at the claim, free at the end (I18)."""
+
+from typing import Any
+
+from tests.support.builders import LEASE, one_shot, settlement, worker
+from timeball.domain.fitting import Resources
+from timeball.domain.instant import MINUTE
+from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
+from timeball.domain.retry import Retry
+from timeball.ports.store import Claim, Store, Submission, Want
+
+
+async def claim(store: Store, *wants: tuple[str, int]) -> list[Claim]:
+    return (await store.claim([Want(session, "", slots) for session, slots in wants], 0)).claims
+
+
+def run_ids(*sent: Submission) -> list[str]:
+    return [each.runs[0].id for each in sent]
+
+
+async def asking(store: Store, **fields: Any) -> Submission:
+    sent = one_shot(store.now(), **fields)
+    await store.submit([sent])
+    return sent
+
+
+async def test_only_a_worker_with_the_labels_gets_a_run(store: Store) -> None:
+    await store.register(worker("w_gpu", labels=["gpu", "linux"]), LEASE)
+    sent = await asking(store, runs_on=["gpu"])
+    assert await claim(store, ("w_1", 5)) == []
+    (got,) = await claim(store, ("w_1", 5), ("w_gpu", 1))
+    assert (got.session, got.run_id) == ("w_gpu", sent.runs[0].id)
+
+
+async def test_a_run_that_nobody_can_take_is_in_nobodys_way(store: Store) -> None:
+    for _ in range(20):
+        await asking(store, runs_on=["mars"], priority="high")
+    sent = await asking(store, resources=Resources(cpu=1))
+    plain = await asking(store, priority="low")
+    assert {got.run_id for got in await claim(store, ("w_1", 2))} == set(run_ids(sent, plain))
+
+
+async def test_cpu_and_memory_are_reserved_and_free_however_a_run_ends(store: Store) -> None:
+    await store.register(worker("w_4", cpu=4, memory_mb=1000), LEASE)
+    outcomes: list[Outcome] = [
+        Succeeded(),
+        Cancelled(),
+        Lost(),
+        Released(),
+        Failed(Failure(kind="exit", message="", exit_code=1)),
+    ]
+    for outcome in outcomes:
+        fields = {"resources": Resources(cpu=2.5, memory_mb=600), "retry": Retry(max_retries=9, base="1h")}
+        first, second = await asking(store, **fields), await asking(store, **fields)
+        (got,) = await claim(store, ("w_4", 10))
+        assert got.run_id == first.runs[0].id
+        assert await claim(store, ("w_4", 10)) == []
+        await store.settle([settlement(got, outcome)])
+        await store.request_cancel([first.runs[0].id])
+        (got,) = await claim(store, ("w_4", 10))
+        assert got.run_id == second.runs[0].id
+        await store.settle([settlement(got)])
+
+
+async def test_a_run_may_take_several_slots(store: Store) -> None:
+    big = await asking(store, resources=Resources(slots=3))
+    assert await claim(store, ("w_1", 2)) == []
+    (got,) = await claim(store, ("w_1", 3))
+    assert got.run_id == big.runs[0].id
+
+
+async def test_rank_decides_among_all_of_them(store: Store) -> None:
+    low = await asking(store, priority="low")
+    high = await asking(store, priority="high", resources=Resources(cpu=1))
+    assert [got.run_id for got in await claim(store, ("w_1", 1))] == run_ids(high)
+    assert [got.run_id for got in await claim(store, ("w_1", 1))] == run_ids(low)
+
+
+async def test_a_dedicated_worker_takes_only_what_asks_for_it(store: Store) -> None:
+    await store.register(worker("w_d", labels=["gpu"], dedicated=True), LEASE)
+    await asking(store)
+    assert await claim(store, ("w_d", 5)) == []
+    sent = await asking(store, runs_on=["gpu"])
+    assert [got.run_id for got in await claim(store, ("w_d", 5))] == run_ids(sent)
+
+
+async def test_a_large_run_that_waits_too_long_gets_a_worker_reserved(store: Store) -> None:
+    """A stream of small runs keeps every slot busy but one; without a reservation the large one never fits."""
+    await store.end_session("w_1")
+    await store.register(worker("w_4", slots=4), LEASE)
+    big = one_shot(store.now(), at=store.now() - 10 * MINUTE, resources=Resources(slots=4), priority=0)
+    await store.submit([big])
+    # One-shots of the past became claimable when they were submitted; this one has been for long.
+    await asking(store)
+    held = await claim(store, ("w_4", 1))
+    assert len(held) == 1
+    await asking(store)
+    assert await claim(store, ("w_4", 3)) == []  # nothing else: the worker is kept free for the large one
+    [reserved] = [each.reserved_for for each in await store.workers() if each.session == "w_4"]
+    assert reserved == big.runs[0].id
+    await store.settle([settlement(got) for got in held])
+    (got,) = await claim(store, ("w_4", 4))
+    assert got.run_id == big.runs[0].id
+    await store.settle([settlement(got)])
+    assert len(await claim(store, ("w_4", 4))) == 1
+
+
+async def test_a_reservation_ends_with_the_run_it_is_for(store: Store) -> None:
+    await store.register(worker("w_4", slots=4), LEASE)
+    big = one_shot(store.now(), at=store.now() - 10 * MINUTE, resources=Resources(slots=4), priority=0)
+    await store.submit([big])
+    await asking(store)
+    await claim(store, ("w_4", 2))
+    await store.request_cancel(run_ids(big))
+    await asking(store)
+    assert len(await claim(store, ("w_4", 2))) >= 1

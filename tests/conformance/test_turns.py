@@ -1,0 +1,171 @@
+"""Ordering keys: one at a time, in the order of fire times, whatever happens to the one whose turn it is (I16)."""
+
+import asyncio
+
+from tests.support.builders import TENANT, one_shot, plan_due, recurring, run, settlement, worker
+from timeball.domain.instant import MINUTE, SECOND
+from timeball.domain.job import JobState
+from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
+from timeball.domain.retry import Retry
+from timeball.ports.store import Amendment, Claim, Store, Submission, Want
+
+BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
+NO_RETRIES = Retry(max_retries=0)
+
+
+async def claim(store: Store, slots: int = 10, session: str = "w_1") -> list[Claim]:
+    return (await store.claim([Want(session, "", slots)], 0)).claims
+
+
+def in_line(store: Store, ages: list[int], key: str = "k", **fields: object) -> list[Submission]:
+    now = store.now()
+    return [one_shot(now, at=now - age * SECOND, ordering_key=key, **fields) for age in ages]
+
+
+async def order(store: Store, outcome: Outcome | None = None) -> list[str]:
+    """Claim and settle until nothing is left."""
+    seen = []
+    while claims := await claim(store):
+        assert len(claims) == 1
+        seen.append(claims[0].run_id)
+        await store.settle([settlement(claims[0], outcome)])
+    return seen
+
+
+async def test_runs_with_one_key_go_one_by_one_by_fire_time(store: Store) -> None:
+    sent = in_line(store, [3, 5, 1])
+    await store.submit(sent)
+    assert await order(store) == [sent[at].runs[0].id for at in (1, 0, 2)]
+
+
+async def test_keys_do_not_wait_for_each_other_and_tenants_do_not_share_them(store: Store) -> None:
+    now = store.now()
+    await store.submit([one_shot(now, ordering_key=key, tenant=tenant) for key in "ab" for tenant in (TENANT, "other")])
+    assert len(await claim(store)) == 4
+
+
+async def test_an_earlier_run_that_comes_later_goes_first_unless_the_other_was_claimed(store: Store) -> None:
+    late, early = in_line(store, [1, 9])
+    await store.submit([late])
+    await store.submit([early])
+    (first,) = await claim(store)
+    assert first.run_id == early.runs[0].id
+    (earliest,) = in_line(store, [20])
+    await store.submit([earliest])
+    assert await claim(store) == []
+    await store.settle([settlement(first)])
+    (second,) = await claim(store)
+    assert second.run_id == earliest.runs[0].id
+
+
+async def test_a_retry_keeps_the_turn(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=Retry(max_retries=1, backoff="fixed", base="0s"))
+    await store.submit([first, second])
+    for outcome in (BOOM, Lost()):
+        (claimed,) = await claim(store)
+        assert claimed.run_id == first.runs[0].id
+        await store.settle([settlement(claimed, outcome)])
+    assert await claim(store) == []  # it gave up, and blocks the rest
+
+
+async def test_one_that_is_given_back_keeps_the_turn(store: Store) -> None:
+    first, second = in_line(store, [2, 1])
+    await store.submit([first, second])
+    (claimed,) = await claim(store)
+    await store.settle([settlement(claimed, Released())])
+    assert await order(store) == [first.runs[0].id, second.runs[0].id]
+
+
+async def test_who_may_continue_after_a_failure_does(store: Store) -> None:
+    sent = in_line(store, [3, 2, 1], retry=NO_RETRIES, on_failure="continue")
+    await store.submit(sent)
+    assert await order(store, BOOM) == [each.runs[0].id for each in sent]
+
+
+async def test_the_retry_of_one_that_gave_up_inherits_its_turn(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=NO_RETRIES)
+    await store.submit([first, second])
+    assert await order(store, BOOM) == [first.runs[0].id]
+    again = run(first.job, store.now(), origin=Origin.RETRY)
+    assert await repeat(store, first.runs[0].id, again) is Status.QUEUED
+    assert await order(store) == [again.id, second.runs[0].id]
+
+
+async def repeat(store: Store, old: str, again: object) -> Status | None:
+    return await store.repeat(old, again)  # type: ignore[arg-type]
+
+
+async def test_cancelling_the_one_whose_turn_it_is_passes_it_on(store: Store) -> None:
+    sent = in_line(store, [3, 2, 1])
+    await store.submit(sent)
+    await store.request_cancel([sent[0].runs[0].id])
+    (claimed,) = await claim(store)
+    assert claimed.run_id == sent[1].runs[0].id
+    await store.request_cancel([claimed.run_id])
+    assert await claim(store) == []  # it keeps what it holds until its worker confirms
+    await store.settle([settlement(claimed)])
+    assert await order(store) == [sent[2].runs[0].id]
+
+
+async def test_cancelling_a_job_passes_its_turn_on(store: Store) -> None:
+    first, second = in_line(store, [2, 1])
+    await store.submit([first, second])
+    change = Amendment(
+        job=first.job, spec=first.job.spec, state=JobState.CANCELLED, keep_schedule=False, cancel_runs=True
+    )
+    await store.amend([change])
+    assert await order(store) == [second.runs[0].id]
+
+
+async def test_turn_and_overlap_hold_apart(store: Store) -> None:
+    """A run waits until both let it go, whichever does so last."""
+    now = store.now()
+    other = one_shot(now, at=now - MINUTE, ordering_key="k")
+    job = recurring(now - 25 * SECOND, seconds=10, ordering_key="k", overlap="queue")
+    await store.submit([other, job])
+    await plan_due(store)
+    seen = await order(store)
+    assert seen[0] == other.runs[0].id
+    assert len(seen) == 3
+
+
+async def test_many_claimers_never_break_the_order(stores: list[Store]) -> None:
+    """Keys in parallel, each strictly in order, with failures, on two servers at once."""
+    store = stores[0]
+    now = store.now()
+    sent: list[Submission] = []
+    for key in "abc":
+        sent += [
+            one_shot(now, at=now - (60 - at) * SECOND, ordering_key=key, retry=Retry(backoff="fixed", base="0s"))
+            for at in range(30)
+        ]
+    for at in range(6):
+        await store.register(worker(f"w_c{at}"), 600 * SECOND)
+    await asyncio.gather(*(stores[at % 2].submit(sent[at::4]) for at in range(4)))
+    keys = {each.runs[0].id: each.job.spec.ordering_key for each in sent}
+    due = {each.runs[0].id: each.runs[0].fire_time for each in sent}
+    alive: dict[str, str] = {}
+    ended: list[str] = []
+
+    async def work(at: int) -> None:
+        mine = stores[at % len(stores)]
+        while len(ended) < len(sent):
+            for got in await claim(mine, 2, f"w_c{at}"):
+                key = keys[got.run_id]
+                assert key is not None
+                assert key not in alive
+                alive[key] = got.run_id
+                await asyncio.sleep(0)
+                fails = got.attempt == 1 and due[got.run_id] % (3 * SECOND) == 0
+                del alive[key]
+                if not fails:
+                    ended.append(got.run_id)
+                assert await mine.settle([settlement(got, BOOM if fails else None)]) != [None]
+            await asyncio.sleep(0.001)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(work(at) for at in range(6)))
+    for key in "abc":
+        of_key = [due[run_id] for run_id in ended if keys[run_id] == key]
+        assert of_key == sorted(of_key)
