@@ -25,7 +25,7 @@ LARGEST: Final = 2**63 - 1
 MOST_TOLD: Final = 10_000
 _told: Final[set[str]] = set()
 _log = structlog.get_logger()
-_NO_RULES: Final = (0, None, None, None, 0, None)
+_NO_RULES: Final = (None, None, None, 0, None)
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 
 
@@ -143,8 +143,9 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
         0,
         run.created_at,
         run.retry_of,
+        holds,
     )
-    rules = (holds, run.due_at, run.start_by, run.ordering_key and plain(run.ordering_key), int(run.gated), run.profile)
+    rules = (run.due_at, run.start_by, run.ordering_key and plain(run.ordering_key), int(run.gated), run.profile)
     return row if rules == _NO_RULES else row + rules
 
 

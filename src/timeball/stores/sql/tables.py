@@ -54,12 +54,12 @@ class NewRunRow(Struct, frozen=True):
     attempt: int
     created_at: Micros
     retry_of: str | None
+    holds: int
 
 
 class RuledRunRow(NewRunRow, frozen=True):
     """What a run is born with if it has to look at others, or at who runs it."""
 
-    holds: int
     due_at: Micros | None
     start_by: Micros | None
     ordering_key: str | None

@@ -1,0 +1,109 @@
+"""Jobs that use no rule of order pay for none: the statements of their whole life, counted and named."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.builders import one_shot, plan_due, recurring, settlement
+from timeball.domain.instant import SECOND
+from timeball.ports.store import Store, Want
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Row, Tx, Work
+from timeball.stores.sql.tables import Table
+
+JOBS = 1_000
+ONE_SHOTS = [
+    "jobs_that_exist",
+    "insert 16 columns of jobs",
+    "insert 14 columns of runs",
+    "leased_sessions",
+    "claimable",
+    "tokens",
+    "claim",
+    "lock_attempts",
+    "now_and_health",
+    "insert 27 columns of history",
+    "delete_runs",
+]
+"""For a thousand jobs in one batch. As many as before there were rules of order."""
+RECURRING = [
+    "due_jobs",
+    "lock_planned",
+    "now",
+    "crowd",
+    "insert 14 columns of runs",
+    "move_jobs",
+    "leased_sessions",
+    "claimable",
+    "tokens",
+    "claim",
+    "lock_job_ids",
+    "lock_attempts",
+    "now_and_health",
+    "insert 27 columns of history",
+    "delete_runs",
+    "release",
+    "close_spans",
+]
+
+
+class _Recorder:
+    """A transaction that writes down what is asked of it."""
+
+    def __init__(self, tx: Tx, said: list[str]) -> None:
+        self._tx = tx
+        self._said = said
+
+    async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
+        self._said.append(query.name)
+        return await self._tx.fetch(query, **parameters)
+
+    async def execute(self, query: Query, **parameters: Any) -> None:
+        self._said.append(query.name)
+        await self._tx.execute(query, **parameters)
+
+    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
+        self._said.append(f"insert {len(table.columns)} columns of {table.name}")
+        await self._tx.insert(table, rows, ignore=ignore)
+
+    async def tokens(self, count: int) -> Sequence[int]:
+        self._said.append("tokens")
+        return await self._tx.tokens(count)
+
+
+@pytest.fixture
+def said(store: Any) -> list[str]:
+    """The statements of a store from now on."""
+    statements: list[str] = []
+    read, write = store._db.read, store._db.write
+
+    async def recorded_read(work: Work[Any], *, slow: bool = False) -> Any:
+        return await read(lambda tx: work(_Recorder(tx, statements)), slow=slow)
+
+    async def recorded_write(work: Work[Any]) -> Any:
+        return await write(lambda tx: work(_Recorder(tx, statements)))
+
+    store._db.read, store._db.write = recorded_read, recorded_write
+    return statements
+
+
+async def run_all(store: Store) -> int:
+    claims = (await store.claim([Want("w_1", "", JOBS)], 0)).claims
+    await store.settle([settlement(claim) for claim in claims])
+    return len(claims)
+
+
+async def test_one_shots_take_as_few_statements_as_ever(store: Store, said: list[str]) -> None:
+    await store.submit([one_shot(store.now()) for _ in range(JOBS)])
+    assert await run_all(store) == JOBS
+    assert said == ONE_SHOTS
+
+
+async def test_recurring_jobs_take_as_few_statements_as_ever(store: Store, said: list[str]) -> None:
+    due = store.now() - SECOND
+    await store.submit([recurring(due - 10 * SECOND, seconds=10, next_fire_at=due) for _ in range(JOBS)])
+    said.clear()
+    await plan_due(store, limit=JOBS)
+    assert await run_all(store) == JOBS
+    assert said == RECURRING
