@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from timeball.domain.lifecycle import Succeeded
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.hints import Topic
@@ -21,6 +20,8 @@ class Settle:
     async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
         settled = await self._commit(settlements)
         self._hints.give(Topic.ENDED)
-        if any(item.serial or not isinstance(item.outcome, Succeeded) for item in settlements):
-            self._hints.give(Topic.READY)  # a retry, or the next run of its job, may be claimable now
+        # The run itself, or who waited for its end, may be claimable now; also if it is stale because the answer to an
+        # earlier call was lost.
+        if any(each is None or each.frees or each.status is None for each in settled):
+            self._hints.give(Topic.READY)
         return settled

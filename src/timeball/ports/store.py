@@ -242,6 +242,8 @@ class Settled(Struct, frozen=True):
 
     run_id: str
     status: Status | None
+    frees: bool = False
+    """Whether others may be claimable now that could not be before: the next of its job, or under one of its keys."""
 
 
 class Cancelling(Struct, frozen=True):

@@ -102,8 +102,9 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
             now=now,
             spread=each.spread,
         )
-        answers.append(_apply(writes, run, each, transition))
-        _share(writes, run, each, transition, rule, bool(unwell))
+        status = _apply(writes, run, each, transition)
+        frees = _share(writes, run, each, transition, rule, bool(unwell))
+        answers.append(Settled(run.id, status, frees))
     await _persist(tx, writes)
     await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
     return answers
@@ -165,13 +166,13 @@ def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
     return settlement.started_at is not None or run.attempt_started_at is not None
 
 
-def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Settled:
+def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Status | None:
     to = transition.to
     if isinstance(to, Status):
         writes.history.append(_ended(run, settlement, to, transition))
         if run.serial:
             writes.released.add(run.job_id)
-        return Settled(run.id, to)
+        return to
     assert to is State.READY
     # A run that was claimed ahead of its time and comes back before it must not run early.
     eligible_at = min(max(transition.eligible_at, run.due), MAX)
@@ -179,7 +180,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         started_at = run.started_at if run.attempt > 1 else None
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
         writes.unsaid.append((run.id, run.attempt))
-        return Settled(run.id, None)
+        return None
     reported = _started_at(run, settlement)
     attempt_started = reported if reported is not None else run.attempt_started_at
     started_at = run.started_at if run.started_at is not None else attempt_started
@@ -196,13 +197,14 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         run.claimed_at,
     )
     writes.attempts.append(as_tuple(attempt))
-    return Settled(run.id, None)
+    return None
 
 
 def _share(
     writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition, rules: _Rules, unwell: bool
-) -> None:
-    """What the end of an attempt means for others: the next under its key, who waits for its permit, its host."""
+) -> bool:
+    """What the end of an attempt means for others: the next of its job or under its key, who waits for its permit, its
+    host. Whether it may let somebody go."""
     if run.ordering_key is not None and isinstance(transition.to, Status):
         gave_up = transition.to in (Status.FAILED, Status.DEAD)
         key = (run.tenant, run.ordering_key)
@@ -216,6 +218,8 @@ def _share(
             writes.answers.append(Answer(run.tenant, settlement.host, run.id, ill))
     elif unwell:
         writes.silent.append(run.id)
+    shared = bool(run.serial) or run.ordering_key is not None or run.permit is not None
+    return shared or (unwell and settlement.host is not None)
 
 
 def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
