@@ -145,9 +145,11 @@ async def _start_server(
 async def _open(config: ServerConfig) -> AsyncIterator[Store]:
     store: Store
     if config.sqlite_path is not None:
-        store = SqliteStore(config.sqlite_path, wall=system.wall, monotonic=system.monotonic)
+        store = SqliteStore(
+            config.sqlite_path, wall=system.wall, monotonic=system.monotonic, credit=config.priority_credit
+        )
     else:
-        store = PostgresStore(config.store, monotonic=system.monotonic)
+        store = PostgresStore(config.store, monotonic=system.monotonic, credit=config.priority_credit)
     await store.open()
     try:
         yield store

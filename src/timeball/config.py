@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 from timeball import machine
 from timeball.domain import duration
 from timeball.domain.errors import Invalid, TimeballError
-from timeball.domain.instant import SECOND
+from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.domain.priority import CREDIT
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ SHORTEST_ADMIN_KEY: Final = 32
 MOST_SLOTS: Final = 10_000
 MOST_CPUS: Final = 100_000
 MOST_MEMORY: Final = 1_000_000_000
+MOST_CREDIT: Final = DAY
 
 Flags = Mapping[str, Any]
 """What the command line said, by setting; None or an empty tuple: nothing."""
@@ -64,6 +66,8 @@ class ServerConfig:
     """0: any free one."""
     admin_key: str | None
     """None: the one in `admin_key_file`, which is generated when it is not there."""
+    priority_credit: Micros
+    """What one level of priority is worth in waiting time."""
     log_level: str
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
@@ -245,6 +249,16 @@ def _seconds(value: Any) -> float:
         raise ValueError(error.detail) from None
 
 
+def _credit(value: Any) -> Micros:
+    try:
+        credit = duration.parse(value)
+    except Invalid as error:
+        raise ValueError(error.detail) from None
+    if credit > MOST_CREDIT:
+        raise ValueError("write at most 1d; the lowest priority may have to wait nine times as long")
+    return credit
+
+
 def _store(value: Any) -> str:
     text = _text(value)
     scheme, separator, rest = text.partition("://")
@@ -285,6 +299,9 @@ PORT = Setting("port", _whole(0, 65_535), "the port to listen on; 0: any free on
 STORE = Setting("store", _store, "the database: sqlite:///… or postgresql://…", "--store", secret=True)
 # No flag: the arguments of a process can be read by everybody on its machine.
 ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=True)
+CREDIT_PER_LEVEL = Setting(
+    "priority_credit", _credit, "what one level of priority is worth in waiting time", "--priority-credit"
+)
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
 CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask for some", "--cpu")
 MEMORY = Setting("memory", _whole(0, MOST_MEMORY), "how many MiB a worker shares out likewise", "--memory")
@@ -300,8 +317,8 @@ LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log
 SETTINGS: Final[dict[str, Setting[Any]]] = {
     setting.name: setting
     for setting in (
-        *(URL, TOKEN, DATA_DIR, HOST, PORT, STORE, ADMIN_KEY, SLOTS, CPU, MEMORY, LABELS, DEDICATED),
-        *(TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
+        *(URL, TOKEN, DATA_DIR, HOST, PORT, STORE, ADMIN_KEY, CREDIT_PER_LEVEL, SLOTS, CPU, MEMORY),
+        *(LABELS, DEDICATED, TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
     )
 }
 
@@ -342,6 +359,7 @@ class _Given:
             "host": _or(self(HOST), DEFAULT_HOST),
             "port": _or(self(PORT), DEFAULT_PORT),
             "admin_key": self(ADMIN_KEY),
+            "priority_credit": _or(self(CREDIT_PER_LEVEL), CREDIT),
         }
 
     def executing(self) -> dict[str, Any]:

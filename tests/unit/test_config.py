@@ -6,6 +6,8 @@ import pytest
 
 from timeball import config, machine
 from timeball.config import InvalidSetting
+from timeball.domain.instant import MINUTE, SECOND
+from timeball.domain.priority import CREDIT
 
 KEY = "k" * 32
 
@@ -67,6 +69,14 @@ def test_a_worker_offers_what_the_machine_has_unless_it_is_told(elsewhere: Path)
     assert config.up({}, {"TIMEBALL_DEDICATED": "no"}).dedicated is False
 
 
+def test_what_a_level_of_priority_is_worth_is_a_minute_unless_it_is_told(elsewhere: Path) -> None:
+    assert config.server({}, {}).priority_credit == CREDIT
+    assert config.server({"priority_credit": "1s"}, {}).priority_credit == SECOND
+    assert config.up({}, {"TIMEBALL_PRIORITY_CREDIT": "0s"}).priority_credit == 0
+    (elsewhere / "timeball.toml").write_text("priority_credit = '5m'")
+    assert config.up({}, {}).priority_credit == 5 * MINUTE
+
+
 def test_a_dedicated_worker_needs_a_label() -> None:
     with pytest.raises(InvalidSetting, match="give it some with --label"):
         config.up({"dedicated": True}, {})
@@ -94,6 +104,7 @@ def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:
         ({"dedicated": "maybe"}, {}, "dedicated 'maybe' from --dedicated cannot be used: write true or false"),
         ({"labels": ("gpu", "a b")}, {}, "'a b' is not a label; use letters, digits and . _ : / = -"),
         ({"drain": "soon"}, {}, "drain 'soon' from --drain cannot be used: 'soon' is not a duration"),
+        ({"priority_credit": "2d"}, {}, "priority_credit '2d' from --priority-credit cannot be used: write at most 1d"),
         ({"log_level": "loud"}, {}, "write debug, info, warning or error"),
         ({"store": "mysql://x"}, {}, "write sqlite:///path/to/file.db or postgresql://"),
         ({"store": "sqlite:///"}, {}, "write sqlite:///path/to/file.db"),

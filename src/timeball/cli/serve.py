@@ -31,6 +31,7 @@ _store = click.option(
 _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", metavar="DIR")
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
+_credit = _flag(config.CREDIT_PER_LEVEL, default="default 1m", metavar="TIME")
 _slots = _flag(config.SLOTS, default="default 32", metavar="N")
 _cpu = _flag(config.CPU, default="default: those of the machine", metavar="N")
 _memory = _flag(config.MEMORY, default="default: that of the machine", metavar="MIB")
@@ -55,6 +56,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_host
 @_data_dir
 @_store
+@_credit
 @_slots
 @_cpu
 @_memory
@@ -89,6 +91,7 @@ def up(**flags: Any) -> None:
 @_port
 @_host
 @_data_dir
+@_credit
 @_log_level
 @_log_format
 def server(**flags: Any) -> None:
