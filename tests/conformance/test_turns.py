@@ -169,3 +169,14 @@ async def test_many_claimers_never_break_the_order(stores: list[Store]) -> None:
     for key in "abc":
         of_key = [due[run_id] for run_id in ended if keys[run_id] == key]
         assert of_key == sorted(of_key)
+
+
+async def test_cancelling_a_job_gives_up_the_turn_of_its_dead_run(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=NO_RETRIES)
+    await store.submit([first, second])
+    assert await order(store, BOOM) == [first.runs[0].id]
+    change = Amendment(
+        job=first.job, spec=first.job.spec, state=JobState.CANCELLED, keep_schedule=False, cancel_runs=True
+    )
+    await store.amend([change])
+    assert await order(store) == [second.runs[0].id]

@@ -54,7 +54,8 @@ class Amendments(Part):
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
-            await turns.lock(tx, [(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))])
+            keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
+            await turns.lock(tx, keys | set(map(turns.key_of_job, jobs.values())))
             live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
             for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
                 live[row[1]].append(RunRow(*row))
@@ -191,6 +192,9 @@ async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
         await tx.execute(UNBLOCK, b=writes.free)
     if writes.cancelled:
         await runs.cancel(tx, writes.cancelled, now)
+    for job in writes.jobs:
+        if job.state is JobState.CANCELLED and (key := turns.key_of_job(job)) is not None:
+            await turns.abandon(tx, key, job.id)
     if writes.jobs:
         await tx.execute(WRITE_JOBS, b=[_values(job) for job in writes.jobs])
     await _retag(tx, writes.retagged)

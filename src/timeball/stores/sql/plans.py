@@ -20,12 +20,11 @@ from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profil
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import ended, new_run_row, plain, readable, unstarted
+from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS, replace
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
 from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
-from timeball.stores.sql.turns import TurnKey
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
@@ -104,7 +103,7 @@ class Plans(Part):
             if not chosen:
                 return []
             ((now,),) = await tx.fetch(NOW)
-            await turns.lock(tx, _keys([plan.job for plan, _ in chosen.values()]))
+            await turns.lock(tx, (turns.key_of_job(plan.job) for plan, _ in chosen.values()))
             exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
             by_job = await crowds(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
             tails = await spans.tails(tx, current.items())
@@ -176,11 +175,6 @@ def _newest_due(plan: Plan, now: Micros) -> Micros | None:
     return max(
         (step.fire_time for step in plan.steps if isinstance(step, Fire) and step.fire_time <= now), default=None
     )
-
-
-def _keys(jobs: Iterable[Job]) -> set[TurnKey]:
-    """The ordering keys that runs of these jobs get."""
-    return {(job.tenant, plain(job.spec.ordering_key)) for job in jobs if job.spec.ordering_key is not None}
 
 
 def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | None:

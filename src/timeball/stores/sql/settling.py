@@ -167,6 +167,7 @@ def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
 
 
 def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Status | None:
+    """Write down what becomes of a run; how it ended, or None: it lives on."""
     to = transition.to
     if isinstance(to, Status):
         writes.history.append(_ended(run, settlement, to, transition))

@@ -23,7 +23,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import new_run_row, plain, readable, unstarted
+from timeball.stores.sql.rows import new_run_row, readable, unstarted
 from timeball.stores.sql.runs import RUN_STATUSES, replace
 from timeball.stores.sql.tables import as_tuple
 
@@ -132,9 +132,8 @@ async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros)
 async def _lock_turns(tx: Tx, jobs: Sequence[Job]) -> None:
     """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go."""
     if ordered := [job for job in jobs if job.spec.ordering_key is not None or job.spec.overlap in REPLACING]:
-        keys = {(job.tenant, plain(job.spec.ordering_key)) for job in ordered if job.spec.ordering_key is not None}
-        keys.update((tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered]))
-        await turns.lock(tx, keys)
+        keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered])}
+        await turns.lock(tx, keys | set(map(turns.key_of_job, ordered)))
 
 
 async def _known(tx: Tx, run_ids: Sequence[str], now: Micros) -> dict[str, Status]:

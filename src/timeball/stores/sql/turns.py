@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from timeball.domain.job import Job
 from timeball.domain.run import NewRun
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -23,6 +24,8 @@ STEP_BACK = query("step_back")
 NEXT_IN_TURN = query("next_in_turn")
 GIVE_TURN = query("give_turn")
 WRITE_TURNS = query("write_turns")
+TURNS_HELD = query("turns_held")
+DEAD_HOLDERS = query("dead_holders")
 
 TurnKey = tuple[str, str]
 """Tenant and ordering key."""
@@ -39,6 +42,11 @@ class Gone(Struct, frozen=True):
 
 def key_of(run: NewRun) -> TurnKey | None:
     return None if run.ordering_key is None else (run.tenant, plain(run.ordering_key))
+
+
+def key_of_job(job: Job) -> TurnKey | None:
+    key = job.spec.ordering_key
+    return None if key is None else (job.tenant, plain(key))
 
 
 def gone(run: RunRow) -> Gone | None:
@@ -105,6 +113,20 @@ async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
     await _write(tx, heads)
     if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
         await tx.execute(GIVE_TURN, b=chosen)
+
+
+async def abandon(tx: Tx, key: TurnKey, job_id: str) -> None:
+    """Nobody will deal with a run of this job that gave up and keeps the turn: pass it on. The turn is locked."""
+    if await tx.fetch(DEAD_HOLDERS, tenant=key[0], ordering_key=key[1], job_id=job_id):
+        await pass_on(tx, [key])
+
+
+async def dismiss(tx: Tx, run_ids: Sequence[str]) -> None:
+    """Somebody dealt with finished runs: those of them that kept the turn do so no longer."""
+    held = [(tenant, key) for tenant, key in await tx.fetch(TURNS_HELD, b=list(run_ids))]
+    holders = await lock(tx, held)
+    dealt_with = set(run_ids)
+    await pass_on(tx, [key for key, holder in holders.items() if holder in dealt_with])
 
 
 async def _write(tx: Tx, holders: dict[TurnKey, str] | dict[TurnKey, str | None]) -> None:
