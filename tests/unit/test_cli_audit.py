@@ -10,6 +10,7 @@ from tests.support.stub_server import StubServer
 from timeball.cli import session
 from timeball.cli.root import timeball
 
+SPLIT = {"schedulerMs": 0.0, "blockedMs": 2400.0, "queueMs": 0.25, "workerMs": 99.75, "totalMs": 2500.0}
 JOB_ID = "j_0194f3a1c2b79f86d081884c7d65"
 
 
@@ -37,7 +38,7 @@ def test_the_sentence_of_the_specification(tmp_path: Path, monkeypatch: pytest.M
         "counts": {"skipped": 1, "late": 2, "on_time": 1437},
         "items": [
             entry("on_time", runId="r_0"),
-            entry("late", runId="r_1", lateMs=2500.0),
+            entry("late", runId="r_1", lateMs=2500.0, lateness=SPLIT),
             entry("late", runId="r_2", lateMs=3000.0),
             entry("skipped", reason="run r_2 was still running"),
         ],
@@ -46,10 +47,10 @@ def test_the_sentence_of_the_specification(tmp_path: Path, monkeypatch: pytest.M
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "1,440 due = 1,437 on time + 2 late + 1 skipped (run r_2 was still running)",
-        "FIRE TIME\tFIRES\tVERDICT\tLATE\tRUN\tREASON",
-        "2026-03-01T02:00:00Z\t1\tlate\t2500 ms\tr_1\t-",
-        "2026-03-01T02:00:00Z\t1\tlate\t3000 ms\tr_2\t-",
-        "2026-03-01T02:00:00Z\t1\tskipped\t-\t-\trun r_2 was still running",
+        "FIRE TIME\tFIRES\tVERDICT\tLATE\tOF WHICH\tRUN\tREASON",
+        "2026-03-01T02:00:00Z\t1\tlate\t2500 ms\tblocked 2400 ms + worker 100 ms\tr_1\t-",
+        "2026-03-01T02:00:00Z\t1\tlate\t3000 ms\t-\tr_2\t-",
+        "2026-03-01T02:00:00Z\t1\tskipped\t-\t-\t-\trun r_2 was still running",
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from timeball.domain import lifecycle
+from timeball.domain import lateness, lifecycle
 from timeball.domain.duration import Duration
 from timeball.domain.fitting import Resources
 from timeball.domain.instant import MILLISECOND, Micros, render
@@ -233,6 +233,20 @@ class AttemptView(Struct, frozen=True, rename="camel", kw_only=True):
     error: ErrorView | None
 
 
+class LatenessView(Struct, frozen=True, rename="camel"):
+    """Where the time went until a run started. The parts add up to the total."""
+
+    scheduler_ms: float
+    """Until there was a run to start."""
+    blocked_ms: float
+    """While an earlier run, its turn or a limit held it back."""
+    queue_ms: float
+    """Until a worker had room for it."""
+    worker_ms: float
+    """Until its worker started it."""
+    total_ms: float
+
+
 class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     """What became of a fire, or of a manual trigger."""
 
@@ -258,6 +272,7 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     verdict: Verdict
     reason: str
     late_ms: float | None
+    lateness: LatenessView | UnsetType | None = UNSET
     cancel_requested_at: str | None
     retry_of: str | None
     retried_as: str | None
@@ -280,8 +295,16 @@ def error_view(failure: lifecycle.Failure | None) -> ErrorView | None:
 
 def late_ms(run: Run) -> float | None:
     """How long after its time it started: the fire time and its jitter."""
-    due_at = run.fire_time if run.due_at is None else run.due_at
-    return None if run.started_at is None else (run.started_at - due_at) / MILLISECOND
+    return None if run.started_at is None else (run.started_at - run.due) / MILLISECOND
+
+
+def lateness_view(run: Run, first: Attempt | None) -> LatenessView | None:
+    """`first` is the run's first attempt, if others followed it."""
+    split = lateness.split(run, first)
+    if split is None:
+        return None
+    parts = (split.scheduler, split.blocked, split.queue, split.worker, split.total)
+    return LatenessView(*(part / MILLISECOND for part in parts))
 
 
 def progress(run: Run) -> str | None:
@@ -313,6 +336,7 @@ def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
         verdict=run.verdict,
         reason=run.reason,
         late_ms=late_ms(run),
+        lateness=UNSET if earlier is None else lateness_view(run, earlier[0] if earlier else None),
         cancel_requested_at=moment(run.cancel_requested_at),
         retry_of=run.retry_of,
         retried_as=run.retried_as,

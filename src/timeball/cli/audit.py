@@ -90,6 +90,7 @@ _COLUMNS: list[Column[LedgerEntry]] = [
     Column("fires", lambda entry: entry.count),
     Column("verdict", lambda entry: entry.verdict),
     Column("late", lambda entry: None if entry.late_ms is None else f"{entry.late_ms:g} ms"),
+    Column("of which", lambda entry: str(entry.lateness) if entry.lateness else None),
     Column("run", lambda entry: entry.run_id),
     Column("reason", lambda entry: entry.reason),
 ]

@@ -90,6 +90,7 @@ def show(session: Session, run: str) -> None:
             ("fire time", found.fire_time),
             ("started", found.start_time),
             ("late", None if found.late_ms is None else f"{found.late_ms:g} ms"),
+            ("of which", str(found.lateness) if found.lateness else None),
             ("ended", found.end_time),
             ("progress", found.progress),
             ("note", found.progress_note),

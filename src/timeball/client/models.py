@@ -66,6 +66,30 @@ class Attempt(Answer, frozen=True):
     error: Failure | None = None
 
 
+class Lateness(Answer, frozen=True):
+    """Where the time went until a run started, in milliseconds; the parts add up to the total."""
+
+    scheduler_ms: float = 0
+    """Until there was a run to start."""
+    blocked_ms: float = 0
+    """While an earlier run, its turn or a limit held it back."""
+    queue_ms: float = 0
+    """Until a worker had room for it."""
+    worker_ms: float = 0
+    """Until its worker started it."""
+    total_ms: float = 0
+
+    def __str__(self) -> str:
+        """The parts that count: `blocked 2400 ms + worker 3 ms`."""
+        parts = {
+            "scheduler": self.scheduler_ms,
+            "blocked": self.blocked_ms,
+            "queue": self.queue_ms,
+            "worker": self.worker_ms,
+        }
+        return " + ".join(f"{name} {round(length)} ms" for name, length in parts.items() if length >= 1)
+
+
 class Run(Answer, frozen=True):
     run_id: str
     job_id: str = ""
@@ -87,6 +111,7 @@ class Run(Answer, frozen=True):
     verdict: str = ""
     reason: str | None = None
     late_ms: float | None = None
+    lateness: Lateness | None = None
     cancel_requested_at: datetime | None = None
     retry_of: str | None = None
     retried_as: str | None = None
@@ -143,6 +168,7 @@ class LedgerEntry(Answer, frozen=True):
     reason: str | None = None
     run_id: str | None = None
     late_ms: float | None = None
+    lateness: Lateness | None = None
     status: str | None = None
     attempts: int = 0
 

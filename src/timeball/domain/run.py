@@ -120,6 +120,11 @@ class Run(Struct, frozen=True, kw_only=True):
     discarded_at: Micros | None = None
 
     @property
+    def due(self) -> Micros:
+        """When it should start."""
+        return self.fire_time if self.due_at is None else self.due_at
+
+    @property
     def is_terminal(self) -> bool:
         return self.status in lifecycle.TERMINAL
 
@@ -138,6 +143,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     finished_at: Micros
     failure: Failure | None
     claimed_at: Micros | None = None
+    eligible_at: Micros | None = None
+    """From when it could be claimed."""
 
 
 __all__ = ["Attempt", "NewRun", "Run", "State", "Status"]

@@ -437,6 +437,10 @@ class ReadStore(Protocol):
         """The attempts before the last."""
         ...
 
+    async def first_attempts(self, run_ids: Sequence[str]) -> dict[str, Attempt]:
+        """The first attempt of each of these runs that has had another."""
+        ...
+
     async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
         """Rows whose instants fall into [since, until), oldest first; only due instants. Future instants are not
         part of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -15,12 +15,12 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import answer_job
 from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.routes.runs import RunList, answer_runs
-from timeball.api.views import JobView
+from timeball.api.views import JobView, LatenessView
 from timeball.domain import instant, planning
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.ledger import Verdict
-from timeball.domain.run import Run, Status
+from timeball.domain.run import Attempt, Run, Status
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import run_now
@@ -70,6 +70,7 @@ class LedgerItem(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str | None
     status: Status
     late_ms: float | None
+    lateness: LatenessView | None
     attempts: int
 
 
@@ -191,10 +192,17 @@ async def ledger(call: Call) -> Answer:
         page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit)
     except Invalid as error:
         raise Invalid(error.detail, "/query/cursor") from None
-    return answer_json(LedgerAnswer(sums.due, sums.counts, [_ledger_item(row) for row in page.items], page.next_cursor))
+    items = await ledger_items(call, page.items)
+    return answer_json(LedgerAnswer(sums.due, sums.counts, items, page.next_cursor))
 
 
-def _ledger_item(row: Run) -> LedgerItem:
+async def ledger_items(call: Call, rows: Sequence[Run]) -> list[LedgerItem]:
+    repeated = [row.id for row in rows if row.attempt > 1]
+    first = await call.context.store.first_attempts(repeated)
+    return [_ledger_item(row, first.get(row.id)) for row in rows]
+
+
+def _ledger_item(row: Run, first: Attempt | None) -> LedgerItem:
     never_ran = row.fires > 1 or row.verdict is Verdict.MISSED
     return LedgerItem(
         fire_time=render(row.fire_time),
@@ -207,6 +215,7 @@ def _ledger_item(row: Run) -> LedgerItem:
         run_id=None if never_ran else row.id,
         status=row.status,
         late_ms=views.late_ms(row),
+        lateness=views.lateness_view(row, first),
         attempts=row.attempt,
     )
 

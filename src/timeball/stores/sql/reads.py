@@ -24,11 +24,13 @@ from timeball.stores.sql.jobs import NEWEST
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import finished_run, live_run, plain
+from timeball.stores.sql.tables import AttemptRow
 
 LIVE_RUNS = query("live_runs")
 FINISHED_RUNS = query("finished_runs")
 LAST_STARTED = query("last_started")
 ATTEMPTS_OF_RUN = query("attempts")
+FIRST_ATTEMPTS = query("first_attempts")
 LOGS_OF_RUN = query("logs")
 LOGS_OF_ATTEMPT = query("logs_of_attempt")
 
@@ -96,9 +98,15 @@ class Reads(Part):
 
     async def attempts(self, run_id: str) -> list[Attempt]:
         async def work(tx: Tx) -> list[Attempt]:
-            return [_attempt(row) for row in await tx.fetch(ATTEMPTS_OF_RUN, run_id=run_id)]
+            return [attempt_of(row) for row in await tx.fetch(ATTEMPTS_OF_RUN, run_id=run_id)]
 
         return await self._db.read(work)
+
+    async def first_attempts(self, run_ids: Sequence[str]) -> dict[str, Attempt]:
+        async def work(tx: Tx) -> dict[str, Attempt]:
+            return {row[0]: attempt_of(row) for row in await tx.fetch(FIRST_ATTEMPTS, b=list(run_ids))}
+
+        return await self._db.read(work) if run_ids else {}
 
     async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
         """A span that reaches into the range is part of it as a whole."""
@@ -202,14 +210,15 @@ def _position(cursor: str | None) -> tuple[Micros, str]:
     return int(time), plain(run_id)
 
 
-def _attempt(row: Row) -> Attempt:
-    attempt, token, worker, started_at, finished_at, failure, claimed_at = row
+def attempt_of(row: Row) -> Attempt:
+    found = AttemptRow(*row)
     return Attempt(
-        attempt=attempt,
-        token=token,
-        worker=worker,
-        started_at=started_at,
-        finished_at=finished_at,
-        failure=None if failure is None else _decode_failure(failure),
-        claimed_at=claimed_at,
+        attempt=found.attempt,
+        token=found.token,
+        worker=found.worker,
+        started_at=found.started_at,
+        finished_at=found.finished_at,
+        failure=None if found.failure is None else _decode_failure(found.failure),
+        claimed_at=found.claimed_at,
+        eligible_at=found.eligible_at,
     )

@@ -196,6 +196,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         _finished_at(settlement, attempt_started),
         failure,
         run.claimed_at,
+        run.eligible_at,
     )
     writes.attempts.append(as_tuple(attempt))
     return None

@@ -148,6 +148,7 @@ class AttemptRow(Struct, frozen=True):
     finished_at: Micros
     failure: str | None
     claimed_at: Micros | None
+    eligible_at: Micros | None
 
 
 class GateRow(Struct, frozen=True):

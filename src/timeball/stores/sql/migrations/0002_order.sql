@@ -77,3 +77,4 @@ CREATE INDEX history_dead ON history (tenant, fingerprint, id)
   WHERE status = 'dead' AND retried_as IS NULL AND discarded_at IS NULL;
 
 ALTER TABLE attempts ADD COLUMN claimed_at BIGINT;
+ALTER TABLE attempts ADD COLUMN eligible_at BIGINT;

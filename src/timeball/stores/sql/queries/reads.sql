@@ -28,7 +28,11 @@ SELECT {columns history r}, j.name FROM (
 
 -- name: attempts
 -- The attempts of a run before its last.
-SELECT attempt, token, worker, started_at, finished_at, failure, claimed_at FROM attempts WHERE run_id = :run_id ORDER BY attempt;
+SELECT {columns attempts a} FROM attempts a WHERE a.run_id = :run_id ORDER BY a.attempt;
+
+-- name: first_attempts
+-- The first attempt of each run that has had another.
+SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id = b.id AND a.attempt = 1;
 
 -- name: ledger_sums
 -- How many instants got which verdict, or none yet; one statement, so that a run that ends meanwhile counts once.
