@@ -35,6 +35,27 @@ def test_a_process_group_that_ignores_sigterm_is_gone_after_its_grace(api: Api, 
     assert api.call("GET", f"/v1/jobs/{job_id}/ledger")["counts"] == {"cancelled": 1}
 
 
+def test_a_run_that_has_to_make_way_at_once_gets_no_grace(api: Api, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    pids = tmp_path / "pids"
+    job_id = api.create(
+        {
+            "task": {"kind": "shell", "command": STUBBORN.format(pids=pids)},
+            "schedule": {"type": "interval", "expression": "1d"},
+            "overlap": "terminate_previous",
+            "grace": "1h",
+        }
+    )
+    first = api.call("POST", f"/v1/jobs/{job_id}/run", expect=(200, 202))["runId"]
+    members = until(lambda: (found := pids.read_text().split()) and len(found) == 2 and found, "both processes")
+    second = api.call("POST", f"/v1/jobs/{job_id}/run", expect=(200, 202))["runId"]
+    until(lambda: not any(is_alive(int(pid)) for pid in members), "the group to be gone")
+    until(lambda: len(pids.read_text().split()) == 4, "the next run to start")
+    assert api.call("GET", f"/v1/runs/{first}")["status"] == "cancelled"
+    assert api.call("GET", f"/v1/runs/{second}")["status"] == "running"
+    api.call("DELETE", f"/v1/jobs/{job_id}")
+
+
 def test_deleting_a_job_ends_its_runs_and_keeps_its_history(api: Api) -> None:
     job_id = api.create(
         {"task": {"kind": "shell", "command": "sleep 60"}, "schedule": {"type": "interval", "expression": "1s"}}

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from tests.support.fleet import Fleet, working
 from tests.support.http_target import serving
+from timeball.domain.circuit import TRIPS_AT
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
 from timeball.domain.job import JobSpec
 from timeball.domain.lifecycle import Status
@@ -81,3 +82,23 @@ async def test_the_store_hears_which_host_was_called_whatever_came_of_it(fleet: 
         for task in tasks:
             await fleet.ended(await fleet.submit(JobSpec(task=task, retry=once)))
     assert fleet.store.hosts == [urlsplit(url).netloc, urlsplit(url).netloc, None]
+
+
+async def test_a_host_that_keeps_failing_is_left_in_peace_but_by_those_who_opted_out(fleet: Fleet) -> None:
+    calls = 0
+
+    async def unwell(request: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.Response(status=500)
+
+    async with serving(unwell) as url:
+        once = Retry(max_retries=0)
+        for _ in range(TRIPS_AT):
+            assert (await fleet.ended(await fleet.submit(JobSpec(task=Http(url=url), retry=once)))).attempt == 1
+        held = await fleet.submit(JobSpec(task=Http(url=url), retry=once))
+        (run,) = await fleet.runs(held, lambda runs: bool(runs) and runs[0].status is Status.BLOCKED)
+        assert (run.attempt, run.gate) == (0, f"host:{urlsplit(url).netloc}")
+        assert calls == TRIPS_AT
+        await fleet.ended(await fleet.submit(JobSpec(task=Http(url=url, breaker=False), retry=once)))
+        assert calls == TRIPS_AT + 1

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -171,9 +171,11 @@ def worker_key(api: Api) -> str:
     return str(api.call("POST", "/v1/api-keys", expect=(200, 201), json={"role": "worker", "name": "test"})["key"])
 
 
-def start_worker(folder: Path, *apis: Api, name: str, slots: int = 4, tasks: str | None = None) -> Process:
+def start_worker(
+    folder: Path, *apis: Api, name: str, slots: int = 4, tasks: str | None = None, flags: Sequence[str] = ()
+) -> Process:
     servers = ",".join(api.url for api in apis)
-    more = ["--tasks", tasks] if tasks else []
+    more = [*(["--tasks", tasks] if tasks else []), *flags]
     arguments = ["worker", "--server", servers, "--name", name, "--slots", str(slots), *more]
     return Process(folder, arguments, {"TIMEBALL_TOKEN": worker_key(apis[0])})
 
