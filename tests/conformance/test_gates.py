@@ -3,6 +3,7 @@
 import asyncio
 from itertools import pairwise
 
+from tests.conformance.conftest import Tamper
 from tests.support.builders import one_shot, settlement, worker
 from timeball.domain import circuit
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
@@ -149,7 +150,10 @@ async def test_a_rate_opens_by_itself(store: Store) -> None:
             await asyncio.sleep(0.005)
     gaps = [later - earlier for earlier, later in pairwise(starts)]
     assert all(gap >= 100 * MILLISECOND for gap in gaps)
-    assert await store.next_look_at() is None
+    async with asyncio.timeout(30):
+        while await store.next_look_at() is not None:  # nobody waits any more, and soon nobody looks
+            await asyncio.sleep(0.01)
+            await store.open_gates(10)
 
 
 def calls(store: Store, count: int, **fields: object) -> list[Submission]:
@@ -188,7 +192,7 @@ async def test_an_answer_in_between_keeps_the_circuit_closed(store: Store) -> No
     assert len(await claim(store)) == 1
 
 
-async def test_after_its_rest_one_run_probes(store: Store, tamper) -> None:  # type: ignore[no-untyped-def]
+async def test_after_its_rest_one_run_probes(store: Store, tamper: Tamper) -> None:
     await store.submit(calls(store, circuit.TRIPS_AT))
     await fail(store, await claim(store))
     await store.submit(calls(store, 4))
@@ -218,3 +222,29 @@ async def test_limits_and_tokens_are_taken_together_or_not_at_all(store: Store) 
     (second,) = await claim(store)
     await store.settle([settlement(second)])
     assert await claim(store) == []
+
+
+async def test_a_run_that_was_let_through_and_does_not_come_lets_the_next_one_go(store: Store, tamper: Tamper) -> None:
+    """Its turn at the gate is not lost with it."""
+    sent = limited(store, 3, limit=1)
+    await store.submit(sent)
+    (running,) = await claim(store)
+    await store.settle([settlement(running)])
+    await store.request_cancel([sent[1].runs[0].id])  # let through, and cancelled before anybody claimed it
+    await tamper("UPDATE gates SET look_at = 1")
+    await store.open_gates(10)
+    assert [got.run_id for got in await claim(store)] == [sent[2].runs[0].id]
+
+
+async def test_who_waits_elsewhere_does_not_hold_up_a_gate(store: Store, tamper: Tamper) -> None:
+    """One that was let through here and stopped at another gate is in nobody's way here."""
+    rated = {"rate_limit": RateLimit("api", 1, per="1h"), "concurrency": Concurrency("db", 1)}
+    first, second = (one_shot(store.now(), **rated) for _ in range(2))
+    (third,) = limited(store, 1, limit=1, priority="low")
+    await store.submit([first, second, third])
+    (running,) = await claim(store)
+    await store.settle([settlement(running)])
+    assert await claim(store) == []  # the second was let through, and has to wait for a token
+    await tamper("UPDATE gates SET look_at = 1 WHERE gate = 'limit:db'")
+    await store.open_gates(10)
+    assert [got.run_id for got in await claim(store)] == [third.runs[0].id]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from timeball.domain import circuit
 from timeball.domain.circuit import Circuit
-from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.limits import Bucket, Concurrency, RateLimit
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -32,11 +32,13 @@ WRITE_GATES = query("write_gates")
 PERMITS = query("permits")
 PARK = query("park")
 FIRST_AT_GATE = query("first_at_gate")
-WAITS_AT_GATE = query("waits_at_gate")
+CROWD_AT_GATE = query("crowd_at_gate")
 LET_THROUGH = query("let_through")
 
 SOON: Final = 20 * MILLISECOND
 """When to look again at a gate whose first run somebody else has a hand on, or whose tokens come thick and fast."""
+LATELY: Final = SECOND
+"""How long a run that was let through counts as coming. If it does not, the next may go."""
 MOST_AT_ONCE: Final = 500
 """Runs that are let through in one transaction: those that a recovered host kept waiting may be thousands."""
 
@@ -197,50 +199,57 @@ async def open_due(tx: Tx, now: Micros, most: int) -> int:
 
 async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
     """Let as many runs through a gate as there is room for; the gate with the moment to look again."""
+    ((waits, unclaimed),) = await tx.fetch(CROWD_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
+    if not waits:
+        return msgspec.structs.replace(row, look_at=None)
     room = min(await _room(tx, row, now), MOST_AT_ONCE)
+    wanted = max(0, room - int(unclaimed))
     first: list[str] = []
-    if room:
-        found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, most=room)
+    if wanted:
+        found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, most=wanted)
         first = [run_id for (run_id,) in found]
     if first:
         await tx.execute(LET_THROUGH, b=sorted(first))
-    if room and len(first) < room:
-        # Nobody is left, or somebody else has a hand on those who are.
-        look_at = now + SOON if await _waits(tx, row) else None
-    elif room == MOST_AT_ONCE:
-        look_at = now
+    look_at: Micros | None
+    if room and len(first) == wanted:
+        # Whoever was let through may not come to take what is there: it was cancelled, or waits for something else.
+        look_at = now + (SOON if row.open_until is None and _kind(row) != "limit" else LATELY)
+    elif room:
+        look_at = now + SOON  # nobody is left, or somebody else has a hand on those who are
     else:
-        look_at = _opens_at(row) if await _waits(tx, row) else None
-    return msgspec.structs.replace(row, look_at=None if look_at is None else max(look_at, now + SOON))
+        opens_at = _opens_at(row)
+        look_at = None if opens_at is None else max(opens_at, now + SOON)
+    return msgspec.structs.replace(row, look_at=look_at)
 
 
 async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
     """How many more runs may go. What they take they take when they are claimed."""
-    kind = row.gate.partition(":")[0]
-    if kind == "limit":
-        ((_, _, taken),) = await tx.fetch(PERMITS, b=[(row.tenant, row.gate)])
-        # Whoever looks next tells a gate that was forgotten how wide it is.
-        return max(0, row.capacity - int(taken)) if row.capacity else 1
-    if kind == "rate":
-        return Bucket(row.capacity, max(1, row.pace), row.spent_until).tokens(now)
-    if row.open_until is None:
-        return MOST_AT_ONCE
-    return 1 if circuit.lets_through(_circuit(row), now) else 0
+    match _kind(row):
+        case "limit":
+            ((_, _, taken),) = await tx.fetch(PERMITS, b=[(row.tenant, row.gate)])
+            # Whoever looks next tells a gate that was forgotten how wide it is.
+            return max(0, row.capacity - int(taken)) if row.capacity else 1
+        case "rate":
+            return Bucket(max(1, row.capacity), max(1, row.pace), row.spent_until).tokens(now)
+        case _:
+            if row.open_until is None:
+                return MOST_AT_ONCE
+            return 1 if circuit.lets_through(_circuit(row), now) else 0
 
 
 def _opens_at(row: GateRow) -> Micros | None:
     """When time alone opens a gate that is closed; None: when somebody who is through ends."""
-    kind = row.gate.partition(":")[0]
-    if kind == "rate":
-        return Bucket(row.capacity, max(1, row.pace), row.spent_until).token_at
-    if kind == "host" and row.probe is None:
-        return row.open_until
-    return None
+    match _kind(row):
+        case "rate":
+            return Bucket(max(1, row.capacity), max(1, row.pace), row.spent_until).token_at
+        case "host":
+            return row.open_until if row.probe is None else None
+        case _:
+            return None
 
 
-async def _waits(tx: Tx, row: GateRow) -> bool:
-    ((waits,),) = await tx.fetch(WAITS_AT_GATE, tenant=row.tenant, gate=row.gate)
-    return bool(waits)
+def _kind(row: GateRow) -> str:
+    return row.gate.partition(":")[0]
 
 
 def _circuit(row: GateRow) -> Circuit:

@@ -273,7 +273,7 @@ def live_run(row: Row, now: Micros) -> Run:
         retried_as=None,
         due_at=found.due_at,
         holds=Hold(found.holds),
-        gate=found.gate,
+        gate=found.gate if found.holds & Hold.GATE else None,
         start_by=found.start_by,
         ordering_key=found.ordering_key,
         gated=bool(found.gated),

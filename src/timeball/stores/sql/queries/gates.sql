@@ -49,16 +49,19 @@ FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.s
 
 -- name: first_at_gate
 -- The runs at a gate that go first, kept from every other writer.
-SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate
+SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate AND (r.holds & 4) = 4
 ORDER BY r.gate_rank, r.id LIMIT :most {skip_locked};
 
--- name: waits_at_gate
--- Whether a run waits at a gate.
-SELECT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate);
+-- name: crowd_at_gate
+-- Whether a run waits at a gate, and how many were let through lately that nobody has claimed yet.
+SELECT
+  EXISTS (SELECT 1 FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate AND (r.holds & 4) = 4),
+  (SELECT COUNT(*) FROM runs r
+    WHERE r.tenant = :tenant AND r.gate = :gate AND r.state = 'ready' AND r.eligible_at > {now} - :lately);
 
 -- name: let_through
--- Runs, whose rows are locked, do not wait at a gate any more.
-UPDATE runs SET holds = holds - 4, state = CASE WHEN holds = 4 THEN 'ready' ELSE 'blocked' END, gate = NULL,
+-- Runs, whose rows are locked, do not wait at a gate any more. It stays known which one that was.
+UPDATE runs SET holds = holds - 4, state = CASE WHEN holds = 4 THEN 'ready' ELSE 'blocked' END,
   eligible_at = {greatest}(eligible_at, {now})
 WHERE (holds & 4) = 4 AND id IN (SELECT id FROM {batch b: id text});
 

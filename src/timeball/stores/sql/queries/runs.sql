@@ -126,7 +126,7 @@ DELETE FROM runs WHERE id IN (SELECT id FROM {batch b: id text});
 UPDATE runs SET
   state = 'ready', attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
   token = NULL, session = NULL, worker = NULL, poll = NULL, claimed_at = NULL, attempt_started_at = NULL,
-  progress = NULL, progress_note = '', permit = NULL, needs = NULL
+  progress = NULL, progress_note = '', permit = NULL, needs = NULL, gate = NULL, gate_rank = NULL
 FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, failure text}
 WHERE runs.id = b.id;
 
