@@ -215,6 +215,8 @@ class Claimed(Struct, frozen=True):
     """The store's time at or before the moment this was answered: delays count from it."""
     again: bool = False
     """Some runs were put aside to wait, or somebody else looked at them: others may fill the slots that are left."""
+    left: int = 0
+    """Slots that any run could have had: none is ready, or somebody else had his hands on them."""
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
@@ -274,9 +276,9 @@ class RunStore(Protocol):
         claim at once; sessions whose lease lapsed get nothing."""
         ...
 
-    async def next_eligible_at(self, after: Micros = 0) -> Micros | None:
-        """When the earliest READY run may be claimed. Runs that not every worker can take count only if that is after
-        an instant: those before may be waiting for a worker that is not there."""
+    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+        """When the earliest READY run may be claimed, of those that may be after an instant: those before wait for a
+        worker that is not there. `choosy_after` is that instant for runs that not every worker can take."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:

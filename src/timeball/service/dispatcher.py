@@ -14,7 +14,7 @@ from timeball.service.loop import TICK, Loop
 AHEAD: Final = 250 * MILLISECOND
 """Slots that are left after all due runs are filled this far ahead of the fire time, as a relative delay."""
 BREATH: Final = 2 * MILLISECOND
-"""Before looking again for others, after runs were put aside to wait."""
+"""Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
 
 
 class Dispatcher(Loop):
@@ -38,5 +38,6 @@ class Dispatcher(Loop):
         if claimed.again:
             self._hints.give(Topic.GATE)
             return BREATH
-        upcoming = await self._store.next_eligible_at(claimed.now + AHEAD)
-        return TICK if upcoming is None else max(0, upcoming - AHEAD - self._store.now())
+        looked_until = claimed.now + AHEAD
+        upcoming = await self._store.next_eligible_at(0 if claimed.left else looked_until, choosy_after=looked_until)
+        return TICK if upcoming is None else max(BREATH, upcoming - AHEAD - self._store.now())

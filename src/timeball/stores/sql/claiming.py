@@ -97,7 +97,7 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     rows = await tx.fetch(_claimable(credit), ahead=ahead, free=len(slots)) if slots else []
     choosy = await tx.fetch(FITTABLE, ahead=ahead, free=_free(wants)) if fitted else []
     if not rows and not choosy:
-        return Claimed([], before)
+        return Claimed([], before, left=len(slots))
     now: Micros = (rows or choosy)[0][7]
     if choosy or unwell or any(row[_GATED] for row in rows):
         candidates = [_Candidate(*row) for row in (*rows, *choosy)]
@@ -105,7 +105,7 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
     handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
     await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
-    return Claimed([_claim(*each) for each in handed], now)
+    return Claimed([_claim(*each) for each in handed], now, left=len(slots) - len(handed))
 
 
 class _Choice:
@@ -146,7 +146,8 @@ class _Choice:
         await house.write(tx)
         await self._reserve(tx, unfit)
         claims = await self._hand_out(tx, chosen, gates)
-        return Claimed(claims, self._now, again and any(offer.slots > 0 for offer in offers))
+        left = sum(offer.slots for offer in offers if not offer.dedicated and offer.reserved_for is None)
+        return Claimed(claims, self._now, again and any(offer.slots > 0 for offer in offers), left)
 
     def _rank(self, each: _Candidate) -> Micros:
         return rank(each.eligible_at, each.priority, self._credit)

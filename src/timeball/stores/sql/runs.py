@@ -39,9 +39,11 @@ class Runs(Part):
         wants = [want for want in wants if want.slots > 0]
         return await self._db.write(work) if wants else Claimed([], before)
 
-    async def next_eligible_at(self, after: Micros = 0) -> Micros | None:
+    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            earliest: Micros | None = (await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after))[0][0]
+            earliest: Micros | None = (
+                await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
+            )[0][0]
             return earliest
 
         return await self._db.read(work)

@@ -83,11 +83,11 @@ FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND runs.state = 'ready';
 
 -- name: next_eligible_at
--- When the earliest ready run may be claimed; of those that not every worker can take, the earliest after an instant.
+-- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
 SELECT MIN(eligible_at) FROM (
   {levels}
   UNION ALL SELECT (
-    SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile AND r.eligible_at > :after
+    SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile AND r.eligible_at > :choosy_after
     ORDER BY r.eligible_at LIMIT 1
   ) FROM profiles p
 ) AS firsts;
@@ -96,7 +96,8 @@ SELECT MIN(eligible_at) FROM (
 -- The first ready run of one priority.
 SELECT * FROM (
   SELECT eligible_at FROM runs
-  WHERE state = 'ready' AND profile IS NULL AND priority = {level} ORDER BY eligible_at LIMIT 1
+  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at > :after
+  ORDER BY eligible_at LIMIT 1
 ) AS level_{level}
 
 -- name: lock_job_ids
