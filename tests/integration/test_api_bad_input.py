@@ -230,6 +230,74 @@ async def test_wrong_rules_of_a_schedule(api: Api, fields: dict[str, Any], point
     assert_problem(await api("PATCH", f"/v1/jobs/{job['jobId']}", json=fields), 422, pointer)
 
 
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"overlap": "never"}, "/overlap"),
+        ({"orderingKey": ""}, "/orderingKey"),
+        ({"orderingKey": "x" * 201}, "/orderingKey"),
+        ({"orderingKey": 7}, "/orderingKey"),
+        ({"onFailure": "wait"}, "/onFailure"),
+        ({"concurrency": 5}, "/concurrency"),
+        ({"concurrency": {"limit": 5}}, "/concurrency/key"),
+        ({"concurrency": {"key": "db"}}, "/concurrency/limit"),
+        ({"concurrency": {"key": "db", "limit": 0}}, "/concurrency/limit"),
+        ({"concurrency": {"key": "", "limit": 1}}, "/concurrency/key"),
+        ({"concurrency": {"key": "db", "limit": 1, "lmit": 1}}, "/concurrency/lmit"),
+        ({"rateLimit": {"key": "db", "limit": 0}}, "/rateLimit/limit"),
+        ({"rateLimit": {"key": "db", "limit": 1, "per": "0s"}}, "/rateLimit/per"),
+        ({"rateLimit": {"key": "db", "limit": 1, "per": "often"}}, "/rateLimit/per"),
+        ({"rateLimit": {"key": "db", "limit": 1, "burst": 0}}, "/rateLimit/burst"),
+        ({"resources": {"cpu": -1}}, "/resources/cpu"),
+        ({"resources": {"cpu": "4"}}, "/resources/cpu"),
+        ({"resources": {"memoryMb": 0.5}}, "/resources/memoryMb"),
+        ({"resources": {"slots": 0}}, "/resources/slots"),
+        ({"resources": {"memory": 512}}, "/resources/memory"),
+        ({"runsOn": "gpu"}, "/runsOn"),
+        ({"runsOn": ["gpu", "not a label"]}, "/runsOn/1"),
+        ({"runsOn": ["gpu"] * 21}, "/runsOn"),
+        ({"delivery": "once"}, "/delivery"),
+        ({"task": {"kind": "http", "url": "http://x", "breaker": "off"}}, "/task/breaker"),
+    ],
+)
+async def test_wrong_rules_of_order(api: Api, fields: dict[str, Any], pointer: str) -> None:
+    hourly = {"type": "interval", "expression": "1h"}
+    assert_problem(await api("POST", "/v1/jobs", json={"task": TASK, "schedule": hourly, **fields}), 422, pointer)
+    job = await api.create(schedule=hourly)
+    assert_problem(await api("PATCH", f"/v1/jobs/{job['jobId']}", json=fields), 422, pointer)
+
+
+async def test_rules_are_replaced_as_a_whole_and_null_takes_them_away(api: Api) -> None:
+    hourly = {"type": "interval", "expression": "1h"}
+    rules = {
+        "orderingKey": "customer-7",
+        "onFailure": "continue",
+        "concurrency": {"key": "db", "limit": 5},
+        "rateLimit": {"key": "mails", "limit": 10, "per": "1m", "burst": 2},
+        "resources": {"cpu": 2.0, "memoryMb": 512},
+        "runsOn": ["gpu", "linux"],
+        "delivery": "at_most_once",
+    }
+    job = await api.create(schedule=hourly, **rules)
+    path = f"/v1/jobs/{job['jobId']}"
+    assert {name: job[name] for name in rules} == rules
+    changed = {"rateLimit": {"key": "mails", "limit": 3}, "resources": {"slots": 2}, "runsOn": ["linux"]}
+    answer = (await api("PATCH", path, json=changed)).json()
+    assert answer["rateLimit"] == {"key": "mails", "limit": 3}
+    assert answer["resources"] == {"slots": 2}
+    assert answer["runsOn"] == ["linux"]
+    assert answer["concurrency"] == rules["concurrency"]
+    answer = (await api("PATCH", path, json=dict.fromkeys(rules))).json()
+    assert [name for name in rules if name in answer] == ["delivery"]
+    assert answer["delivery"] == "at_least_once"
+
+
+async def test_on_failure_may_be_said_before_there_is_an_ordering_key(api: Api) -> None:
+    job = await api.create(schedule={"type": "interval", "expression": "1h"}, onFailure="continue")
+    answer = await api("PATCH", f"/v1/jobs/{job['jobId']}", json={"orderingKey": "k"})
+    assert answer.json()["onFailure"] == "continue"
+
+
 async def test_a_schedule_that_never_fires(api: Api) -> None:
     hourly = {"type": "interval", "expression": "1h"}
     body = {"task": TASK, "schedule": hourly, "endAt": "2020-01-01T00:00:00Z"}

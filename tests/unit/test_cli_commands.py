@@ -104,7 +104,99 @@ def test_the_rules_of_a_schedule_can_be_said_and_taken_back(server: StubServer, 
     server.on("PATCH", f"/v1/jobs/{JOB_ID}", JOB)
     assert run("jobs", "update", JOB_ID, "--end-at", "none", "--max-runs", "none").exit_code == 0
     assert server.last.json == {"endAt": None, "maxRuns": None}
-    assert "--max-runs 'many' is not a number" in run("jobs", "update", JOB_ID, "--max-runs", "many").stderr
+    assert "--max-runs: 'many' is not a whole number" in run("jobs", "update", JOB_ID, "--max-runs", "many").stderr
+
+
+def test_the_rules_of_order_can_be_said(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/jobs", JOB, status=201)
+    result = run(
+        *("jobs", "create", "sync", "--http", "https://x", "--no-breaker", "--overlap", "queue_one"),
+        *("--ordering-key", "customer=7", "--on-failure", "continue", "--concurrency", "db=main=5"),
+        *("--rate-limit", "mails=100/m,burst=10", "--cpu", "0.5", "--memory", "1.5G", "--slots", "2"),
+        *("--runs-on", "gpu", "--runs-on", "zone=a", "--delivery", "at_most_once"),
+    )
+    assert result.exit_code == 0, result.output
+    assert server.last.json == {
+        "name": "sync",
+        "task": {"kind": "http", "url": "https://x", "breaker": False},
+        "overlap": "queue_one",
+        "orderingKey": "customer=7",
+        "onFailure": "continue",
+        "concurrency": {"key": "db=main", "limit": 5},
+        "rateLimit": {"key": "mails", "limit": 100, "per": "1m", "burst": 10},
+        "resources": {"cpu": 0.5, "memoryMb": 1536, "slots": 2},
+        "runsOn": ["gpu", "zone=a"],
+        "delivery": "at_most_once",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        (("--timeout", "none", "--ordering-key", "none"), {"timeout": None, "orderingKey": None}),
+        (("--concurrency", "none", "--rate-limit", "none"), {"concurrency": None, "rateLimit": None}),
+        (("--runs-on", "none"), {"runsOn": None}),
+        (("--rate-limit", "mails=5/1s"), {"rateLimit": {"key": "mails", "limit": 5, "per": "1s"}}),
+        (("--cpu", "4"), {"resources": {"cpu": 4.0, "memoryMb": 512}}),
+        (("--memory", "none"), {"resources": {"cpu": 2}}),
+        (("--memory", "none", "--cpu", "none"), {"resources": None}),
+        (("--memory", "none", "--cpu", "none", "--slots", "3"), {"resources": {"slots": 3}}),
+    ],
+)
+def test_rules_are_changed_one_by_one_and_taken_back(
+    server: StubServer, run: Timeball, options: tuple[str, ...], sent: dict[str, Any]
+) -> None:
+    server.on("GET", f"/v1/jobs/{JOB_ID}", {**JOB, "resources": {"cpu": 2, "memoryMb": 512}})
+    server.on("PATCH", f"/v1/jobs/{JOB_ID}", JOB)
+    result = run("jobs", "update", JOB_ID, *options)
+    assert result.exit_code == 0, result.output
+    assert server.last.json == sent
+
+
+def test_none_takes_back_what_a_file_says(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/jobs", JOB, status=201)
+    job = {"taskId": "t", "runsOn": ["gpu"], "resources": {"cpu": 1}}
+    assert run("jobs", "create", "--file", "-", "--runs-on", "none", stdin=json.dumps(job)).exit_code == 0
+    assert server.last.json == {"taskId": "t", "resources": {"cpu": 1}}
+
+
+def test_a_job_is_shown_with_the_rules_it_uses(server: StubServer, run: Timeball) -> None:
+    rules = {
+        "overlap": "cancel_previous",
+        "orderingKey": "customer-7",
+        "onFailure": "block",
+        "concurrency": {"key": "db", "limit": 5},
+        "rateLimit": {"key": "mails", "limit": 100, "per": "1m"},
+        "resources": {"cpu": 0.5, "memoryMb": 512},
+        "runsOn": ["gpu", "linux"],
+        "delivery": "at_most_once",
+    }
+    server.on("GET", f"/v1/jobs/{JOB_ID}", {**JOB, **rules})
+    server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "scheduled", "runId": None})
+    server.on("GET", f"/v1/jobs/{JOB_ID}/next", {"items": []})
+    lines = run("jobs", "show", JOB_ID).stdout.splitlines()
+    for line in (
+        "overlap\tcancel_previous: a fire cancels the run that is alive",
+        "in order of\tcustomer-7",
+        "on failure\tblock: later runs wait until a run that gave up is retried or discarded",
+        "concurrency\tat most 5 at once with key db",
+        "rate limit\t100 in 1m, 100 at once, with key mails",
+        "takes\t0.5 CPU, 512 MiB",
+        "runs on\tworkers with gpu and linux",
+        "delivery\tat most once: never repeated once it has started",
+    ):
+        assert line in lines
+
+
+def test_a_blocked_run_says_what_it_waits_for(server: StubServer, run: Timeball) -> None:
+    held = ["overlap", "turn", "gate:host:example.com:443"]
+    blocked = {**RUN, "status": "blocked", "blockedBy": held, "startBy": "2026-03-01T02:05:00Z"}
+    server.on("GET", "/v1/runs", {"items": [blocked]})
+    server.on("GET", f"/v1/runs/{RUN_ID}", blocked)
+    assert run("runs", "list").stdout.endswith("\twaits for overlap, turn, host example.com:443\n")
+    shown = run("runs", "show", RUN_ID).stdout
+    assert "waits for\toverlap, turn, host example.com:443\n" in shown
+    assert "start by\t2026-03-01T02:05:00Z\n" in shown
 
 
 def test_a_pause_ends_at_a_time_or_after_a_while(server: StubServer, run: Timeball) -> None:
@@ -167,6 +259,22 @@ def test_a_file_is_the_job_and_options_win(server: StubServer, run: Timeball, tm
         (("--shell", "x", "--method", "GET"), "--method goes with --http"),
         (("--shell", "x", "--header", "A: b"), "--header goes with --http"),
         (("--http", "x", "--header", "nothing"), "--header 'nothing' is not 'NAME: VALUE'"),
+        (("--shell", "x", "--no-breaker"), "--no-breaker goes with --http"),
+        (("--shell", "x", "--overlap", "never"), "'never' is not one of 'allow', 'skip', 'queue', 'queue_one'"),
+        (("--shell", "x", "--ordering-key", ""), "--ordering-key is empty"),
+        (("--shell", "x", "--on-failure", "wait"), "'wait' is not one of 'block', 'continue'"),
+        (("--shell", "x", "--concurrency", "5"), "--concurrency '5' is not KEY=LIMIT, such as db=5"),
+        (("--shell", "x", "--concurrency", "db=0"), "--concurrency db=0: 0 is too small; at least 1"),
+        (("--shell", "x", "--concurrency", "db=many"), "--concurrency db=many: 'many' is not a whole number"),
+        (("--shell", "x", "--rate-limit", "mails=5"), "--rate-limit mails=5 is not KEY=N/TIME[,burst=M]"),
+        (("--shell", "x", "--rate-limit", "mails=5/0s"), "--rate-limit mails=5/0s: "),
+        (("--shell", "x", "--rate-limit", "mails=5/1s,burst=x"), "'x' is not a whole number"),
+        (("--shell", "x", "--cpu", "-1"), "--cpu '-1' is not a number of CPUs"),
+        (("--shell", "x", "--cpu", "nan"), "--cpu 'nan' is not a number of CPUs"),
+        (("--shell", "x", "--memory", "2 parsecs"), "--memory '2 parsecs' is not a size; write 512 (MiB), 512M or 2G"),
+        (("--shell", "x", "--slots", "0"), "--slots: 0 is too small; at least 1"),
+        (("--shell", "x", "--runs-on", "a b"), "--runs-on 'a b' is not a label"),
+        (("--shell", "x", "--delivery", "once"), "'once' is not one of 'at_least_once', 'at_most_once'"),
         (("--shell", "x", "--at", "tomorrow"), "'tomorrow' is not a time; write it like"),
     ],
 )

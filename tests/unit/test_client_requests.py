@@ -7,7 +7,7 @@ import pytest
 
 import timeball
 from timeball.client import requests
-from timeball.client.job_document import document
+from timeball.client.job_document import JobOptions, amendment, document
 from timeball.domain.errors import Invalid
 
 
@@ -42,6 +42,18 @@ from timeball.domain.errors import Invalid
             {"startAt": "2026-03-01T02:00:00Z", "endAt": "2027-01-01T00:00:00Z", "maxRuns": 3},
         ),
         ({"jitter": timedelta(seconds=30), "start_deadline": "1h"}, {"jitter": "30s", "startDeadline": "1h"}),
+        (
+            {"ordering_key": "k", "on_failure": "continue", "overlap": "skip", "delivery": "at_most_once"},
+            {"orderingKey": "k", "onFailure": "continue", "overlap": "skip", "delivery": "at_most_once"},
+        ),
+        (
+            {"concurrency": {"key": "db", "limit": 5}, "rate_limit": {"key": "m", "limit": 1, "per": "1m"}},
+            {"concurrency": {"key": "db", "limit": 5}, "rateLimit": {"key": "m", "limit": 1, "per": "1m"}},
+        ),
+        (
+            {"resources": {"cpu": 2, "memoryMb": 512}, "runs_on": ("gpu",)},
+            {"resources": {"cpu": 2, "memoryMb": 512}, "runsOn": ["gpu"]},
+        ),
         ({"tags": ("a", "b"), "user_id": "u"}, {"tags": ["a", "b"], "userId": "u"}),
         ({"parameters": {}}, {"parameters": {}}),
         ({"timeout": None}, {}),
@@ -49,6 +61,17 @@ from timeball.domain.errors import Invalid
 )
 def test_options_become_the_canonical_job_and_nothing_else(options: Any, job: dict[str, Any]) -> None:
     assert document(options) == job
+
+
+def test_in_an_update_none_takes_a_rule_away() -> None:
+    changes: JobOptions = {"timeout": None, "concurrency": None, "runs_on": None, "end_at": None, "overlap": "allow"}
+    assert amendment(changes) == {
+        "timeout": None,
+        "concurrency": None,
+        "runsOn": None,
+        "endAt": None,
+        "overlap": "allow",
+    }
 
 
 def test_a_decorated_function_is_a_task() -> None:

@@ -261,6 +261,12 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     fires: int | UnsetType = UNSET
     due_at: str | UnsetType = UNSET
     """When it should start, where jitter moves that away from the fire time."""
+    start_by: str | UnsetType = UNSET
+    """When it is too late to start, for live runs of jobs with a `startDeadline`."""
+    blocked_by: list[str] | UnsetType = UNSET
+    """Why it is `blocked`: `overlap` (an earlier run of its job is alive), `turn` (its ordering key), `gate:limit:KEY`,
+    `gate:rate:KEY` or `gate:host:NAME`."""
+    ordering_key: str | UnsetType = UNSET
     origin: Origin
     attempt: int
     executor_id: str | None
@@ -274,6 +280,8 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     late_ms: float | None
     lateness: LatenessView | UnsetType | None = UNSET
     cancel_requested_at: str | None
+    cancel_reason: str | UnsetType = UNSET
+    """Why it is being cancelled; once it has ended, that is its `reason`."""
     retry_of: str | None
     retried_as: str | None
     fencing_token: int | None
@@ -325,6 +333,9 @@ def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
         fire_until=render(run.fire_until) if run.fires > 1 else UNSET,
         fires=run.fires if run.fires > 1 else UNSET,
         due_at=UNSET if run.due_at is None else render(run.due_at),
+        start_by=UNSET if run.start_by is None else render(run.start_by),
+        blocked_by=run.blocked_by or UNSET,
+        ordering_key=run.ordering_key or UNSET,
         origin=run.origin,
         attempt=run.attempt,
         executor_id=run.worker,
@@ -338,6 +349,7 @@ def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
         late_ms=late_ms(run),
         lateness=UNSET if earlier is None else lateness_view(run, earlier[0] if earlier else None),
         cancel_requested_at=moment(run.cancel_requested_at),
+        cancel_reason=run.cancel_reason or UNSET,
         retry_of=run.retry_of,
         retried_as=run.retried_as,
         fencing_token=run.token,

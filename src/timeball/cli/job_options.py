@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from timeball.cli import times
+from timeball.cli.order_options import NONE, order_fields, order_options, removed_fields, said, whole
 from timeball.domain.errors import Invalid
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,6 +25,7 @@ def task_options(command: F) -> F:
             click.option("--method", metavar="METHOD", help="GET, POST, PUT, …; for --http."),
             click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For --http; repeatable."),
             click.option("--body", metavar="TEXT|@FILE", help="What --http sends; JSON is sent as JSON."),
+            click.option("--no-breaker", is_flag=True, help="Let --http call also while its host keeps failing."),
             click.option("--script", metavar="FILE", help="Run a file of the worker's scripts folder."),
             click.option("--python", metavar="NAME", help="Call a function registered with @timeball.task."),
             click.option("--env", multiple=True, metavar="NAME=VALUE", help="For --shell and --script; repeatable."),
@@ -46,8 +48,8 @@ def job_options(command: F) -> F:
             click.option("--priority", metavar="LEVEL", help="high, medium, low, or 0 to 9."),
             click.option("--timeout", metavar="TIME", help="Stop an attempt that takes longer."),
             click.option("--retries", type=int, metavar="N", help="How often to try again after a failure; else 3."),
-            click.option("--overlap", metavar="POLICY", help="When the last run is still alive: allow, skip, queue."),
             click.option("--catch-up", metavar="RULE", help="Fires missed during an outage: all, last, none."),
+            click.option("--catch-up-window", metavar="TIME", help="How far back --catch-up looks; else 1h."),
             click.option("--start-at", metavar="WHEN", help="No fire before; --every counts from here."),
             click.option("--end-at", metavar="WHEN", help="No fire after."),
             click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
@@ -59,12 +61,11 @@ def job_options(command: F) -> F:
         )
     ):
         command = option(command)
-    return task_options(command)
+    return task_options(order_options(command))
 
 
-NONE = "none"
-"""What takes a limit away that a job has."""
 _REMOVABLE = {
+    "timeout": "timeout",
     "start_at": "startAt",
     "end_at": "endAt",
     "max_runs": "maxRuns",
@@ -91,28 +92,30 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
         "timezone": flags["tz"],
         "parameters": _parameters(flags, body),
         "priority": _level(flags["priority"]),
-        "timeout": flags["timeout"],
+        "timeout": _said(flags["timeout"]),
         "max_retries": flags["retries"],
-        "overlap": flags["overlap"],
         "catch_up": flags["catch_up"],
+        "catch_up_window": flags["catch_up_window"],
         "start_at": _when(flags["start_at"]),
         "end_at": _when(flags["end_at"]),
-        "max_runs": _number(flags["max_runs"], "--max-runs"),
+        "max_runs": whole(flags["max_runs"], "--max-runs") if said(flags["max_runs"]) else None,
         "jitter": _said(flags["jitter"]),
         "start_deadline": _said(flags["start_deadline"]),
+        **order_fields(flags),
         "tags": flags["tags"] or None,
         "description": flags["description"],
     }
-    said = document(cast(JobOptions, options))
-    if "task" in said or "taskId" in said:
+    job = document(cast(JobOptions, options))
+    if "task" in job or "taskId" in job:
         body = {name: value for name, value in body.items() if name not in ("task", "taskId")}
-    return {**body, **said, **{field: None for name, field in _REMOVABLE.items() if flags[name] == NONE}}
+    removed = {field: None for name, field in _REMOVABLE.items() if flags[name] == NONE} | removed_fields(flags)
+    return {**body, **job, **removed}
 
 
 def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
     """Those of the job that is updated, those of the file, and those of the options, which win."""
-    said = pairs(flags["params"], "--param")
-    return {**flags.get("parameters", {}), **body.get("parameters", {}), **said} if said else None
+    given = pairs(flags["params"], "--param")
+    return {**flags.get("parameters", {}), **body.get("parameters", {}), **given} if given else None
 
 
 def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -121,7 +124,7 @@ def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
     if len(named) > 1:
         raise click.UsageError(f"--{named[0]} and --{named[1]} both say what to run; give one of them")
     kind = named[0] if named else ""
-    _only_for(flags, kind, ("http",), ("method", "headers", "body"))
+    _only_for(flags, kind, ("http",), ("method", "headers", "body", "no_breaker"))
     _only_for(flags, kind, ("shell", "script"), ("env",))
     _only_for(flags, kind, ("shell",), ("cwd",))
     env = {name: str(value) for name, value in pairs(flags["env"], "--env", as_json=False).items()}
@@ -135,6 +138,7 @@ def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
                 method=flags["method"].upper() if flags["method"] else None,
                 headers=_headers(flags["headers"]) or None,
                 body=_http_body(flags["body"]),
+                breaker=False if flags["no_breaker"] else None,
             )
         case "script":
             return _without_none(kind="script", script=flags["script"], env=env or None)
@@ -172,7 +176,7 @@ def read_json(file: str) -> dict[str, Any]:
 def _only_for(flags: Mapping[str, Any], kind: str, kinds: tuple[str, ...], options: tuple[str, ...]) -> None:
     for option in options:
         if flags[option] and kind not in kinds:
-            shown = {"headers": "header"}.get(option, option)
+            shown = {"headers": "header"}.get(option, option).replace("_", "-")
             raise click.UsageError(f"--{shown} goes with {' or '.join(f'--{name}' for name in kinds)}")
 
 
@@ -184,15 +188,6 @@ def _when(text: str | None) -> str | None:
     from timeball.system import wall
 
     return None if _said(text) is None else times.when(str(text), wall())
-
-
-def _number(text: str | None, option: str) -> int | None:
-    if _said(text) is None:
-        return None
-    try:
-        return int(str(text))
-    except ValueError:
-        raise click.UsageError(f"{option} {text!r} is not a number") from None
 
 
 def _level(text: str | None) -> str | int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from timeball.cli import listing, times, waiting
+from timeball.cli import listing, rules, times, waiting
 from timeball.cli.job_options import job_body, job_options
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
@@ -46,13 +46,15 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
       timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin --timeout 30m
       timeball jobs create ping --http https://example.com/ping --every 15m --retries 5
       timeball jobs create sale --http https://example.com/sale --every 1h --start-at 2026-11-27 --max-runs 24
+      timeball jobs create sync --shell ./sync --every 1m --overlap skip --concurrency warehouse=2
+      timeball jobs create train --script train.py --cron "0 1 * * *" --cpu 4 --memory 8G --runs-on gpu
       timeball jobs create report --python reports.nightly --param days=30 --at 2026-03-01T02:00:00Z
       timeball jobs create --file job.json
     """
     from timeball.client import exchange, requests
     from timeball.system import dice
 
-    body = job_body({"name": name or None, **flags})
+    body = {field: value for field, value in job_body({"name": name or None, **flags}).items() if value is not None}
     key = idempotency_key or body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
     request = requests.create_job(body, key)
     answer = session.client.send(request)
@@ -73,8 +75,8 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
 @click.option("--version", type=int, metavar="N", help="Only if the job still has this version.")
 @connected
 def update(session: Session, job: str, *, version: int | None, **flags: Any) -> None:
-    """Change a job. What is not named stays as it is; --param adds to the parameters, --tag replaces the tags, and
-    `none` takes a limit away: --end-at none.
+    """Change a job. What is not named stays as it is; --param adds to the parameters, --tag and --runs-on replace what
+    was there, and `none` takes a rule away: --end-at none.
 
     The change counts from the moment it is acknowledged: nothing fires by the old rules after that.
 
@@ -83,11 +85,12 @@ def update(session: Session, job: str, *, version: int | None, **flags: Any) -> 
       timeball jobs update etl --cron "0 3 * * *" --tz Europe/Berlin
       timeball jobs update etl --timeout 1h --retries 0
       timeball jobs update etl --end-at 2026-12-31T23:59:59Z --max-runs none
+      timeball jobs update etl --concurrency warehouse=1 --memory none
     """
     from timeball.client import requests
 
     job_id = session.job_id(job)
-    if flags["cron"] or flags["tz"] or flags["params"]:
+    if any(flags[name] for name in ("cron", "tz", "params", "cpu", "memory", "slots")):
         # Parts of what an update replaces as a whole: add the other parts, if nobody changes them meanwhile.
         current = session.client.job(job_id)
         flags = completed(flags, current)
@@ -154,7 +157,7 @@ def show(session: Session, job: str) -> None:
             ("priority", found.priority),
             ("timeout", found.timeout),
             ("retries", found.retry.get("maxRetries")),
-            ("overlap", found.overlap),
+            *rules.of_job(found),
             ("catch-up", f"{found.catch_up} within {found.catch_up_window}"),
             ("tags", found.tags),
             ("version", found.version),
@@ -250,7 +253,8 @@ def _next(job: Job) -> str:
 
 
 def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
-    """The options of an update with what they leave as it is: the zone of a new expression, other parameters."""
+    """The options of an update with what they leave as it is: the zone of a new expression, other parameters and
+    resources."""
     whole = dict(flags)
     said = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
     if any(said.values()) and current.schedule.get("type") == "cron":
@@ -259,6 +263,7 @@ def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
     whole |= {"cron": said["expression"], "tz": said["timezone"]}
     if flags["params"]:
         whole["parameters"] = current.parameters
+    whole["resources"] = current.resources
     return whole
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from timeball.cli import listing, times, waiting
+from timeball.cli import listing, rules, times, waiting
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
 from timeball.cli.session import Session, connected
@@ -83,11 +83,15 @@ def show(session: Session, run: str) -> None:
             ("run", found.run_id),
             ("job", f"{found.job_name} ({found.job_id})" if found.job_name else found.job_id),
             ("status", found.status),
+            ("waits for", rules.waits_for(found.blocked_by)),
             ("error", f"{found.error.kind}: {found.error.message}" if found.error else None),
             ("verdict", found.verdict),
             ("reason", found.reason),
             ("origin", found.origin),
             ("fire time", found.fire_time),
+            ("due", found.due_at),
+            ("start by", found.start_by),
+            ("in order of", found.ordering_key),
             ("started", found.start_time),
             ("late", None if found.late_ms is None else f"{found.late_ms:g} ms"),
             ("of which", str(found.lateness) if found.lateness else None),
@@ -96,6 +100,7 @@ def show(session: Session, run: str) -> None:
             ("note", found.progress_note),
             ("worker", found.executor_id),
             ("cancel requested", found.cancel_requested_at),
+            ("because", found.cancel_reason),
             ("retry of", found.retry_of),
             ("retried as", found.retried_as),
             *((f"attempt {attempt.attempt}", _attempt(attempt)) for attempt in found.attempts),
@@ -201,6 +206,13 @@ def took(run: Run) -> str:
     return times.span(int((run.end_time - run.start_time).total_seconds() * 1_000_000))
 
 
+def why(run: Run) -> str | None:
+    """Why it waits, failed or did not run."""
+    if run.blocked_by:
+        return f"waits for {rules.waits_for(run.blocked_by)}"
+    return run.error.message if run.error else run.reason
+
+
 COLUMNS: list[Column[Run]] = [
     Column("id", lambda run: run.run_id),
     Column("job", lambda run: run.job_name or run.job_id),
@@ -209,5 +221,5 @@ COLUMNS: list[Column[Run]] = [
     Column("took", took),
     Column("attempt", lambda run: run.attempt),
     Column("worker", lambda run: run.executor_id),
-    Column("error", lambda run: run.error.message if run.error else run.reason),
+    Column("why", why),
 ]

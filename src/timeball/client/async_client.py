@@ -13,7 +13,7 @@ from timeball.client import exchange, models, requests
 from timeball.client.async_transport import AiohttpTransport, AsyncTransport
 from timeball.client.exchange import Destination, Sending
 from timeball.client.following import Following, Lines
-from timeball.client.job_document import JobOptions, document
+from timeball.client.job_document import JobOptions, amendment
 from timeball.client.requests import Page, Request, When
 from timeball.client.transport import Incoming, Interrupted, Unreachable
 from timeball.client.waiting import Waiting
@@ -139,9 +139,9 @@ class AsyncClient:
         )
 
     async def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> models.Job:
-        """Change what is named and leave the rest. With `version`, only if nobody changed the job since it had
-        that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
-        return await self.ask(requests.update_job(job_id, document(changes), version))
+        """Change what is named and leave the rest; None takes a rule away. With `version`, only if nobody changed the
+        job since it had that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
+        return await self.ask(requests.update_job(job_id, amendment(changes), version))
 
     async def delete_job(self, job_id: str) -> models.Cancelled:
         """Stop its schedule and cancel its live runs. History stays."""

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from timeball.client import exchange, models, requests
 from timeball.client.exchange import Destination, Sending
-from timeball.client.job_document import JobOptions, document
+from timeball.client.job_document import JobOptions, amendment
 from timeball.client.requests import Page, Request, When
 from timeball.client.transport import HttpTransport, Incoming, Interrupted, Transport, Unreachable
 from timeball.domain.errors import NotFound, Unavailable
@@ -130,9 +130,9 @@ class Client:
         )
 
     def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> models.Job:
-        """Change what is named and leave the rest. With `version`, only if nobody changed the job since it had
-        that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
-        return self.ask(requests.update_job(job_id, document(changes), version))
+        """Change what is named and leave the rest; None takes a rule away. With `version`, only if nobody changed the
+        job since it had that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
+        return self.ask(requests.update_job(job_id, amendment(changes), version))
 
     def delete_job(self, job_id: str) -> models.Cancelled:
         """Stop its schedule and cancel its live runs. History stays."""

@@ -15,7 +15,8 @@ Length = str | int | timedelta
 
 class JobOptions(TypedDict, total=False):
     """Everything that may be said of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`,
-    `python`. When: at most one of `schedule`, `cron`, `every`, `at`; at once without any."""
+    `python`. When: at most one of `schedule`, `cron`, `every`, `at`; at once without any. In an update, None takes
+    away what the job has."""
 
     name: str
     description: str
@@ -41,20 +42,34 @@ class JobOptions(TypedDict, total=False):
     retry: Mapping[str, Any]
     max_retries: int
     priority: Literal["high", "medium", "low"] | int
-    timeout: Length
+    timeout: Length | None
     grace: Length
-    overlap: str
+    overlap: Literal["allow", "skip", "queue", "queue_one", "cancel_previous", "terminate_previous"]
     catch_up: Literal["all", "last", "none"]
     catch_up_window: Length
-    start_at: datetime | str
+    start_at: datetime | str | None
     """No fire before; the grid of `every` starts here."""
-    end_at: datetime | str
-    max_runs: int
+    end_at: datetime | str | None
+    max_runs: int | None
     """The schedule ends after this many fires."""
-    jitter: Length
+    jitter: Length | None
     """Each fire starts up to this much later."""
-    start_deadline: Length
+    start_deadline: Length | None
     """What has not started this long after its time is skipped."""
+    ordering_key: str | None
+    """Runs with the same key go strictly one after the other, in the order of their fire times."""
+    on_failure: Literal["block", "continue"]
+    """Whether the runs behind one that gave up wait until it is retried or discarded."""
+    concurrency: Mapping[str, Any] | None
+    """`{"key": "db", "limit": 5}`: at most so many runs with this key at once."""
+    rate_limit: Mapping[str, Any] | None
+    """`{"key": "mails", "limit": 100, "per": "1m", "burst": 10}`: starts of runs with this key."""
+    resources: Mapping[str, Any] | None
+    """`{"cpu": 2, "memoryMb": 512, "slots": 1}`: what a run takes of its worker."""
+    runs_on: Sequence[str] | None
+    """Labels that a worker must have."""
+    delivery: Literal["at_least_once", "at_most_once"]
+    """`at_most_once`: an attempt that may have done something is never repeated."""
     tags: Sequence[str]
     user_id: str
     idempotency_key: str
@@ -73,6 +88,13 @@ _PLAIN: Final = {
     "overlap": "overlap",
     "catch_up": "catchUp",
     "max_runs": "maxRuns",
+    "ordering_key": "orderingKey",
+    "on_failure": "onFailure",
+    "concurrency": "concurrency",
+    "rate_limit": "rateLimit",
+    "resources": "resources",
+    "runs_on": "runsOn",
+    "delivery": "delivery",
     "tags": "tags",
     "user_id": "userId",
     "idempotency_key": "idempotencyKey",
@@ -85,6 +107,12 @@ _LENGTHS: Final = {
     "start_deadline": "startDeadline",
 }
 _MOMENTS: Final = {"start_at": "startAt", "end_at": "endAt"}
+_REMOVABLE: Final = frozenset(
+    {
+        *("timeout", "start_at", "end_at", "max_runs", "jitter", "start_deadline"),
+        *("ordering_key", "concurrency", "rate_limit", "resources", "runs_on"),
+    }
+)
 
 
 def document(options: JobOptions) -> dict[str, Any]:
@@ -108,6 +136,13 @@ def document(options: JobOptions) -> dict[str, Any]:
     if retry:
         job["retry"] = retry
     return job
+
+
+def amendment(options: JobOptions) -> dict[str, Any]:
+    """The JSON of an update: what was said, and null for what is to be taken away."""
+    fields = _PLAIN | _LENGTHS | _MOMENTS
+    removed = [name for name, value in options.items() if value is None]
+    return document(options) | {fields[name]: None for name in removed if name in _REMOVABLE}
 
 
 def length(value: Length) -> str | int:

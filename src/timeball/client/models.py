@@ -42,6 +42,13 @@ class Job(Answer, frozen=True):
     max_runs: int | None = None
     jitter: str | int | None = None
     start_deadline: str | int | None = None
+    ordering_key: str | None = None
+    on_failure: str = "block"
+    concurrency: dict[str, Any] | None = None
+    rate_limit: dict[str, Any] | None = None
+    resources: dict[str, Any] | None = None
+    runs_on: list[str] = []
+    delivery: str = "at_least_once"
     tags: list[str] = []
     user_id: str = ""
     pause_reason: str = ""
@@ -100,6 +107,11 @@ class Run(Answer, frozen=True):
     fire_time: datetime | None = None
     due_at: datetime | None = None
     """When it should start, if jitter moves that away from the fire time."""
+    start_by: datetime | None = None
+    """When it is too late to start."""
+    blocked_by: list[str] = []
+    """Why it is blocked: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY` or `gate:host:NAME`."""
+    ordering_key: str | None = None
     origin: str = ""
     attempt: int = 0
     executor_id: str | None = None
@@ -113,6 +125,8 @@ class Run(Answer, frozen=True):
     late_ms: float | None = None
     lateness: Lateness | None = None
     cancel_requested_at: datetime | None = None
+    cancel_reason: str | None = None
+    """Why it is being cancelled, while it is; then it is the `reason`."""
     retry_of: str | None = None
     retried_as: str | None = None
     result: Any = None

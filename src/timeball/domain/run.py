@@ -118,6 +118,16 @@ class Run(Struct, frozen=True, kw_only=True):
     profile: str | None = None
     fingerprint: str | None = None
     discarded_at: Micros | None = None
+    cancel_reason: str = ""
+    """Why it was asked to stop, until that is the reason of its end."""
+
+    @property
+    def blocked_by(self) -> list[str]:
+        """What a run waits for that is due: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY`, `gate:host:NAME`."""
+        if self.status is not Status.BLOCKED:
+            return []
+        names = {Hold.OVERLAP: "overlap", Hold.TURN: "turn", Hold.GATE: f"gate:{self.gate}"}
+        return [name for hold, name in names.items() if hold in self.holds]
 
     @property
     def due(self) -> Micros:

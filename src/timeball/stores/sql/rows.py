@@ -278,6 +278,7 @@ def live_run(row: Row, now: Micros) -> Run:
         ordering_key=found.ordering_key,
         gated=bool(found.gated),
         profile=found.profile,
+        cancel_reason=found.cancel_reason or "",
     )
 
 

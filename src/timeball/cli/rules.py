@@ -1,0 +1,73 @@
+"""The rules of jobs, and what runs wait for, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from timeball.client.models import Job
+
+_GATES: Final = {"limit": "limit of", "rate": "rate of", "host": "host"}
+_OVERLAPS: Final = {
+    "allow": "runs side by side",
+    "skip": "a fire is skipped while a run is alive",
+    "queue": "a fire waits while a run is alive",
+    "queue_one": "one fire waits while a run is alive, more are skipped",
+    "cancel_previous": "a fire cancels the run that is alive",
+    "terminate_previous": "a fire kills the run that is alive",
+}
+
+
+def of_job(job: Job) -> list[tuple[str, str | None]]:
+    """The rules of order that a job uses, one a line."""
+    meaning = _OVERLAPS.get(job.overlap)
+    return [
+        ("overlap", f"{job.overlap}: {meaning}" if meaning else job.overlap),
+        ("in order of", job.ordering_key),
+        ("on failure", _on_failure(job)),
+        ("concurrency", _concurrency(job.concurrency)),
+        ("rate limit", _rate(job.rate_limit)),
+        ("takes", _resources(job.resources)),
+        ("runs on", None if not job.runs_on else f"workers with {' and '.join(job.runs_on)}"),
+        ("delivery", None if job.delivery == "at_least_once" else "at most once: never repeated once it has started"),
+    ]
+
+
+def waits_for(holds: Sequence[str]) -> str:
+    """What a blocked run waits for: "turn", "limit of db"."""
+    return ", ".join(_hold(hold) for hold in holds)
+
+
+def _hold(hold: str) -> str:
+    gate, _, name = hold.removeprefix("gate:").partition(":")
+    return f"{_GATES[gate]} {name}" if hold.startswith("gate:") and gate in _GATES else hold
+
+
+def _on_failure(job: Job) -> str | None:
+    if job.ordering_key is None:
+        return None
+    if job.on_failure == "block":
+        return "block: later runs wait until a run that gave up is retried or discarded"
+    return "continue: the next run goes on"
+
+
+def _concurrency(rule: Mapping[str, Any] | None) -> str | None:
+    return None if rule is None else f"at most {rule.get('limit')} at once with key {rule.get('key')}"
+
+
+def _rate(rule: Mapping[str, Any] | None) -> str | None:
+    if rule is None:
+        return None
+    limit = rule.get("limit")
+    return f"{limit} in {rule.get('per', '1s')}, {rule.get('burst') or limit} at once, with key {rule.get('key')}"
+
+
+def _resources(rule: Mapping[str, Any] | None) -> str | None:
+    if not rule:
+        return None
+    cpu, memory, slots = rule.get("cpu"), rule.get("memoryMb"), rule.get("slots", 1)
+    parts = [f"{cpu:g} CPU"] if cpu else []
+    parts += [f"{memory} MiB"] if memory else []
+    parts += [f"{slots} slots"] if slots > 1 or not parts else []
+    return ", ".join(parts)
