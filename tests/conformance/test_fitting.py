@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain.fitting import Resources
+from timeball.domain.fitting import Need, Resources
 from timeball.domain.instant import MINUTE
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.retry import Retry
@@ -114,3 +114,15 @@ async def test_a_reservation_ends_with_the_run_it_is_for(store: Store) -> None:
     await store.request_cancel(run_ids(big))
     await asking(store)
     assert len(await claim(store, ("w_4", 2))) >= 1
+
+
+async def test_what_the_runs_of_a_worker_take_is_told_with_it(store: Store) -> None:
+    await store.register(worker("w_4", slots=10, cpu=4, memory_mb=1000), LEASE)
+    sent = [await asking(store, resources=Resources(cpu=1.5, memory_mb=100, slots=2)) for _ in range(2)]
+    sent.append(await asking(store))
+    taken = await claim(store, ("w_4", 10))
+    assert {each.run_id for each in taken} == set(run_ids(*sent))
+    used = {each.session: (each.running, each.used) for each in await store.workers()}
+    assert used == {"w_4": (3, Need(5, 3000, 200)), "w_1": (0, Need(0))}
+    await store.settle([settlement(each) for each in taken])
+    assert {each.running + each.used.slots for each in await store.workers()} == {0}

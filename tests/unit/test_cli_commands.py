@@ -190,12 +190,13 @@ def test_a_job_is_shown_with_the_rules_it_uses(server: StubServer, run: Timeball
 
 def test_a_blocked_run_says_what_it_waits_for(server: StubServer, run: Timeball) -> None:
     held = ["overlap", "turn", "gate:host:example.com:443"]
+    words = "an earlier run (overlap) and its turn and host example.com:443"
     blocked = {**RUN, "status": "blocked", "blockedBy": held, "startBy": "2026-03-01T02:05:00Z"}
     server.on("GET", "/v1/runs", {"items": [blocked]})
     server.on("GET", f"/v1/runs/{RUN_ID}", blocked)
-    assert run("runs", "list").stdout.endswith("\twaits for overlap, turn, host example.com:443\n")
+    assert run("runs", "list").stdout.endswith(f"\twaits for {words}\n")
     shown = run("runs", "show", RUN_ID).stdout
-    assert "waits for\toverlap, turn, host example.com:443\n" in shown
+    assert f"waits for\t{words}\n" in shown
     assert "start by\t2026-03-01T02:05:00Z\n" in shown
 
 
@@ -260,9 +261,9 @@ def test_a_file_is_the_job_and_options_win(server: StubServer, run: Timeball, tm
         (("--shell", "x", "--header", "A: b"), "--header goes with --http"),
         (("--http", "x", "--header", "nothing"), "--header 'nothing' is not 'NAME: VALUE'"),
         (("--shell", "x", "--no-breaker"), "--no-breaker goes with --http"),
-        (("--shell", "x", "--overlap", "never"), "'never' is not one of 'allow', 'skip', 'queue', 'queue_one'"),
+        (("--shell", "x", "--overlap", "never"), "--overlap 'never' is not one of allow, skip, queue, queue_one, "),
         (("--shell", "x", "--ordering-key", ""), "--ordering-key is empty"),
-        (("--shell", "x", "--on-failure", "wait"), "'wait' is not one of 'block', 'continue'"),
+        (("--shell", "x", "--on-failure", "wait"), "--on-failure 'wait' is not one of block, continue"),
         (("--shell", "x", "--concurrency", "5"), "--concurrency '5' is not KEY=LIMIT, such as db=5"),
         (("--shell", "x", "--concurrency", "db=0"), "--concurrency db=0: 0 is too small; at least 1"),
         (("--shell", "x", "--concurrency", "db=many"), "--concurrency db=many: 'many' is not a whole number"),
@@ -274,7 +275,10 @@ def test_a_file_is_the_job_and_options_win(server: StubServer, run: Timeball, tm
         (("--shell", "x", "--memory", "2 parsecs"), "--memory '2 parsecs' is not a size; write 512 (MiB), 512M or 2G"),
         (("--shell", "x", "--slots", "0"), "--slots: 0 is too small; at least 1"),
         (("--shell", "x", "--runs-on", "a b"), "--runs-on 'a b' is not a label"),
-        (("--shell", "x", "--delivery", "once"), "'once' is not one of 'at_least_once', 'at_most_once'"),
+        (
+            ("--shell", "x", "--delivery", "at_most"),
+            "--delivery 'at_most' is not one of at_least_once, at_most_once; did you mean 'at_most_once'?",
+        ),
         (("--shell", "x", "--at", "tomorrow"), "'tomorrow' is not a time; write it like"),
     ],
 )
@@ -496,8 +500,9 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     server.on("GET", "/v1/tasks", {"items": [task]})
     server.on("GET", "/v1/tasks/backup", task)
     server.on("DELETE", "/v1/tasks/backup", status=204)
-    rack = {"workerId": "w_1", "name": "rack", "slots": 8, "running": 3}
+    rack = {"workerId": "w_1", "name": "rack", "slots": 8, "running": 3, "inUse": {"slots": 5}, "labels": ["a", "b"]}
     bench = {"workerId": "w_2", "name": "bench", "cpu": 1.5, "memoryMb": 512, "labels": ["gpu"], "dedicated": True}
+    bench |= {"inUse": {"slots": 1, "cpu": 0.5, "memoryMb": 256}, "reservedFor": RUN_ID}
     server.on("GET", "/v1/workers", {"items": [rack, bench]})
     assert run("tasks", "set", "backup", "--shell", "x").stdout == "backup\n"
     assert server.last.json == {"kind": "shell", "command": "x"}
@@ -506,8 +511,8 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     assert "command\tx\n" in run("tasks", "show", "backup").stdout
     assert run("tasks", "delete", "backup").exit_code == 0
     listed = run("workers").stdout
-    assert "rack\tw_1\t3/8\tany\tany\t" in listed
-    assert "bench\tw_2\t0/0\t1.5\t512 MiB\tgpu\tyes\t" in listed
+    assert "rack\tw_1\t3\t5/8\t0/any\t0/any\ta, b\t-\t" in listed
+    assert f"bench\tw_2\t0\t1/0\t0.5/1.5\t256/512 MiB\tgpu only\t{RUN_ID}\t" in listed
 
 
 def test_empty_lists_say_what_to_do_next(server: StubServer, run: Timeball) -> None:

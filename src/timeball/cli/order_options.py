@@ -24,21 +24,16 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=-]{0,99}", re.ASCII)
 def order_options(command: F) -> F:
     for option in reversed(
         (
-            click.option("--overlap", type=click.Choice(_OVERLAPS), metavar="POLICY", help=_OVERLAP_HELP),
+            click.option("--overlap", metavar="POLICY", help=_OVERLAP_HELP),
             click.option("--ordering-key", metavar="KEY", help="Runs with one key go one by one, by fire time."),
-            click.option("--on-failure", type=click.Choice(["block", "continue"]), metavar="RULE", help=_FAILURE_HELP),
+            click.option("--on-failure", metavar="RULE", help=_FAILURE_HELP),
             click.option("--concurrency", metavar="KEY=LIMIT", help="At most LIMIT runs with this key at once."),
             click.option("--rate-limit", metavar="KEY=N/TIME[,burst=M]", help="Starts with this key: db=10/1m."),
             click.option("--cpu", metavar="N", help="CPUs that a run takes of its worker: 0.5, 4."),
             click.option("--memory", metavar="SIZE", help="Memory that it takes: 512 (MiB), 512M, 2G."),
             click.option("--slots", metavar="N", help="Slots that it takes; else 1."),
             click.option("--runs-on", multiple=True, metavar="LABEL", help="A label its worker must have; repeatable."),
-            click.option(
-                "--delivery",
-                type=click.Choice(["at_least_once", "at_most_once"]),
-                metavar="RULE",
-                help="at_least_once, or at_most_once: what may have been done is never repeated.",
-            ),
+            click.option("--delivery", metavar="RULE", help=_DELIVERY_HELP),
         )
     ):
         command = option(command)
@@ -46,20 +41,21 @@ def order_options(command: F) -> F:
 
 
 _OVERLAP_HELP = f"When the last run is still alive: {', '.join(_OVERLAPS)}."
+_DELIVERY_HELP = "at_least_once, or at_most_once: what may have been done is never repeated."
 _FAILURE_HELP = "Behind a run with the same --ordering-key that gave up: block, or continue."
 
 
 def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments for a job from these options; what was not said is None."""
     return {
-        "overlap": flags["overlap"],
+        "overlap": _one_of(_OVERLAPS, flags["overlap"], "--overlap"),
         "ordering_key": _key(flags["ordering_key"]),
-        "on_failure": flags["on_failure"],
+        "on_failure": _one_of(["block", "continue"], flags["on_failure"], "--on-failure"),
         "concurrency": _concurrency(flags["concurrency"]),
         "rate_limit": _rate(flags["rate_limit"]),
         "resources": _resources(flags),
         "runs_on": _labels(flags["runs_on"]),
-        "delivery": flags["delivery"],
+        "delivery": _one_of(["at_least_once", "at_most_once"], flags["delivery"], "--delivery"),
     }
 
 
@@ -84,6 +80,16 @@ def whole(text: str, option: str, *, least: int = 1) -> int:
     if int(text) < least:
         raise click.UsageError(f"{option}: {text} is too small; at least {least}")
     return int(text)
+
+
+def _one_of(known: Sequence[str], text: str | None, option: str) -> str | None:
+    if text is None or text in known:
+        return text
+    import difflib
+
+    close = difflib.get_close_matches(text, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise click.UsageError(f"{option} {text!r} is not one of {', '.join(known)}{hint}")
 
 
 def _key(text: str | None) -> str | None:

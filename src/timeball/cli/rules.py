@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from timeball.client.models import Job
 
-_GATES: Final = {"limit": "limit of", "rate": "rate of", "host": "host"}
+_HOLDS: Final = {"overlap": "an earlier run (overlap)", "turn": "its turn"}
+_GATES: Final = {"limit": "the limit of", "rate": "the rate of", "host": "host"}
 _OVERLAPS: Final = {
     "allow": "runs side by side",
     "skip": "a fire is skipped while a run is alive",
@@ -35,13 +36,13 @@ def of_job(job: Job) -> list[tuple[str, str | None]]:
 
 
 def waits_for(holds: Sequence[str]) -> str:
-    """What a blocked run waits for: "turn", "limit of db"."""
-    return ", ".join(_hold(hold) for hold in holds)
+    """What a blocked run waits for: "its turn and the limit of db"."""
+    return " and ".join(_hold(hold) for hold in holds)
 
 
 def _hold(hold: str) -> str:
     gate, _, name = hold.removeprefix("gate:").partition(":")
-    return f"{_GATES[gate]} {name}" if hold.startswith("gate:") and gate in _GATES else hold
+    return f"{_GATES[gate]} {name}" if hold.startswith("gate:") and gate in _GATES else _HOLDS.get(hold, hold)
 
 
 def _on_failure(job: Job) -> str | None:

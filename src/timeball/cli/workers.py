@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 @click.command()
 @connected
 def workers(session: Session) -> None:
-    """List the workers that are there, and how busy they are."""
+    """List the workers that are there, and how much of what they offer is in use.
+
+    A worker with "only" behind its labels takes nothing but runs that ask for one of them. One that is kept for a run
+    takes nothing else until it has room for that run.
+    """
     from timeball.client import requests
 
     answer = session.ask(requests.workers())
@@ -26,14 +30,27 @@ def workers(session: Session) -> None:
         )
 
 
+def _cpu(worker: Worker) -> str:
+    return f"{worker.in_use.cpu:g}/{'any' if worker.cpu is None else f'{worker.cpu:g}'}"
+
+
+def _memory(worker: Worker) -> str:
+    return f"{worker.in_use.memory_mb}/{'any' if worker.memory_mb is None else f'{worker.memory_mb} MiB'}"
+
+
+def _labels(worker: Worker) -> str:
+    return ", ".join(worker.labels) + (" only" if worker.dedicated and worker.labels else "")
+
+
 _COLUMNS: list[Column[Worker]] = [
     Column("name", lambda worker: worker.name),
     Column("id", lambda worker: worker.worker_id),
-    Column("running", lambda worker: f"{worker.running}/{worker.slots}"),
-    Column("cpu", lambda worker: "any" if worker.cpu is None else f"{worker.cpu:g}"),
-    Column("memory", lambda worker: "any" if worker.memory_mb is None else f"{worker.memory_mb} MiB"),
-    Column("labels", lambda worker: worker.labels),
-    Column("dedicated", lambda worker: "yes" if worker.dedicated else ""),
+    Column("runs", lambda worker: worker.running),
+    Column("slots", lambda worker: f"{worker.in_use.slots}/{worker.slots}"),
+    Column("cpu", _cpu),
+    Column("memory", _memory),
+    Column("labels", _labels),
+    Column("kept for", lambda worker: worker.reserved_for),
     Column("tasks", lambda worker: worker.tasks),
     Column("version", lambda worker: worker.version),
     Column("started", lambda worker: worker.started_at),

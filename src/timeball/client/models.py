@@ -224,6 +224,14 @@ class LogLine(Answer, frozen=True):
     text: str
 
 
+class InUse(Answer, frozen=True):
+    """What the runs of a worker take of it."""
+
+    slots: int = 0
+    cpu: float = 0.0
+    memory_mb: int = 0
+
+
 class Worker(Answer, frozen=True):
     worker_id: str = ""
     name: str = ""
@@ -231,9 +239,11 @@ class Worker(Answer, frozen=True):
     running: int = 0
     cpu: float | None = None
     memory_mb: int | None = None
+    in_use: InUse = InUse()
     labels: list[str] = []
     dedicated: bool = False
     reserved_for: str | None = None
+    """The run that waits until this worker has room for it."""
     tasks: list[str] = []
     version: str = ""
     started_at: datetime | None = None

@@ -38,6 +38,7 @@ class Need(Struct, frozen=True):
 
 
 PLAIN = Need()
+NOTHING = Need(slots=0)
 
 
 class Offer(Struct, kw_only=True):
@@ -83,6 +84,16 @@ def need_of(profile: str) -> Need:
     """What the runs of a profile ask for."""
     _, slots, cpu, memory, labels = profile.split("|")
     return Need(int(slots), int(cpu), int(memory), frozenset(labels.split()))
+
+
+def total(needs: Iterable[tuple[Need, int]]) -> Need:
+    """What several runs take together: so many of each kind."""
+    slots = cpu = memory = 0
+    for each, times in needs:
+        slots += each.slots * times
+        cpu += each.cpu * times
+        memory += each.memory * times
+    return Need(slots, cpu, memory)
 
 
 def choose(need: Need, run_id: str, offers: Iterable[Offer]) -> Offer | None:

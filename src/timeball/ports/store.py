@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from timeball.domain.fitting import NOTHING, Need
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Verdict
@@ -356,6 +357,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     seen_at: Micros
     lease_until: Micros
     running: int = 0
+    used: Need = NOTHING
+    """What its runs take of it."""
     cpu: float | None = None
     memory_mb: int | None = None
     dedicated: bool = False

@@ -11,14 +11,24 @@ from timeball.domain.instant import render
 from timeball.ports.store import Worker
 
 
+class InUse(Struct, frozen=True, rename="camel"):
+    """What the runs of a worker take of it. CPUs and memory count for runs that ask for some."""
+
+    slots: int
+    cpu: float
+    memory_mb: int
+
+
 class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     worker_id: str
     name: str
     slots: int
     running: int
+    """Runs that it has."""
     cpu: float | None
     """CPUs for runs that ask for some; null: as many as anybody asks for."""
     memory_mb: int | None
+    in_use: InUse
     labels: list[str]
     dedicated: bool
     """Takes only runs that ask for one of its labels."""
@@ -48,6 +58,7 @@ def _view(worker: Worker) -> WorkerView:
         running=worker.running,
         cpu=worker.cpu,
         memory_mb=worker.memory_mb,
+        in_use=InUse(worker.used.slots, worker.used.cpu / 1000, worker.used.memory),
         dedicated=worker.dedicated,
         reserved_for=worker.reserved_for,
         labels=worker.labels,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from timeball.domain.fitting import PLAIN, Need, need_of, total
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Lost, Outcome, Released
 from timeball.ports.store import Settlement, Worker
@@ -23,6 +24,7 @@ END_SESSION = query("end_session")
 HELD_BY = query("held_by")
 FORGET_SESSIONS = query("forget_sessions")
 WORKERS = query("workers")
+SHARES_USED = query("shares_used")
 
 UNLIMITED = -1
 """What a worker offers that does not say how much."""
@@ -87,7 +89,10 @@ class Workers(Part):
 
     async def workers(self) -> list[Worker]:
         async def work(tx: Tx) -> list[Worker]:
-            return [_worker(row) for row in await tx.fetch(WORKERS)]
+            held: dict[str, list[tuple[Need, int]]] = {}
+            for session, profile, count in await tx.fetch(SHARES_USED):
+                held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
+            return [_worker(row, held.get(row[0], [])) for row in await tx.fetch(WORKERS)]
 
         return await self._db.read(work, slow=True)
 
@@ -114,8 +119,8 @@ def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settle
     )
 
 
-def _worker(row: Row) -> Worker:
-    session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer, running = row
+def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
+    session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
     cpu, memory, dedicated, reserved_for = offer
     return Worker(
         session=session,
@@ -127,7 +132,8 @@ def _worker(row: Row) -> Worker:
         started_at=started_at,
         seen_at=seen_at,
         lease_until=lease_until,
-        running=running,
+        running=sum(count for _, count in held),
+        used=total(held),
         cpu=None if cpu == UNLIMITED else cpu / 1000,
         memory_mb=None if memory == UNLIMITED else memory,
         dedicated=bool(dedicated),

@@ -45,8 +45,11 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 ) RETURNING session;
 
 -- name: workers
--- Sessions with a lease and how many runs each holds, newest first.
+-- Sessions with a lease, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
-  w.cpu, w.memory, w.dedicated, (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready'),
-  (SELECT COUNT(*) FROM runs r WHERE r.session = w.session AND r.state = 'running')
+  w.cpu, w.memory, w.dedicated, (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready')
 FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
+
+-- name: shares_used
+-- How many runs of which kind each session holds.
+SELECT r.session, r.profile, COUNT(*) FROM runs r WHERE r.state = 'running' GROUP BY r.session, r.profile;
