@@ -178,7 +178,7 @@ async def test_dead_letters_leave_when_they_are_retried(store: Store) -> None:
     await store.submit([sent])
     await store.settle([settlement(got, BROKEN) for got in await claim(store)])
     assert await run_ids(store, dead_letters=True) == [sent.runs[0].id]
-    await store.repeat(sent.runs[0].id, run(sent.job, store.now()))
+    await store.repeat([(sent.runs[0].id, run(sent.job, store.now()))])
     assert await run_ids(store, dead_letters=True) == []
     assert await run_ids(store, Status.DEAD) == [sent.runs[0].id]
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from tests.support.builders import TENANT, one_shot, plan_due, recurring, run, settlement, worker
 from timeball.domain.instant import MINUTE, SECOND
 from timeball.domain.job import JobState
@@ -88,12 +90,36 @@ async def test_the_retry_of_one_that_gave_up_inherits_its_turn(store: Store) -> 
     await store.submit([first, second])
     assert await order(store, BOOM) == [first.runs[0].id]
     again = run(first.job, store.now(), origin=Origin.RETRY)
-    assert await repeat(store, first.runs[0].id, again) is Status.QUEUED
+    assert await store.repeat([(first.runs[0].id, again)]) == [Status.QUEUED]
     assert await order(store) == [again.id, second.runs[0].id]
 
 
-async def repeat(store: Store, old: str, again: object) -> Status | None:
-    return await store.repeat(old, again)  # type: ignore[arg-type]
+async def test_a_retry_under_another_key_passes_the_turn_on(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=NO_RETRIES)
+    await store.submit([first, second])
+    assert await order(store, BOOM) == [first.runs[0].id]
+    elsewhere = msgspec.structs.replace(first.job.spec, ordering_key="other")
+    again = run(first.job, store.now(), origin=Origin.RETRY, spec=elsewhere)
+    assert await store.repeat([(first.runs[0].id, again)]) == [Status.QUEUED]
+    assert {got.run_id for got in await claim(store)} == {again.id, second.runs[0].id}
+
+
+async def test_discarding_one_that_gave_up_passes_its_turn_on(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=NO_RETRIES)
+    await store.submit([first, second])
+    assert await order(store, BOOM) == [first.runs[0].id]
+    assert await order(store) == []
+    assert await store.discard([first.runs[0].id]) == [True]
+    assert await order(store) == [second.runs[0].id]
+
+
+async def test_the_replay_of_one_that_gave_up_waits_like_everybody_else(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=NO_RETRIES)
+    await store.submit([first, second])
+    assert await order(store, BOOM) == [first.runs[0].id]
+    again = run(first.job, store.now(), origin=Origin.REPLAY, retry_of=first.runs[0].id)
+    assert await store.trigger([again]) == [Status.BLOCKED]
+    assert await order(store) == []
 
 
 async def test_cancelling_the_one_whose_turn_it_is_passes_it_on(store: Store) -> None:

@@ -36,6 +36,11 @@ def run(now: Micros, bits: Bits) -> str:
     return make("r", now, bits)
 
 
+def first_run(at: Micros) -> str:
+    """Before every run id that is made from this millisecond on, and after every earlier one."""
+    return f"r_{at // MILLISECOND:012x}{0:016x}"
+
+
 def is_id(prefix: str, text: str) -> bool:
     return text.startswith(f"{prefix}_") and _SHAPE.fullmatch(text) is not None
 

@@ -22,6 +22,8 @@ class Origin(StrEnum):
     MANUAL = "manual"
     RETRY = "retry"
     """A person retried a dead or failed run; linked to it."""
+    REPLAY = "replay"
+    """A person ran a finished run once more; linked to it."""
 
 
 DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})

@@ -19,6 +19,12 @@ JITTER: Final = 0.1
 """Backoff is spread by ± this share, so that a thousand failures do not come back as one."""
 
 
+MaxRetries = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
+Backoff = (
+    Literal["exponential", "linear", "fixed"] | Annotated[list[Duration], Meta(min_length=1, max_length=MOST_RETRIES)]
+)
+
+
 class NonRetryable(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """Failures that another try cannot heal."""
 
@@ -30,11 +36,8 @@ class NonRetryable(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 class Retry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """`maxRetries` counts re-executions after the first attempt. A list of delays repeats its last one."""
 
-    max_retries: Annotated[int, Meta(ge=0, le=MOST_RETRIES)] = 3
-    backoff: (
-        Literal["exponential", "linear", "fixed"]
-        | Annotated[list[Duration], Meta(min_length=1, max_length=MOST_RETRIES)]
-    ) = "exponential"
+    max_retries: MaxRetries = 3
+    backoff: Backoff = "exponential"
     base: Duration = "5s"
     cap: Duration = "1h"
     non_retryable: NonRetryable = NonRetryable()

@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 
 from timeball.domain import duration, lifecycle
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, jitter_of
+from timeball.domain.job import Job, JobSpec, jitter_of
 from timeball.domain.ledger import DUE, Origin, Verdict
 from timeball.domain.lifecycle import Failure, Hold, State, Status
 
@@ -26,6 +26,9 @@ class NewRun(Struct, frozen=True, kw_only=True):
     """Belongs to a job whose runs must not overlap: ending it looks for the next one under the job's lock."""
     created_at: Micros
     retry_of: str | None = None
+    """The run that it follows: as its retry, or as its replay."""
+    spec: JobSpec | None = None
+    """What it executes, if somebody edited that; else what its job says."""
     due_at: Micros | None = None
     """When it should start, if jitter moves that away from the fire time."""
     start_by: Micros | None = None
@@ -46,9 +49,10 @@ def new_run(
     *,
     eligible_at: Micros | None = None,
     retry_of: str | None = None,
+    edited: JobSpec | None = None,
 ) -> NewRun:
     """A run of a job as it is now. `eligible_at` is by default the moment it should start."""
-    spec = job.spec
+    spec = job.spec if edited is None else edited
     due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
     return NewRun(
         id=run_id,
@@ -62,6 +66,7 @@ def new_run(
         serial=job.serial,
         created_at=now,
         retry_of=retry_of,
+        spec=edited,
         due_at=None if due_at == fire_time else due_at,
         start_by=None if spec.start_deadline is None else due_at + duration.parse(spec.start_deadline),
         ordering_key=spec.ordering_key,
@@ -105,6 +110,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """Of the last attempt that failed."""
     result: Raw | None
     retry_of: str | None
+    """The run that it follows: as its retry, or, by its origin, as its replay."""
     retried_as: str | None
     due_at: Micros | None = None
     """The fire time and its jitter, where there is some."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.job import Job, JobState
+from timeball.domain.lifecycle import TERMINAL
 from timeball.domain.run import Run, Status
 from timeball.operation.amend import amend
 from timeball.operation.context import Context
+from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
 from timeball.ports.hints import Topic
-from timeball.ports.store import Amendment, JobStatus, RunFilter
+from timeball.ports.store import Amendment, Cancelling, JobStatus, Match, RunFilter
 
 CONFIRMATION: Final = SECOND
 """How long to wait for a reachable worker to say that an attempt it was just handed will not start."""
@@ -46,6 +49,24 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
     context.hints.give(Topic.READY)
     await _confirmed(context, [run_id])
     return await find_run(context, tenant, run_id)
+
+
+async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[Fate]:
+    """In one transaction: end those that wait, ask the workers of those that run."""
+    run_ids = [match.run_id for match in matches]
+    answers = await context.store.request_cancel(run_ids)
+    context.hints.give(Topic.CANCEL)
+    context.hints.give(Topic.READY)
+    await _confirmed(context, [each.run_id for each in answers if each and each.token and not each.started])
+    return [_fate(run_id, answer) for run_id, answer in zip(run_ids, answers, strict=True)]
+
+
+def _fate(run_id: str, answer: Cancelling | None) -> Fate:
+    if answer is None:
+        return Fate(run_id, error=NotFound("run", run_id))
+    if answer.status in TERMINAL and answer.status is not Status.CANCELLED:
+        return Fate(run_id, error=Conflict(f"run {run_id} is {answer.status}; it cannot be cancelled any more"))
+    return Fate(run_id)
 
 
 async def _confirmed(context: Context, run_ids: Sequence[str]) -> None:

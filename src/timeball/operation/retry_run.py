@@ -1,34 +1,120 @@
-"""Retry by hand: hurry a waiting retry, or follow a finished run with a new one that is linked to it."""
+"""Retry by hand: hurry a waiting retry, or follow a finished run with a new one that takes its place."""
 
 from __future__ import annotations
 
-from timeball.domain.errors import Conflict
+from collections.abc import Sequence
+from typing import Final
+
+from timeball.domain import ids
+from timeball.domain.edit import Edit
+from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import Origin
-from timeball.domain.run import Run, Status
+from timeball.domain.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
-from timeball.operation.find import find_job, find_run
-from timeball.operation.run_now import manual_run
+from timeball.operation.fate import Fate
+from timeball.operation.find import find_run
 from timeball.ports.hints import Topic
+from timeball.ports.store import Match, RunSpec
+
+RETRYABLE: Final = frozenset({Status.RETRYING, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
 
 
-async def retry_run(context: Context, tenant: str, run_id: str) -> Run:
+async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
     """The run that will execute now: the same one if it waited for its backoff, else a new one."""
     run = await find_run(context, tenant, run_id)
-    if run.retried_as is not None:
+    [fate] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.status)], edit)
+    if fate.successor is not None:
+        return await find_run(context, tenant, fate.successor)
+    run = await find_run(context, tenant, run_id)
+    if run.retried_as is not None and edit is None:
         return await find_run(context, tenant, run.retried_as)
-    if run.status is Status.RETRYING:
-        await context.store.hurry(run_id)
-        context.hints.give(Topic.READY)
-        return await find_run(context, tenant, run_id)
-    if run.status not in (Status.DEAD, Status.FAILED, Status.CANCELLED, Status.SKIPPED):
-        raise Conflict(f"run {run_id} is {run.status}; only a run that did not succeed can be retried")
-    job = (await find_job(context, tenant, run.job_id)).job
-    again = manual_run(context, job, context.store.now(), Origin.RETRY, retry_of=run_id)
-    if await context.store.repeat(run_id, again) is None:
-        run = await find_run(context, tenant, run_id)
-        if run.retried_as is None:
-            raise Conflict(f"run {run_id} can no longer be retried")
-        return await find_run(context, tenant, run.retried_as)
+    assert fate.error is not None
+    raise fate.error
+
+
+async def retry_runs(
+    context: Context, tenant: str, matches: Sequence[Match], edit: Edit | None = None, *, only_letters: bool = False
+) -> list[Fate]:
+    """In one transaction: all of them, but those that were dealt with already or that overlap forbids. An edited
+    run executes what the old one did, with the changes; one that was edited before keeps that edit."""
+    await check_task(context, tenant, edit)
+    fates: dict[str, Fate] = {}
+    waiting = [match.run_id for match in matches if match.status is Status.RETRYING and edit is None]
+    for run_id, hurried in zip(waiting, await context.store.hurry(waiting), strict=True):
+        if hurried:
+            fates[run_id] = Fate(run_id, run_id)
+    over = [match for match in matches if match.status in RETRYABLE and match.status is not Status.RETRYING]
+    fates.update((fate.run_id, fate) for fate in await _repeat(context, over, edit, only_letters=only_letters))
     context.hints.give(Topic.READY)
     context.hints.give(Topic.PLAN)
-    return await find_run(context, tenant, again.id)
+    return [fates.get(match.run_id) or Fate(match.run_id, error=_unready(match, edit)) for match in matches]
+
+
+async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
+    if edit is not None and edit.task_id and await context.store.task(tenant, edit.task_id) is None:
+        raise Invalid(f"there is no registered task {edit.task_id!r}", "/edit/taskId")
+
+
+async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool) -> list[Fate]:
+    jobs = await context.store.jobs([match.job_id for match in matches])
+    specs = await context.store.specs([match.run_id for match in matches])
+    now = context.store.now()
+    pairs: list[tuple[str, NewRun]] = []
+    fates: list[Fate] = []
+    for match in matches:
+        found = jobs.get(match.job_id)
+        old = specs.get(match.run_id)
+        if found is None or old is None:
+            fates.append(Fate(match.run_id, error=Conflict(f"what run {match.run_id} executed cannot be read")))
+        elif found.job.state is JobState.CANCELLED:
+            fates.append(
+                Fate(match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more"))
+            )
+        else:
+            pairs.append((match.run_id, _successor(context, found.job, match.run_id, old, edit, now)))
+    repeat = context.store.repeat_letters if only_letters else context.store.repeat
+    statuses = await repeat(pairs)
+    refused = [old_id for (old_id, _), status in zip(pairs, statuses, strict=True) if status is None]
+    runs = await context.store.runs(refused)
+    for (old_id, run), status in zip(pairs, statuses, strict=True):
+        if status is None:
+            fates.append(Fate(old_id, error=_refusal(old_id, runs.get(old_id))))
+        elif status is Status.SKIPPED:
+            fates.append(Fate(old_id, error=_overlap(old_id)))
+        else:
+            fates.append(Fate(old_id, run.id))
+    return fates
+
+
+def _successor(context: Context, job: Job, old_id: str, old: RunSpec, edit: Edit | None, now: Micros) -> NewRun:
+    edited = old.spec if old.edited else None
+    if edit is not None:
+        edited = edit.apply(old.spec)
+    return new_run(job, ids.run(now, context.dice), Origin.RETRY, now, now, retry_of=old_id, edited=edited)
+
+
+def _unready(match: Match, edit: Edit | None) -> TimeballError:
+    if match.status is Status.RETRYING and edit is not None:
+        return Conflict(f"run {match.run_id} has attempts left; edit it when it has ended, or update its job")
+    if match.status is Status.RETRYING:
+        return Conflict(f"run {match.run_id} does not wait for a retry any more")
+    return Conflict(f"run {match.run_id} is {match.status}; only a run that did not succeed can be retried")
+
+
+def _refusal(run_id: str, run: Run | None) -> TimeballError:
+    if run is None:
+        return NotFound("run", run_id)
+    if run.retried_as is not None:
+        return Conflict(f"run {run_id} was already retried, as {run.retried_as}")
+    if run.discarded_at is not None:
+        return Conflict(f"run {run_id} was discarded; retry it by its id if that was wrong")
+    return Conflict(f"run {run_id} can no longer be retried")
+
+
+def _overlap(run_id: str) -> TimeballError:
+    return Conflict(
+        f"run {run_id} cannot be retried now: its job's overlap policy leaves no room beside the runs that are alive;"
+        " try again when they have ended"
+    )

@@ -20,8 +20,8 @@ from msgspec import Struct
 from timeball.domain.fitting import NOTHING, Need
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
-from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import Outcome, Status
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.lifecycle import Failure, Outcome, Status
 from timeball.domain.planning import Plan, Span
 from timeball.domain.run import Attempt, NewRun, Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
@@ -310,13 +310,35 @@ class RunStore(Protocol):
         """Session and token of every RUNNING attempt that is to be cancelled, and whether at once."""
         ...
 
-    async def hurry(self, run_id: str) -> bool:
-        """Make a waiting retry eligible now."""
+    async def hurry(self, run_ids: Sequence[str]) -> list[bool]:
+        """Make waiting retries eligible now. False: it does not wait for a retry."""
         ...
 
-    async def repeat(self, old_id: str, run: NewRun) -> Status | None:
-        """Insert `run` as the linked successor of a finished run, once: overlap as in `trigger`. None: the old one is
-        not finished, was repeated already, or its job is gone."""
+
+# --- runs that ended ----------------------------------------------------------------------------------------------
+
+
+class RepeatStore(Protocol):
+    """What people do with runs that ended. A retry takes a run's place, once; a replay is one more run like it."""
+
+    async def repeat(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+        """Insert each run as the successor of a finished one, given by its id, once: overlap as in `trigger`, but what
+        it forbids is not recorded (SKIPPED), and leaves the old run to be repeated later. None: the old one is not
+        finished, was repeated already, or its job is cancelled."""
+        ...
+
+    async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+        """The same, but only of dead letters: a run that was discarded is none any more."""
+        ...
+
+    async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:
+        """Insert each run as a replay of a finished one, but none of those that were replayed here by a run whose id
+        is `since` or later: so one replay of many can be repeated. Overlap as in `repeat`."""
+        ...
+
+    async def discard(self, run_ids: Sequence[str]) -> list[bool]:
+        """Take dead and failed runs that nobody dealt with yet off the dead letters; they stay in the history.
+        False: it is none, or not any more."""
         ...
 
 
@@ -410,8 +432,53 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     user_id: str | None = None
     tag: str | None = None
     task_id: str | None = None
+    origin: frozenset[Origin] = frozenset()
+    fingerprint: str | None = None
+    """Of the error with which it gave up."""
+    made_before: str | None = None
+    """Only ids before this one."""
+    unattended: bool = False
+    """Of those that ended, only what nobody retried or discarded."""
     dead_letters: bool = False
-    """Only dead runs nobody has retried yet."""
+    """Only dead runs nobody has retried or discarded."""
+
+
+class Match(Struct, frozen=True):
+    """A run that a filter means."""
+
+    run_id: str
+    job_id: str
+    status: Status
+
+
+class RunSpec(Struct, frozen=True):
+    """What a run executes, or executed."""
+
+    spec: JobSpec
+    edited: bool
+    """Somebody edited it for this run; else it is the one its job had."""
+
+
+class LetterGroup(Struct, frozen=True, kw_only=True):
+    """Dead letters with the same error."""
+
+    fingerprint: str | None
+    letters: int
+    jobs: int
+    first_at: Micros
+    """When the first of them died."""
+    last_at: Micros
+    newest: str
+    """The run with the newest id among them, and its failure."""
+    failure: Failure | None
+
+
+class LetterGroups(Struct, frozen=True):
+    groups: list[LetterGroup]
+    counted: int
+    """The letters that were looked at, in these groups and others."""
+    more: bool
+    """There are older ones that were not."""
 
 
 class LedgerSums(Struct, frozen=True):
@@ -432,6 +499,21 @@ class ReadStore(Protocol):
 
     async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
         """Newest id first, live and finished alike."""
+        ...
+
+    async def count_runs(self, where: RunFilter) -> int: ...
+
+    async def match_runs(self, where: RunFilter, after: str | None, limit: int) -> list[Match]:
+        """The first that match of those made after this id, oldest first."""
+        ...
+
+    async def specs(self, run_ids: Sequence[str]) -> dict[str, RunSpec]:
+        """What runs execute, live and finished alike; without those whose spec cannot be read. What a run has stays
+        what it is, whatever becomes of its job."""
+        ...
+
+    async def letter_groups(self, where: RunFilter, limit: int) -> LetterGroups:
+        """The largest groups of dead letters, largest first."""
         ...
 
     async def current_run(self, job_id: str) -> Run | None:
@@ -512,7 +594,9 @@ class TaskStore(Protocol):
         ...
 
 
-class Store(JobStore, PlanStore, RunStore, GateStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol):
+class Store(
+    JobStore, PlanStore, RunStore, RepeatStore, GateStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol
+):
     def now(self) -> Micros:
         """The store's time, or an instant shortly before it; never after it, and never running backwards."""
         ...

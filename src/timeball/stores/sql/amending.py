@@ -25,7 +25,7 @@ from timeball.stores.sql.plans import NOW, UNBLOCK
 from timeball.stores.sql.rows import job_row, plain, readable, tag_rows, unstarted
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import TAGS, JobRow, RunRow
+from timeball.stores.sql.tables import TAGS, VERSIONS, JobRow, RunRow
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
@@ -42,6 +42,7 @@ class _Writes(Struct):
     jobs: list[Job] = []
     dropped: list[RunRow] = []
     kept_specs: list[tuple[str, str, str | None]] = []
+    versions: list[tuple[str, int, str]] = []
     serial: list[str] = []
     """Jobs whose runs have to look at each other from now on."""
     free: list[str] = []
@@ -123,12 +124,14 @@ def _amend(
     else:
         anchor = job.anchor if amendment.anchor is None else amendment.anchor
         next_fire_at = _first_open(job.with_(spec=amendment.spec, anchor=anchor), amendment.next_fire_at, closed)
+    if amendment.spec != job.spec:
+        old = JobRow(*job_row(job))
+        writes.versions.append((job.id, job.version, old.spec))
+        if due:
+            writes.kept_specs.append((job.id, old.spec, old.task_id))
     if amendment.cancel_runs:
         writes.cancelled += due
     else:
-        if amendment.spec != job.spec and due:
-            old = JobRow(*job_row(job))
-            writes.kept_specs.append((job.id, old.spec, old.task_id))
         if amendment.spec.overlap is Overlap.ALLOW:
             writes.free += [run.id for run in due if run.holds & Hold.OVERLAP]
         elif any(not run.serial for run in due):
@@ -186,6 +189,8 @@ async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
         await turns.leave(tx, [gone for run in writes.dropped if (gone := turns.gone(run)) is not None])
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)
+    if writes.versions:
+        await tx.insert(VERSIONS, writes.versions)
     if writes.serial:
         await tx.execute(MAKE_SERIAL, b=writes.serial)
     if writes.free:

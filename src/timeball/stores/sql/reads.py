@@ -7,23 +7,23 @@ and told once, as finished.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
+from timeball.domain.job import decode_spec
 from timeball.domain.ledger import DUE, Verdict
-from timeball.domain.lifecycle import TERMINAL, Failure, Status
+from timeball.domain.lifecycle import Failure, Status
 from timeball.domain.run import Attempt, Run
-from timeball.ports.store import LedgerSums, LogLine, Page, RunFilter
-from timeball.stores.sql.dialect import Query
+from timeball.ports.store import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, Page, RunFilter, RunSpec
+from timeball.stores.sql import conditions
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs import NEWEST
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import finished_run, live_run, plain
+from timeball.stores.sql.rows import finished_run, live_run, plain, shown_as, unread
 from timeball.stores.sql.tables import AttemptRow
 
 LIVE_RUNS = query("live_runs")
@@ -33,16 +33,11 @@ ATTEMPTS_OF_RUN = query("attempts")
 FIRST_ATTEMPTS = query("first_attempts")
 LOGS_OF_RUN = query("logs")
 LOGS_OF_ATTEMPT = query("logs_of_attempt")
+SPECS_OF_RUNS = query("specs_of_runs")
 
-_DUE_AT = "COALESCE(r.due_at, r.fire_time)"
-_SHOWN_AS = {
-    Status.SCHEDULED: f"({_DUE_AT} > {{now}} OR (r.state = 'ready' AND r.attempt = 0 AND r.eligible_at > {{now}}))",
-    Status.BLOCKED: f"(r.state = 'blocked' AND {_DUE_AT} <= {{now}})",
-    Status.QUEUED: "(r.state = 'ready' AND r.attempt = 0 AND r.eligible_at <= {now})",
-    Status.RUNNING: f"(r.state = 'running' AND {_DUE_AT} <= {{now}})",
-    Status.RETRYING: "(r.state = 'ready' AND r.attempt > 0)",
-}
-"""The rows that `lifecycle.status` shows as each live status."""
+MOST_GROUPED: Final = 100_000
+"""Dead letters that are looked at to find what they have in common: the newest."""
+_NONE: Final = "1 = 0"
 
 _DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
 _SINCE = f"r.job_id = :job_id AND {_DUE} AND r.fire_time < :until AND r.fire_time <= {{now}}"
@@ -71,16 +66,59 @@ class Reads(Part):
         return await self._db.read(work) if ids else {}
 
     async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
-        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
-        for field in ("job_id", "fire_from", "fire_until", "user_id", "tag", "task_id"):
-            if (value := getattr(where, field)) is not None:
-                parameters[field] = plain(value) if isinstance(value, str) else value
-        live, finished = _listings(where.status, where.dead_letters, frozenset(parameters))
+        bounds = {"before": cursor or NEWEST, "most": limit + 1}
 
         async def work(tx: Tx) -> Page[Run]:
-            alive = await tx.fetch(live, **parameters) if live else []
-            done = await tx.fetch(finished, **parameters) if finished else []
+            alive = await _listed(tx, "list_live", conditions.live(where), where, **bounds)
+            done = await _listed(tx, "list_finished", conditions.finished(where), where, **bounds)
             return _page(alive, done, self._db.now(), limit)
+
+        return await self._db.read(work, slow=True)
+
+    async def count_runs(self, where: RunFilter) -> int:
+        live, finished = conditions.live(where) or _NONE, conditions.finished(where) or _NONE
+        counting = conditions.statement("count_runs", live=live, finished=finished)
+
+        async def work(tx: Tx) -> int:
+            ((count,),) = await tx.fetch(counting, **conditions.parameters(where))
+            return int(count)
+
+        return await self._db.read(work, slow=True)
+
+    async def match_runs(self, where: RunFilter, after: str | None, limit: int) -> list[Match]:
+        bounds = {"after": after or "", "most": limit}
+
+        async def work(tx: Tx) -> list[Match]:
+            alive = await _matched(tx, "match_live", conditions.live(where), where, **bounds)
+            done = await _matched(tx, "match_finished", conditions.finished(where), where, **bounds)
+            now = self._db.now()
+            found = {row[0]: Match(row[0], row[1], shown_as(now, *row[2:])) for row in alive}
+            found |= {run_id: Match(run_id, job_id, Status(status)) for run_id, job_id, status in done}
+            return [found[run_id] for run_id in sorted(found)[:limit]]
+
+        return await self._db.read(work, slow=True)
+
+    async def specs(self, run_ids: Sequence[str]) -> dict[str, RunSpec]:
+        async def work(tx: Tx) -> dict[str, RunSpec]:
+            found: dict[str, RunSpec] = {}
+            for run_id, edited, of_job in await tx.fetch(SPECS_OF_RUNS, b=list(run_ids)):
+                try:
+                    found[run_id] = RunSpec(decode_spec(of_job if edited is None else edited), edited is not None)
+                except msgspec.MsgspecError as error:
+                    unread(run_id, error)
+            return found
+
+        return await self._db.read(work) if run_ids else {}
+
+    async def letter_groups(self, where: RunFilter, limit: int) -> LetterGroups:
+        letters = msgspec.structs.replace(where, dead_letters=True)
+        grouping = conditions.statement("letter_groups", where=conditions.finished(letters) or _NONE)
+
+        async def work(tx: Tx) -> LetterGroups:
+            bounds = {"counted": MOST_GROUPED + 1, "most": limit}
+            rows = await tx.fetch(grouping, **conditions.parameters(letters), **bounds)
+            counted = int(rows[0][-1]) if rows else 0
+            return LetterGroups([_group(row) for row in rows], min(counted, MOST_GROUPED), counted > MOST_GROUPED)
 
         return await self._db.read(work, slow=True)
 
@@ -149,49 +187,39 @@ class Reads(Part):
         return await self._db.read(work, slow=True)
 
 
+async def _listed(tx: Tx, name: str, condition: str | None, where: RunFilter, **bounds: Any) -> list[Row]:
+    """Newest first; nothing, if there is no condition that could be met."""
+    if condition is None:
+        return []
+    listing = conditions.statement(name, where=f"r.id < :before AND {condition}", order="r.id DESC")
+    return await tx.fetch(listing, **conditions.parameters(where), **bounds)
+
+
+async def _matched(tx: Tx, name: str, condition: str | None, where: RunFilter, **bounds: Any) -> list[Row]:
+    if condition is None:
+        return []
+    return await tx.fetch(conditions.statement(name, where=condition), **conditions.parameters(where), **bounds)
+
+
+def _group(row: Row) -> LetterGroup:
+    fingerprint, letters, jobs, first_at, last_at, newest, failure, _ = row
+    return LetterGroup(
+        fingerprint=fingerprint,
+        letters=letters,
+        jobs=jobs,
+        first_at=first_at,
+        last_at=last_at,
+        newest=newest,
+        failure=None if failure is None else _decode_failure(failure),
+    )
+
+
 def _page(alive: Sequence[Row], done: Sequence[Row], now: Micros, limit: int) -> Page[Run]:
     runs = {row[0]: live_run(row, now) for row in alive}
     runs |= {row[0]: finished_run(row) for row in done}
     newest = sorted(runs, reverse=True)
     items = [runs[run_id] for run_id in newest[:limit]]
     return Page(items, items[-1].id if len(newest) > limit and items else None)
-
-
-@lru_cache(maxsize=4096)
-def _listings(status: frozenset[Status], dead: bool, given: frozenset[str]) -> tuple[Query | None, Query | None]:
-    """The statements for live and for finished runs; None: none of these can be meant."""
-    narrow = ["r.tenant = :tenant", "r.id < :before"]
-    if "job_id" in given:
-        narrow.append("r.job_id = :job_id")
-    if "fire_from" in given:
-        narrow.append("{last} >= :fire_from")
-    if "fire_until" in given:
-        narrow.append("r.fire_time < :fire_until")
-    narrow += [f"j.{field} = :{field}" for field in ("user_id", "task_id") if field in given]
-    if "tag" in given:
-        narrow.append("EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = r.job_id AND t.tag = :tag)")
-
-    def listing(name: str, last: str, *conditions: str) -> Query:
-        where = " AND ".join([*narrow, *conditions]).replace("{last}", last)
-        return query(name, where=where, order="r.id DESC")
-
-    wanted = {Status.DEAD} if dead else status
-    live_statuses = sorted(wanted - TERMINAL) if wanted else sorted(_SHOWN_AS)
-    live = None
-    if live_statuses:
-        shown = [_SHOWN_AS[each] for each in live_statuses] if wanted else []
-        live = listing("list_live", "r.fire_time", *([f"({' OR '.join(shown)})"] if shown else []))
-    finished = None
-    if not wanted or wanted & TERMINAL:
-        conditions = []
-        if wanted:
-            conditions.append(f"r.status IN ({', '.join(repr(each.value) for each in sorted(wanted & TERMINAL))})")
-        if wanted and Status.SUCCEEDED not in wanted:
-            conditions.append("r.status <> 'succeeded'")
-        if dead:
-            conditions.append("r.retried_as IS NULL")
-        finished = listing("list_finished", "r.fire_until", *conditions)
-    return live, finished
 
 
 def _start(run: Run) -> Micros:

@@ -232,16 +232,15 @@ def unstarted(
     )
 
 
+def shown_as(now: Micros, state: str, attempt: int, due_at: Micros, eligible_at: Micros) -> Status:
+    """What a live run is shown as."""
+    return lifecycle.status(State(state), attempt=attempt, due_at=due_at, eligible_at=eligible_at, now=now)
+
+
 def live_run(row: Row, now: Micros) -> Run:
     """A row of `runs` with the job's name behind it."""
     found = RunRow(*row[: len(RUNS.columns)])
-    status = lifecycle.status(
-        State(found.state),
-        attempt=found.attempt,
-        due_at=found.due,
-        eligible_at=found.eligible_at,
-        now=now,
-    )
+    status = shown_as(now, found.state, found.attempt, found.due, found.eligible_at)
     return Run(
         id=found.id,
         job_id=found.job_id,

@@ -120,11 +120,12 @@ class Runs(Part):
 
         return await self._db.read(work)
 
-    async def hurry(self, run_id: str) -> bool:
-        async def work(tx: Tx) -> bool:
-            return bool(await tx.fetch(HURRY, id=run_id))
+    async def hurry(self, run_ids: Sequence[str]) -> list[bool]:
+        async def work(tx: Tx) -> list[bool]:
+            hurried = {run_id for (run_id,) in await tx.fetch(HURRY, b=list(dict.fromkeys(run_ids)))}
+            return [run_id in hurried for run_id in run_ids]
 
-        return await self._db.write(work)
+        return await self._db.write(work) if run_ids else []
 
 
 async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:

@@ -137,6 +137,7 @@ class RuledHistoryRow(NewHistoryRow, frozen=True):
 
 class HistoryRow(RuledHistoryRow, frozen=True):
     discarded_at: Micros | None = None
+    replayed_as: str | None = None
 
 
 class AttemptRow(Struct, frozen=True):
@@ -171,6 +172,21 @@ class GateRow(Struct, frozen=True):
 
 class ProfileRow(Struct, frozen=True):
     profile: str
+
+
+class VersionRow(Struct, frozen=True):
+    """The spec that a job had until and with this version."""
+
+    job_id: str
+    version: int
+    spec: str
+
+
+class EditedRow(Struct, frozen=True):
+    """What a run executes that somebody edited."""
+
+    run_id: str
+    spec: str
 
 
 class LogRow(Struct, frozen=True):
@@ -232,8 +248,11 @@ TAGS: Final = Table("job_tags", TagRow)
 IDEMPOTENCY: Final = Table("idempotency", IdempotencyRow)
 PROFILES: Final = Table("profiles", ProfileRow)
 GATES: Final = Table("gates", GateRow)
+VERSIONS: Final = Table("job_versions", VersionRow)
+EDITED: Final = Table("edited_runs", EditedRow)
 TABLES: Final = {
-    table.name: table for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY, GATES, PROFILES)
+    table.name: table
+    for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY, GATES, PROFILES, VERSIONS, EDITED)
 }
 
 as_tuple = msgspec.structs.astuple

@@ -1,38 +1,54 @@
-"""Runs that people ask for: under the job's lock, by its overlap policy."""
+"""Runs that people ask for, and what they do with runs that ended: under the job's lock, by its overlap policy."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 import msgspec
+from msgspec import Struct
 
-from timeball.domain import lifecycle
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
+from timeball.domain.job import Job, JobState, encode_spec
 from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import Hold, State, Status
+from timeball.domain.lifecycle import Hold, Status
 from timeball.domain.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
 from timeball.domain.run import NewRun, new_run
-from timeball.stores.sql import turns
+from timeball.stores.sql import settling, turns
 from timeball.stores.sql.amending import LOCK_JOBS
+from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import new_run_row, readable, unstarted
+from timeball.stores.sql.rows import new_run_row, plain, readable, shown_as, unstarted
 from timeball.stores.sql.runs import RUN_STATUSES, replace
-from timeball.stores.sql.tables import as_tuple
+from timeball.stores.sql.tables import EDITED, as_tuple
 
 LIVE_STATES = query("live_states")
 BLOCK_FUTURE = query("block_future")
 PLAN_NO_LATER = query("plan_no_later")
-FINISHED_RUN = query("finished_run")
+TO_FOLLOW = query("runs_to_follow")
 MARK_RETRIED = query("mark_retried")
 KEYS_OF_JOBS = query("keys_of_jobs")
+MARK_REPLAYED = query("mark_replayed")
+JOBS_OF_FINISHED = query("jobs_of_finished")
+DISCARD = query("discard")
+OWN_SPECS = query("own_specs")
+
+
+class _Finished(Struct, frozen=True):
+    """What counts of a run that ended, for those that may follow it."""
+
+    id: str
+    job_id: str
+    status: str
+    retried_as: str | None
+    discarded_at: Micros | None
+    replayed_as: str | None
 
 
 class Triggers(Part):
@@ -42,23 +58,67 @@ class Triggers(Part):
 
         return await self._db.write(work) if runs else []
 
-    async def repeat(self, old_id: str, run: NewRun) -> Status | None:
-        async def work(tx: Tx) -> Status | None:
-            linked = msgspec.structs.replace(run, retry_of=old_id)
-            found = await tx.fetch(FINISHED_RUN, id=old_id)
-            if not found or found[0][0] != run.job_id:
-                return None
-            await _locked(tx, [run.job_id])
-            ((_, successor),) = await tx.fetch(FINISHED_RUN, id=old_id)
-            if successor is not None and successor != run.id:
-                return None
-            (status,) = await _trigger(tx, [linked])
-            # A successor that overlap forbade leaves the old run where it was: to be retried later.
-            if status is not None and status is not Status.SKIPPED:
-                await tx.execute(MARK_RETRIED, id=old_id, successor=run.id)
-            return status
+    async def repeat(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+        def is_free(old: _Finished, run: NewRun) -> bool:
+            return old.retried_as is None or old.retried_as == run.id
 
-        return await self._db.write(work)
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _follow(tx, pairs, is_free, MARK_RETRIED)
+
+        return await self._db.write(work) if pairs else []
+
+    async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+        def is_free(old: _Finished, run: NewRun) -> bool:
+            if old.retried_as is None:
+                return old.status == Status.DEAD and old.discarded_at is None
+            return old.retried_as == run.id
+
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _follow(tx, pairs, is_free, MARK_RETRIED)
+
+        return await self._db.write(work) if pairs else []
+
+    async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:
+        def is_free(old: _Finished, run: NewRun) -> bool:
+            return old.replayed_as is None or old.replayed_as < since or old.replayed_as == run.id
+
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _follow(tx, pairs, is_free, MARK_REPLAYED)
+
+        return await self._db.write(work) if pairs else []
+
+    async def discard(self, run_ids: Sequence[str]) -> list[bool]:
+        async def work(tx: Tx) -> list[bool]:
+            ids = list(dict.fromkeys(run_ids))
+            await settling.lock_jobs(tx, [job_id for (job_id,) in await tx.fetch(JOBS_OF_FINISHED, b=ids)])
+            discarded = {run_id for (run_id,) in await tx.fetch(DISCARD, b=ids)}
+            await turns.dismiss(tx, sorted(discarded))
+            return [run_id in discarded for run_id in run_ids]
+
+        return await self._db.write(work) if run_ids else []
+
+
+async def _follow(
+    tx: Tx, pairs: Sequence[tuple[str, NewRun]], is_free: Callable[[_Finished, NewRun], bool], mark: Query
+) -> list[Status | None]:
+    """Insert the runs that may follow the finished ones they are paired with, and link both."""
+    await _locked(tx, [run.job_id for _, run in pairs])
+    finished = {row[0]: _Finished(*row) for row in await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])}
+    linked: dict[str, NewRun] = {}
+    for old_id, run in pairs:
+        old = finished.get(old_id)
+        if old is not None and old.job_id == run.job_id and is_free(old, run):
+            linked.setdefault(old_id, msgspec.structs.replace(run, retry_of=old_id))
+    answers = await _trigger(tx, list(linked.values()), record_skips=False)
+    statuses = {run.id: status for run, status in zip(linked.values(), answers, strict=True)}
+    # A successor that overlap forbade leaves the old run where it was: to be followed later.
+    if followed := [
+        (old_id, run.id) for old_id, run in linked.items() if statuses[run.id] not in (None, Status.SKIPPED)
+    ]:
+        await tx.execute(mark, b=followed)
+        if mark is MARK_RETRIED:  # it may have had the turn under a key that its successor has not
+            await turns.dismiss(tx, [old_id for old_id, _ in followed])
+    return [statuses.get(run.id) for _, run in pairs]
 
 
 async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
@@ -66,7 +126,7 @@ async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
     return {job.id: job for job in readable(rows)}
 
 
-async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
+async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True) -> list[Status | None]:
     jobs = await _locked(tx, [run.job_id for run in runs])
     ((now,),) = await tx.fetch(NOW)
     known = await _known(tx, [run.id for run in runs], now)
@@ -75,10 +135,12 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
         job = jobs.get(run.job_id)
         if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
             # The job may have changed since the run was made: what runs now runs the version of now.
-            fresh = new_run(job, run.id, run.origin, run.fire_time, run.created_at, retry_of=run.retry_of)
+            fresh = new_run(
+                job, run.id, run.origin, run.fire_time, run.created_at, retry_of=run.retry_of, edited=run.spec
+            )
             wanted.setdefault(run.id, fresh)
     crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
-    await _lock_turns(tx, [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}])
+    await _lock_turns(tx, [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}], wanted.values())
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
     live: dict[str, tuple[NewRun, int, bool]] = {}
     skipped: list[Row] = []
@@ -103,7 +165,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun]) -> list[Status | None]:
             case _:
                 assert_never(admission)
     known |= await _insert(tx, list(live.values()), now)
-    if skipped:
+    if skipped and record_skips:
         await insert_history(tx, skipped)
     for crowd in by_job.values():
         if crowd.successor is not None and crowd.active:
@@ -126,21 +188,35 @@ async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros)
             for run, _, serial in live
         ],
     )
+    await _keep_edits(tx, new)
     return {run_id: Status.BLOCKED if holds else Status.QUEUED for run_id, holds in held.items()}
 
 
-async def _lock_turns(tx: Tx, jobs: Sequence[Job]) -> None:
+async def _lock_turns(tx: Tx, jobs: Sequence[Job], runs: Iterable[NewRun]) -> None:
     """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go."""
+    keys = {turns.key_of(run) for run in runs}
     if ordered := [job for job in jobs if job.spec.ordering_key is not None or job.spec.overlap in REPLACING]:
-        keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered])}
-        await turns.lock(tx, keys | set(map(turns.key_of_job, ordered)))
+        keys.update((tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered]))
+    await turns.lock(tx, keys)
+
+
+async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:
+    """Let edited runs execute what they were given, and remember it when they have ended."""
+    edited = [
+        (run.id, encode_spec(run.spec).decode(), run.spec.task_id and plain(run.spec.task_id))
+        for run in runs
+        if run.spec is not None
+    ]
+    if edited:
+        await tx.execute(OWN_SPECS, b=edited)
+        await tx.insert(EDITED, [(run_id, spec) for run_id, spec, _ in edited])
 
 
 async def _known(tx: Tx, run_ids: Sequence[str], now: Micros) -> dict[str, Status]:
     """What became of runs that were inserted before: the call is a repetition."""
     known: dict[str, Status] = {}
     for run_id, state, attempt, due_at, eligible_at in await tx.fetch(LIVE_STATES, b=list(run_ids)):
-        known[run_id] = lifecycle.status(State(state), attempt=attempt, due_at=due_at, eligible_at=eligible_at, now=now)
+        known[run_id] = shown_as(now, state, attempt, due_at, eligible_at)
     known.update((run_id, Status(status)) for run_id, status in await tx.fetch(RUN_STATUSES, b=list(run_ids)))
     return known
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from timeball.domain.job import Job
+from timeball.domain.ledger import Origin
 from timeball.domain.run import NewRun
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -79,8 +80,9 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
         holder = holders[key]
         if holder is None:
             given[key] = first.id
-        elif holder not in alive:  # it gave up; whoever repeats it inherits its turn
-            if heir := next((run.id for run in lined_up if run.retry_of == holder), None):
+        elif holder not in alive:  # it gave up; its retry inherits its turn, a replay does not
+            heirs = (run.id for run in lined_up if run.retry_of == holder and run.origin is not Origin.REPLAY)
+            if heir := next(heirs, None):
                 given[key] = heir
         else:
             _, fire_time, can_wait = alive[holder]

@@ -99,14 +99,6 @@ FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id
 -- What became of finished runs.
 SELECT h.id, h.status FROM {batch b: id text} JOIN history h ON h.id = b.id;
 
--- name: finished_run
--- A finished run that may get a successor.
-SELECT job_id, retried_as FROM history WHERE id = :id;
-
--- name: mark_retried
--- Link a finished run to its successor, once. The job is locked.
-UPDATE history SET retried_as = :successor WHERE id = :id AND retried_as IS NULL;
-
 -- name: live_states
 -- Where live runs stand.
 SELECT r.id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at

@@ -170,6 +170,9 @@ SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND s
 SELECT session, token, kill FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL ORDER BY token;
 
 -- name: hurry
--- Make a waiting retry eligible now.
+-- Make waiting retries eligible now.
 UPDATE runs SET eligible_at = {least}(eligible_at, {greatest}(COALESCE(due_at, fire_time), {now}))
-WHERE id = :id AND state = 'ready' AND attempt > 0 RETURNING id;
+WHERE state = 'ready' AND attempt > 0 AND id IN (
+  SELECT r.id FROM {batch b: id text} JOIN runs r ON r.id = b.id {lock r}
+)
+RETURNING id;

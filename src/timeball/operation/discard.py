@@ -1,0 +1,34 @@
+"""Discard dead letters: nobody will retry them. They stay in the history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain.errors import Conflict, NotFound, TimeballError
+from timeball.domain.run import Run, Status
+from timeball.operation.context import Context
+from timeball.operation.fate import Fate
+from timeball.ports.hints import Topic
+from timeball.ports.store import Match
+
+
+async def discard(context: Context, matches: Sequence[Match]) -> list[Fate]:
+    """In one transaction: all that gave up and that nobody retried or discarded yet."""
+    run_ids = [match.run_id for match in matches]
+    discarded = await context.store.discard(run_ids)
+    runs = await context.store.runs([run_id for run_id, done in zip(run_ids, discarded, strict=True) if not done])
+    context.hints.give(Topic.READY)  # a run that waited behind one of them may be claimable now
+    return [
+        Fate(run_id) if done else Fate(run_id, error=_refusal(run_id, runs.get(run_id)))
+        for run_id, done in zip(run_ids, discarded, strict=True)
+    ]
+
+
+def _refusal(run_id: str, run: Run | None) -> TimeballError:
+    if run is None:
+        return NotFound("run", run_id)
+    if run.retried_as is not None:
+        return Conflict(f"run {run_id} was already retried, as {run.retried_as}")
+    if run.status not in (Status.DEAD, Status.FAILED):
+        return Conflict(f"run {run_id} is {run.status}; only a run that gave up can be discarded")
+    return Conflict(f"run {run_id} was already discarded")

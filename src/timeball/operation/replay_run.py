@@ -1,0 +1,87 @@
+"""Replay: run a finished run once more, by the job's current spec, linked to it and beside the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain import ids
+from timeball.domain.edit import Edit
+from timeball.domain.errors import Conflict, TimeballError
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job, JobState
+from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import TERMINAL
+from timeball.domain.run import NewRun, Status, new_run
+from timeball.operation.context import Context
+from timeball.operation.fate import Fate
+from timeball.operation.find import find_job, find_run
+from timeball.operation.retry_run import check_task
+from timeball.ports.hints import Topic
+from timeball.ports.store import Match
+
+
+async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> tuple[str, Status]:
+    """The new run's id, and whether it is queued, waits behind an earlier run, or was skipped for one."""
+    await check_task(context, tenant, edit)
+    old = await find_run(context, tenant, run_id)
+    if not old.is_terminal:
+        raise Conflict(f"run {run_id} is {old.status}; only a run that has ended can be replayed")
+    job = (await find_job(context, tenant, old.job_id)).job
+    run = _replay(context, job, run_id, edit, context.store.now())
+    [status] = await context.store.trigger([run])
+    if status is None:
+        raise _cancelled(job.id)
+    _wake(context)
+    return run.id, status
+
+
+async def replay_runs(
+    context: Context, tenant: str, matches: Sequence[Match], since: str, edit: Edit | None = None
+) -> list[Fate]:
+    """In one transaction: all of them, but those that were replayed like this since then or that overlap forbids."""
+    await check_task(context, tenant, edit)
+    jobs = await context.store.jobs([match.job_id for match in matches])
+    now = context.store.now()
+    fates: dict[str, Fate] = {}
+    pairs: list[tuple[str, NewRun]] = []
+    for match in matches:
+        job = jobs[match.job_id].job if match.job_id in jobs else None
+        if match.status not in TERMINAL:
+            refused = Conflict(f"run {match.run_id} is {match.status}; only a run that has ended can be replayed")
+            fates[match.run_id] = Fate(match.run_id, error=refused)
+        elif job is None or job.state is JobState.CANCELLED:
+            fates[match.run_id] = Fate(match.run_id, error=_cancelled(match.job_id))
+        else:
+            pairs.append((match.run_id, _replay(context, job, match.run_id, edit, now)))
+    statuses = await context.store.replay(pairs, since)
+    for (old_id, run), status in zip(pairs, statuses, strict=True):
+        fates[old_id] = _fate(old_id, run.id, status)
+    _wake(context)
+    return [fates[match.run_id] for match in matches]
+
+
+def _replay(context: Context, job: Job, old_id: str, edit: Edit | None, now: Micros) -> NewRun:
+    if job.state is JobState.CANCELLED:
+        raise _cancelled(job.id)
+    edited = None if edit is None else edit.apply(job.spec)
+    return new_run(job, ids.run(now, context.dice), Origin.REPLAY, now, now, retry_of=old_id, edited=edited)
+
+
+def _fate(old_id: str, run_id: str, status: Status | None) -> Fate:
+    match status:
+        case None:
+            return Fate(old_id, error=Conflict(f"run {old_id} was replayed already, or its job was cancelled"))
+        case Status.SKIPPED:
+            detail = "its job's overlap policy leaves no room beside the runs that are alive"
+            return Fate(old_id, error=Conflict(f"run {old_id} cannot be replayed now: {detail}"))
+        case _:
+            return Fate(old_id, run_id)
+
+
+def _cancelled(job_id: str) -> TimeballError:
+    return Conflict(f"job {job_id} was cancelled; it cannot run any more")
+
+
+def _wake(context: Context) -> None:
+    context.hints.give(Topic.READY)
+    context.hints.give(Topic.PLAN)

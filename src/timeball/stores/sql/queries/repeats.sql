@@ -1,0 +1,67 @@
+-- What people do with runs that ended.
+
+-- name: runs_to_follow
+-- Finished runs that may get a successor: their jobs, and what became of them. The jobs are locked.
+SELECT h.id, h.job_id, h.status, h.retried_as, h.discarded_at, h.replayed_as
+FROM {batch b: id text} JOIN history h ON h.id = b.id;
+
+-- name: mark_retried
+-- Link finished runs to their successors, once. The jobs are locked.
+UPDATE history SET retried_as = b.successor FROM {batch b: id text, successor text}
+WHERE history.id = b.id AND history.retried_as IS NULL;
+
+-- name: mark_replayed
+-- Remember that runs were replayed. The jobs are locked.
+UPDATE history SET replayed_as = b.successor FROM {batch b: id text, successor text} WHERE history.id = b.id;
+
+-- name: jobs_of_finished
+-- The jobs to lock before these runs change.
+SELECT DISTINCT h.job_id FROM {batch b: id text} JOIN history h ON h.id = b.id;
+
+-- name: discard
+-- Take runs that gave up, and that nobody dealt with, off the dead letters. The jobs are locked.
+UPDATE history SET discarded_at = {now}
+WHERE status IN ('dead', 'failed') AND retried_as IS NULL AND discarded_at IS NULL
+  AND id IN (SELECT id FROM {batch b: id text})
+RETURNING id;
+
+-- name: own_specs
+-- Give runs a spec of their own.
+UPDATE runs SET spec = b.spec, task_id = b.task_id
+FROM {batch b: id text, spec text, task_id text} WHERE runs.id = b.id;
+
+-- name: specs_of_runs
+-- What runs execute: the spec that somebody edited, if somebody did, and the one of their job in their version.
+SELECT r.id, e.spec, COALESCE((
+  SELECT v.spec FROM job_versions v WHERE v.job_id = r.job_id AND v.version >= r.version ORDER BY v.version LIMIT 1
+), j.spec)
+FROM (
+  SELECT h.id, h.job_id, h.version FROM {batch b: id text} JOIN history h ON h.id = b.id
+  UNION ALL SELECT l.id, l.job_id, l.version FROM {batch b: id text} JOIN runs l ON l.id = b.id
+) AS r JOIN jobs j ON j.id = r.job_id LEFT JOIN edited_runs e ON e.run_id = r.id;
+
+-- name: match_live
+-- The next live runs that match, oldest first.
+SELECT r.id, r.job_id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
+WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :most;
+
+-- name: match_finished
+-- The next finished runs that match, oldest first.
+SELECT r.id, r.job_id, r.status FROM history r LEFT JOIN jobs j ON j.id = r.job_id
+WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :most;
+
+-- name: count_runs
+-- How many runs match; one statement, so that a run that ends meanwhile counts once.
+SELECT (SELECT COUNT(*) FROM runs r LEFT JOIN jobs j ON j.id = r.job_id WHERE {live})
+  + (SELECT COUNT(*) FROM history r LEFT JOIN jobs j ON j.id = r.job_id WHERE {finished});
+
+-- name: letter_groups
+-- What the newest dead letters have in common, the largest groups first, each with its newest letter.
+SELECT g.fingerprint, g.letters, g.jobs, g.first_at, g.last_at, g.newest, h.failure, g.counted FROM (
+  SELECT l.fingerprint, COUNT(*) AS letters, COUNT(DISTINCT l.job_id) AS jobs, MIN(l.finished_at) AS first_at,
+    MAX(l.finished_at) AS last_at, MAX(l.id) AS newest, SUM(COUNT(*)) OVER () AS counted
+  FROM (
+    SELECT r.id, r.job_id, r.fingerprint, r.finished_at FROM history r LEFT JOIN jobs j ON j.id = r.job_id
+    WHERE {where} ORDER BY r.id DESC LIMIT :counted
+  ) AS l GROUP BY l.fingerprint
+) AS g JOIN history h ON h.id = g.newest ORDER BY g.letters DESC, g.newest DESC LIMIT :most;
