@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -310,3 +311,16 @@ def test_the_asynchronous_example_of_the_readme_runs() -> None:
     [example] = [block for block in re.findall(r"```python\n(.+?)```", readme, re.DOTALL) if "AsyncClient" in block]
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("did echo report\nand ended\nsucceeded\n", "")
+
+
+def test_the_examples_about_order_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "order.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.+?)```", page, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) > 20
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "timeball"
+        run(*arguments)
+    [example] = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
