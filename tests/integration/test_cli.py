@@ -314,11 +314,13 @@ def test_the_asynchronous_example_of_the_readme_runs() -> None:
 
 
 def test_the_examples_about_order_run() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "order.md").read_text()
-    lines = [line for block in re.findall(r"```sh\n(.+?)```", page, re.DOTALL) for line in block.splitlines()]
-    assert len(lines) > 20
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "order.md").read_text()
+    section = (root / "README.md").read_text().partition("## Who goes first")[2].partition("\n## ")[0]
+    lines = [line for block in re.findall(r"```sh\n(.+?)```", page + section, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) > 30
     for line in lines:
-        program, *arguments = shlex.split(line)
+        program, *arguments = shlex.split(line, comments=True)
         assert program == "timeball"
         run(*arguments)
     [example] = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
