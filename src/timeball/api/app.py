@@ -25,6 +25,7 @@ from timeball.api.routes import (
     runs,
     schedules,
     tasks,
+    why,
     worker_protocol,
     workers,
 )
@@ -39,6 +40,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *batch.ROUTES,
     *job_actions.ROUTES,
     *runs.ROUTES,
+    *why.ROUTES,
     *dead_letters.ROUTES,
     *schedules.ROUTES,
     *tasks.ROUTES,

@@ -52,7 +52,7 @@ def audit(session: Session, job: str, *, since: str | None, until: str | None) -
         click.echo(printable(summary(ledger)))
         exceptions = [entry for entry in ledger.items if entry.verdict != "on_time"]
         if exceptions:
-            session.output.table(_COLUMNS, exceptions, nothing="")
+            session.output.table(EXCEPTIONS, exceptions, nothing="")
     if not ledger.balanced:
         click.secho(f"This does not add up: {sum(ledger.counts.values()):,} of {ledger.due:,}.", fg="red", err=True)
         click.get_current_context().exit(RUN_FAILED)
@@ -85,7 +85,7 @@ def _due(entry: LedgerEntry) -> str:
     return f"{start} to {times.exact(entry.fire_until)}"
 
 
-_COLUMNS: list[Column[LedgerEntry]] = [
+EXCEPTIONS: list[Column[LedgerEntry]] = [
     Column("fire time", _due),
     Column("fires", lambda entry: entry.count),
     Column("verdict", lambda entry: entry.verdict),

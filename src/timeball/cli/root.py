@@ -18,6 +18,7 @@ _COMMANDS = {
     "jobs": "timeball.cli.jobs:jobs",
     "runs": "timeball.cli.runs:runs",
     "next": "timeball.cli.next:next_command",
+    "why": "timeball.cli.why:why",
     "audit": "timeball.cli.audit:audit",
     "dead": "timeball.cli.dead:dead",
     "tasks": "timeball.cli.tasks:tasks",
@@ -58,6 +59,7 @@ def timeball() -> None:
     Run something now:       timeball jobs create hello --shell "echo hello" --wait
     Every night at two:      timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin
     What happened:           timeball runs list --job etl
+    What does it wait for:   timeball why etl
     Was every fire kept:     timeball audit etl --from 24h
 
     Commands print a table on a terminal and tab-separated text in a pipe; add -o json for what the API answered.

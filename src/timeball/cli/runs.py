@@ -11,6 +11,7 @@ from timeball.cli import listing, rules, times, waiting
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
 from timeball.cli.session import Session, connected
+from timeball.domain import english
 
 if TYPE_CHECKING:
     from timeball.client.models import Attempt, Run
@@ -203,7 +204,7 @@ def _attempt(attempt: Attempt) -> str:
 def took(run: Run) -> str:
     if run.start_time is None or run.end_time is None:
         return ""
-    return times.span(int((run.end_time - run.start_time).total_seconds() * 1_000_000))
+    return english.about(int((run.end_time - run.start_time).total_seconds() * 1_000_000))
 
 
 def why(run: Run) -> str | None:

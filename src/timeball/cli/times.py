@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
-from timeball.domain import duration, instant
+from timeball.domain import duration, english, instant
 from timeball.domain.errors import Invalid
-from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-
-_UNITS: Final = ((365 * DAY, "y"), (DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
+from timeball.domain.instant import SECOND, Micros
 
 
 def when(text: str, now: Micros, *, past: bool = False) -> str:
@@ -36,21 +33,8 @@ def relative(moment: datetime, now: Micros) -> str:
     size = abs(ahead)
     if size < SECOND:
         return "now"
-    length = span(size)
+    length = english.about(size)
     return f"in {length}" if ahead > 0 else f"{length} ago"
-
-
-def span(length: Micros) -> str:
-    """About how long: `12 s`, `3 min`, `5 h`, `2 d`. Below ten, with the next smaller unit."""
-    for index, (unit, name) in enumerate(_UNITS):
-        count, rest = divmod(length, unit)
-        if not count:
-            continue
-        if count < 10 and index + 1 < len(_UNITS) and rest >= _UNITS[index + 1][0]:
-            smaller, smaller_name = _UNITS[index + 1]
-            return f"{count} {name} {rest // smaller} {smaller_name}"
-        return f"{count} {name}"
-    return f"{length // 1000} ms"
 
 
 def exact(moment: datetime) -> str:

@@ -174,6 +174,10 @@ class AsyncClient:
             ledger = ledger.joined(await self.ask(page))
         return ledger
 
+    async def why_job(self, job_id: str) -> models.JobWhy:
+        """What the job waits for, and why its newest exceptions happened."""
+        return await self.ask(requests.why_job(job_id))
+
     # --- runs -----------------------------------------------------------------------------------------------------
 
     async def run(self, run_id: str) -> models.Run:
@@ -212,6 +216,10 @@ class AsyncClient:
             if run.done:
                 return run
             await asyncio.sleep(waiting.pause(run))
+
+    async def why_run(self, run_id: str) -> models.RunWhy:
+        """Why the run waits, did not run, or was late."""
+        return await self.ask(requests.why_run(run_id))
 
     async def cancel(self, run_id: str) -> models.Run:
         return await self.ask(requests.cancel(run_id))

@@ -165,6 +165,10 @@ class Client:
             ledger = ledger.joined(self.ask(page))
         return ledger
 
+    def why_job(self, job_id: str) -> models.JobWhy:
+        """What the job waits for, and why its newest exceptions happened."""
+        return self.ask(requests.why_job(job_id))
+
     # --- runs -----------------------------------------------------------------------------------------------------
 
     def run(self, run_id: str) -> models.Run:
@@ -203,6 +207,10 @@ class Client:
         while not (run := self.run(run_id)).done:
             time.sleep(waiting.pause(run))
         return run
+
+    def why_run(self, run_id: str) -> models.RunWhy:
+        """Why the run waits, did not run, or was late."""
+        return self.ask(requests.why_run(run_id))
 
     def cancel(self, run_id: str) -> models.Run:
         return self.ask(requests.cancel(run_id))

@@ -203,6 +203,47 @@ class Ledger(Answer, frozen=True):
         return replace(self, items=[*self.items, *page.items], next_cursor=page.next_cursor)
 
 
+class Reason(Answer, frozen=True):
+    """Why something waits, did not run, or was late."""
+
+    code: str = ""
+    text: str = ""
+    unblocks: str = ""
+    """What would change it."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """When time alone changes it."""
+    run_id: str | None = None
+    """The other run, where there is one."""
+
+
+class RunWhy(Answer, frozen=True):
+    """Why a run is where it is; the first reason is the one that matters most."""
+
+    run_id: str
+    job_id: str = ""
+    job_name: str = ""
+    status: str = ""
+    answer: str = ""
+    reasons: list[Reason] = []
+    lateness: Lateness | None = None
+
+
+class JobWhy(Answer, frozen=True):
+    """Why a job is where it is."""
+
+    job_id: str
+    job_name: str = ""
+    state: str = ""
+    answer: str = ""
+    reasons: list[Reason] = []
+    """Of the job itself."""
+    run: RunWhy | None = None
+    """Its first live run, else the newest that ended."""
+    exceptions: list[LedgerEntry] = []
+    """The newest fires that did not start on time, newest first."""
+
+
 class LogChunk(Answer, frozen=True):
     """Something that an attempt printed. It begins and ends where it was read, not where lines do."""
 

@@ -182,6 +182,10 @@ def ledger(
     return _get(_of_job(job_id, "/ledger"), models.Ledger, **window, limit=limit, cursor=cursor)
 
 
+def why_job(job_id: str) -> Request[models.JobWhy]:
+    return _get(_of_job(job_id, "/why"), models.JobWhy)
+
+
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +218,10 @@ def runs(
 
 def run(run_id: str) -> Request[models.Run]:
     return _get(_of_run(run_id), models.Run)
+
+
+def why_run(run_id: str) -> Request[models.RunWhy]:
+    return _get(_of_run(run_id, "/why"), models.RunWhy)
 
 
 def cancel(run_id: str) -> Request[models.Run]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
+from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, render
 
 _UNITS: Final = (
     (DAY, "day"),
@@ -16,6 +16,7 @@ _UNITS: Final = (
     (MILLISECOND, "millisecond"),
     (1, "microsecond"),
 )
+_SHORT: Final = ((365 * DAY, "y"), (DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:
@@ -42,6 +43,28 @@ def length(time: Micros) -> str:
         if count:
             parts.append(counted(count, noun))
     return listed(parts or ["0 seconds"])
+
+
+def about(time: Micros) -> str:
+    """About how long: `12 s`, `3 min`, `5 h`, `2 d`. Below ten, with the next smaller unit."""
+    for index, (unit, name) in enumerate(_SHORT):
+        count, rest = divmod(time, unit)
+        if not count:
+            continue
+        if count < 10 and index + 1 < len(_SHORT) and rest >= _SHORT[index + 1][0]:
+            smaller, smaller_name = _SHORT[index + 1]
+            return f"{count} {name} {rest // smaller} {smaller_name}"
+        return f"{count} {name}"
+    return f"{time // MILLISECOND} ms"
+
+
+def when(at: Micros, now: Micros) -> str:
+    """`in 12 s`, `3 s ago`; with the time, if that is further away than a minute."""
+    distance = abs(at - now)
+    if distance < SECOND:
+        return "now"
+    spoken = f"in {about(distance)}" if at > now else f"{about(distance)} ago"
+    return spoken if distance <= MINUTE else f"{render(at - at % SECOND)} ({spoken})"
 
 
 def every(time: Micros) -> str:

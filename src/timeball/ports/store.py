@@ -17,7 +17,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from timeball.domain.fitting import NOTHING, Need
+from timeball.domain.circumstances import Circumstances, Standing
+from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin, Verdict
@@ -387,6 +388,19 @@ class Worker(Struct, frozen=True, kw_only=True):
     reserved_for: str | None = None
     """The run that waits until this worker has room for it."""
 
+    @property
+    def offer(self) -> Offer:
+        """All that it has to offer."""
+        return Offer(
+            session=self.session,
+            slots=self.slots,
+            cpu=UNLIMITED if self.cpu is None else round(self.cpu * 1000),
+            memory=UNLIMITED if self.memory_mb is None else self.memory_mb,
+            labels=frozenset(self.labels),
+            dedicated=self.dedicated,
+            reserved_for=self.reserved_for,
+        )
+
 
 class WorkerStore(Protocol):
     async def register(self, worker: Worker, lease: Micros) -> None:
@@ -542,6 +556,18 @@ class ReadStore(Protocol):
         ...
 
 
+class WhyStore(Protocol):
+    """What is the matter? Looks at much, but never at more than so much: it counts up to `MOST_COUNTED`."""
+
+    async def circumstances(self, run_id: str) -> Circumstances | None:
+        """All that explains where a run is; None: no such run."""
+        ...
+
+    async def standing(self, job_id: str) -> Standing | None:
+        """All that explains where a job is; None: no such job."""
+        ...
+
+
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 Role = Literal["admin", "worker"]
@@ -595,7 +621,17 @@ class TaskStore(Protocol):
 
 
 class Store(
-    JobStore, PlanStore, RunStore, RepeatStore, GateStore, WorkerStore, ReadStore, KeyStore, TaskStore, Protocol
+    JobStore,
+    PlanStore,
+    RunStore,
+    RepeatStore,
+    GateStore,
+    WorkerStore,
+    ReadStore,
+    WhyStore,
+    KeyStore,
+    TaskStore,
+    Protocol,
 ):
     def now(self) -> Micros:
         """The store's time, or an instant shortly before it; never after it, and never running backwards."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.domain import fitting
-from timeball.domain.fitting import PLAIN, Need, Offer
+from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer
 from timeball.domain.instant import Micros
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.priority import LEVELS, bound, rank
@@ -36,7 +36,6 @@ RESERVE = query("reserve")
 
 MOST_CLAIMS: Final = 5_000
 """Runs one claim hands out at most, whatever capacity the workers say they have."""
-UNLIMITED: Final = 2**62
 
 
 class _Candidate(Struct, frozen=True):

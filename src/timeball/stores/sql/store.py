@@ -5,6 +5,7 @@ from __future__ import annotations
 from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
 from timeball.stores.sql.amending import Amendments
+from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs import Jobs
 from timeball.stores.sql.plans import NOW, Plans
@@ -16,7 +17,7 @@ from timeball.stores.sql.waiting import WaitingRooms
 from timeball.stores.sql.workers import Workers
 
 
-class SqlStore(Jobs, Amendments, Triggers, Plans, Runs, WaitingRooms, Workers, Reads, Keys, Tasks):
+class SqlStore(Jobs, Amendments, Triggers, Plans, Runs, WaitingRooms, Workers, Reads, Matters, Keys, Tasks):
     """Implements `timeball.ports.store.Store`."""
 
     def now(self) -> Micros:

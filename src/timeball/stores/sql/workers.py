@@ -88,13 +88,15 @@ class Workers(Part):
         return await self._db.write(work)
 
     async def workers(self) -> list[Worker]:
-        async def work(tx: Tx) -> list[Worker]:
-            held: dict[str, list[tuple[Need, int]]] = {}
-            for session, profile, count in await tx.fetch(SHARES_USED):
-                held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
-            return [_worker(row, held.get(row[0], [])) for row in await tx.fetch(WORKERS)]
+        return await self._db.read(alive, slow=True)
 
-        return await self._db.read(work, slow=True)
+
+async def alive(tx: Tx) -> list[Worker]:
+    """The workers with a lease, newest first."""
+    held: dict[str, list[tuple[Need, int]]] = {}
+    for session, profile, count in await tx.fetch(SHARES_USED):
+        held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
+    return [_worker(row, held.get(row[0], [])) for row in await tx.fetch(WORKERS)]
 
 
 async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -> int:

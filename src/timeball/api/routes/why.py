@@ -1,0 +1,124 @@
+"""Why: what a run or a job waits for, why it did not run, why it was late."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routes.job_actions import LedgerItem, ledger_items
+from timeball.api.views import LatenessView, lateness_view
+from timeball.domain.instant import render
+from timeball.domain.reason import Code, Reason
+from timeball.domain.run import Status
+from timeball.operation.explain import RunExplained, explain_job, explain_run
+
+
+class ReasonView(Struct, frozen=True, rename="camel", kw_only=True):
+    """One reason."""
+
+    code: Code
+    text: str
+    unblocks: str
+    """What would change it; empty where nothing has to."""
+    since: str | UnsetType = UNSET
+    until: str | UnsetType = UNSET
+    """When time alone changes it."""
+    run_id: str | UnsetType = UNSET
+    """The other run, where there is one."""
+
+
+class RunWhy(Struct, frozen=True, rename="camel", kw_only=True):
+    """Why a run is where it is. The first reason is the one that matters most now."""
+
+    run_id: str
+    job_id: str
+    job_name: str
+    status: Status
+    answer: str
+    reasons: list[ReasonView]
+    lateness: LatenessView | None
+
+
+class JobWhy(Struct, frozen=True, rename="camel", kw_only=True):
+    """Why a job is where it is."""
+
+    job_id: str
+    job_name: str
+    state: str
+    answer: str
+    reasons: list[ReasonView]
+    """Of the job itself."""
+    run: RunWhy | None
+    """Its first live run, else the newest that ended."""
+    exceptions: list[LedgerItem]
+    """The newest fires that did not start on time, newest first."""
+
+
+async def why_run(call: Call) -> Answer:
+    return answer_json(_run(await explain_run(call.context, call.tenant, call.run_id)))
+
+
+async def why_job(call: Call) -> Answer:
+    found = await explain_job(call.context, call.tenant, call.job_id)
+    job = found.facts.job
+    return answer_json(
+        JobWhy(
+            job_id=job.id,
+            job_name=job.spec.name,
+            state=job.state,
+            answer=found.answer.text,
+            reasons=[_reason(reason) for reason in found.reasons],
+            run=None if found.run is None else _run(found.run),
+            exceptions=await ledger_items(call, found.facts.exceptions),
+        )
+    )
+
+
+def _run(found: RunExplained) -> RunWhy:
+    run = found.facts.run
+    return RunWhy(
+        run_id=run.id,
+        job_id=run.job_id,
+        job_name=run.job_name,
+        status=run.status,
+        answer=found.reasons[0].text,
+        reasons=[_reason(reason) for reason in found.reasons],
+        lateness=lateness_view(run, found.facts.first_attempt),
+    )
+
+
+def _reason(reason: Reason) -> ReasonView:
+    return ReasonView(
+        code=reason.code,
+        text=reason.text,
+        unblocks=reason.unblocks,
+        since=UNSET if reason.since is None else render(reason.since),
+        until=UNSET if reason.until is None else render(reason.until),
+        run_id=reason.run_id or UNSET,
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/jobs/{jobId}/why",
+        permission=Permission.READ,
+        summary="Why the job is where it is",
+        description="Its own state, the reasons of its run, and the newest fires that did not start on time.",
+        handle=why_job,
+        answer=JobWhy,
+        problems=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs/{runId}/why",
+        permission=Permission.READ,
+        summary="Why the run waits, did not run, or was late",
+        description="The reasons in the order in which they matter now, and what would unblock each.",
+        handle=why_run,
+        answer=RunWhy,
+        problems=(404,),
+    ),
+)

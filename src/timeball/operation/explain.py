@@ -1,0 +1,53 @@
+"""Explain why a run or a job is where it is: what it waits for, why it did not run, why it was late."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from timeball.domain import why
+from timeball.domain.circumstances import Circumstances, Standing
+from timeball.domain.errors import NotFound
+from timeball.domain.job import JobState
+from timeball.domain.reason import Reason
+from timeball.domain.run import Status
+from timeball.operation.context import Context
+
+
+class RunExplained(Struct, frozen=True):
+    facts: Circumstances
+    reasons: list[Reason]
+    """The first is the one that matters most now; there is at least one."""
+
+
+class JobExplained(Struct, frozen=True):
+    facts: Standing
+    reasons: list[Reason]
+    """Of the job itself; at least one."""
+    run: RunExplained | None
+    """Its first live run, else the newest that ended."""
+
+    @property
+    def answer(self) -> Reason:
+        """The reason that matters most: what its run waits for, unless nothing is to be expected of the job."""
+        run = self.run
+        idle = run is None or run.facts.run.is_terminal or run.facts.run.status is Status.SCHEDULED
+        return self.reasons[0] if run is None or idle or _stopped(self.facts) else run.reasons[0]
+
+
+async def explain_run(context: Context, tenant: str, run_id: str) -> RunExplained:
+    facts = await context.store.circumstances(run_id)
+    if facts is None or facts.run.tenant != tenant:
+        raise NotFound("run", run_id)
+    return RunExplained(facts, why.of_run(facts))
+
+
+async def explain_job(context: Context, tenant: str, job_id: str) -> JobExplained:
+    facts = await context.store.standing(job_id)
+    if facts is None or facts.job.tenant != tenant:
+        raise NotFound("job", job_id)
+    run = None if facts.run is None else RunExplained(facts.run, why.of_run(facts.run))
+    return JobExplained(facts, why.of_job(facts), run)
+
+
+def _stopped(facts: Standing) -> bool:
+    return facts.job.state is not JobState.ACTIVE
