@@ -16,7 +16,7 @@ from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
 from timeball.operation.retry_run import check_task
-from timeball.ports.hints import Topic
+from timeball.operation.wake import wake
 from timeball.ports.store import Match
 
 
@@ -31,7 +31,7 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
     [status] = await context.store.trigger([run])
     if status is None:
         raise _cancelled(job.id)
-    _wake(context)
+    wake(context, [job])
     return run.id, status
 
 
@@ -56,7 +56,7 @@ async def replay_runs(
     statuses = await context.store.replay(pairs, since)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         fates[old_id] = _fate(old_id, run.id, status)
-    _wake(context)
+    wake(context, (found.job for found in jobs.values()))
     return [fates[match.run_id] for match in matches]
 
 
@@ -80,8 +80,3 @@ def _fate(old_id: str, run_id: str, status: Status | None) -> Fate:
 
 def _cancelled(job_id: str) -> TimeballError:
     return Conflict(f"job {job_id} was cancelled; it cannot run any more")
-
-
-def _wake(context: Context) -> None:
-    context.hints.give(Topic.READY)
-    context.hints.give(Topic.PLAN)

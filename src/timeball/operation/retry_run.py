@@ -15,6 +15,7 @@ from timeball.domain.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
+from timeball.operation.wake import wake
 from timeball.ports.hints import Topic
 from timeball.ports.store import Match, RunSpec
 
@@ -48,7 +49,6 @@ async def retry_runs(
     over = [match for match in matches if match.status in RETRYABLE and match.status is not Status.RETRYING]
     fates.update((fate.run_id, fate) for fate in await _repeat(context, over, edit, only_letters=only_letters))
     context.hints.give(Topic.READY)
-    context.hints.give(Topic.PLAN)
     return [fates.get(match.run_id) or Fate(match.run_id, error=_unready(match, edit)) for match in matches]
 
 
@@ -76,6 +76,7 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
             pairs.append((match.run_id, _successor(context, found.job, match.run_id, old, edit, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
+    wake(context, (found.job for found in jobs.values()))
     refused = [old_id for (old_id, _), status in zip(pairs, statuses, strict=True) if status is None]
     runs = await context.store.runs(refused)
     for (old_id, run), status in zip(pairs, statuses, strict=True):

@@ -10,7 +10,7 @@ from timeball.domain.ledger import Origin
 from timeball.domain.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.ports.hints import Topic
+from timeball.operation.wake import wake
 
 
 async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Status]:
@@ -20,8 +20,7 @@ async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Stat
     [status] = await context.store.trigger([run])
     if status is None:
         raise Conflict(f"job {job_id} was cancelled; it cannot run any more")
-    context.hints.give(Topic.READY)
-    context.hints.give(Topic.PLAN)
+    wake(context, [job])
     return run.id, status
 
 

@@ -8,6 +8,7 @@ import structlog
 
 from timeball.domain import ids, planning
 from timeball.domain.instant import Micros
+from timeball.domain.overlap import REPLACING
 from timeball.domain.planning import Plan, Span
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
@@ -50,4 +51,6 @@ class Planner(Loop):
         fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
         await self._store.commit_plans(plans, fresh_ids)
         self._hints.give(Topic.READY)
+        if any(plan.job.spec.overlap in REPLACING for plan in plans):
+            self._hints.give(Topic.CANCEL)
         return 0 if plans else TICK

@@ -1,0 +1,18 @@
+"""Wake whoever has something to do after runs were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from timeball.domain.job import Job
+from timeball.domain.overlap import REPLACING
+from timeball.operation.context import Context
+from timeball.ports.hints import Topic
+
+
+def wake(context: Context, jobs: Iterable[Job]) -> None:
+    """Runs of these jobs were added: they may be claimed, may hold up a fire, and others may have to stop for them."""
+    context.hints.give(Topic.READY)
+    context.hints.give(Topic.PLAN)
+    if any(job.spec.overlap in REPLACING for job in jobs):
+        context.hints.give(Topic.CANCEL)
