@@ -156,6 +156,8 @@ async def test_nobody_there(http: HttpExecutor) -> None:
         port = probe.getsockname()[1]
     ended = failure(await http.execute(RecordedAttempt(Http(url=f"http://127.0.0.1:{port}/"))))
     assert (ended.kind, ended.status) == ("http", None)
+    where = f"127.0.0.1:{port}"
+    assert ended.message == f"POST http://{where}/: cannot connect to {where}: Connection refused"
 
 
 async def test_an_interrupted_call_hangs_up(http: HttpExecutor) -> None:

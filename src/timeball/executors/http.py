@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -69,7 +70,15 @@ class HttpExecutor:
         except TimeoutError:
             return _failed(task, "no answer in time")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _failed(task, str(error) or type(error).__name__)
+            return _failed(task, _words(error))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno or 0
+        reason = os.strerror(number) if number > 0 else error.os_error.strerror  # the resolver counts below zero
+        return f"cannot connect to {error.host}:{error.port}: {reason}"
+    return str(error) or type(error).__name__
 
 
 def _headers(attempt: Attempt) -> dict[str, str]:
