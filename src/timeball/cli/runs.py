@@ -208,9 +208,11 @@ def took(run: Run) -> str:
 
 
 def why(run: Run) -> str | None:
-    """Why it waits, failed or did not run."""
+    """Why it waits, is being stopped, failed or did not run."""
     if run.blocked_by:
         return f"waits for {rules.waits_for(run.blocked_by)}"
+    if run.cancel_requested_at is not None and not run.done:
+        return f"being cancelled: {run.cancel_reason}" if run.cancel_reason else "being cancelled"
     return run.error.message if run.error else run.reason
 
 
