@@ -208,7 +208,10 @@ def _starts_forgotten(world: World) -> Patches:
 
 
 def _catch_up_everything(world: World) -> Patches:
-    return [mock.patch.object(planning, "_rules", return_value=planning._Rules(0, 0, 0, 0, True))]
+    return [
+        mock.patch.object(planning._Judge, "verdict", return_value=None),
+        mock.patch.object(planning, "_long_gone", lambda upcoming, ahead, *_: (mock.Mock(count=0), upcoming, ahead)),
+    ]
 
 
 PLANTS: dict[str, Plant] = {

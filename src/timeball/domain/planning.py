@@ -14,14 +14,16 @@ from msgspec import Struct
 
 from timeball.domain import duration, schedule
 from timeball.domain.errors import InvalidSchedule
-from timeball.domain.instant import Micros, render
+from timeball.domain.instant import SECOND, Micros, render
 from timeball.domain.job import HORIZON, Job, JobSpec, jitter_of, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 
 MOST_RUNS: Final = 500
 """Runs one plan may hold: a long absence is worked off in bounded transactions."""
-MOST_INSTANTS: Final = 5_000
-"""Instants one plan may look at: these cost CPU but, missed, share one row."""
+MOST_INSTANTS: Final = 10_000
+"""Instants one plan may look at: these cost CPU, about a millisecond, but, missed, share one row."""
+_NEVER: Final = 0
+"""Before every instant."""
 
 
 class Fire(Struct, frozen=True):
@@ -52,19 +54,13 @@ class Plan(Struct, frozen=True):
     next_fire_at: Micros | None
     plan_at: Micros | None
 
+    @property
+    def runs(self) -> int:
+        return sum(isinstance(step, Fire) for step in self.steps)
 
-class _Rules(Struct, frozen=True):
-    """What lateness means for a job, seen from one moment. It counts from when a fire should start: with its jitter."""
-
-    late: Micros
-    """What was to start before this is late."""
-    dropped: Micros
-    """What was to start before this is missed, unless it is the newest that is late."""
-    expired: Micros
-    """What was to start before this must not start any more."""
-    surely_dropped: Micros
-    """Instants before this are missed whatever their jitter is, if another such instant follows."""
-    newest_runs: bool
+    @property
+    def instants(self) -> int:
+        return sum(step.count if isinstance(step, Span) else 1 for step in self.steps)
 
 
 class _Gap(Struct):
@@ -81,22 +77,22 @@ def plan(job: Job, now: Micros, *, most_runs: int = MOST_RUNS, most_instants: in
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
-    rules = _rules(spec, now)
+    judge = _Judge(job, now)
     steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
     ahead = instants(job)
     upcoming = next(ahead, None)
+    if upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
+        gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
+        looked_at = gone.count
+        steps += [gone] if gone.count else []
     while upcoming is not None and upcoming <= now + HORIZON and runs < most_runs and looked_at < most_instants:
         instant, upcoming = upcoming, next(ahead, None)
         looked_at += 1
-        if upcoming is not None and upcoming < rules.surely_dropped:
-            verdict: Verdict | None = Verdict.MISSED
-        else:
-            verdict = _verdict(job, instant, upcoming, rules)
+        verdict = judge.verdict(instant, upcoming)
         if verdict is None:
-            late = instant + jitter_of(job, instant) < rules.late
-            steps.append(Fire(instant, Origin.CATCH_UP if late else Origin.SCHEDULE, max(instant, now)))
+            steps.append(Fire(instant, judge.origin(instant), max(instant, now)))
             runs += 1
             last_run = instant
             if instant > now:
@@ -143,7 +139,7 @@ def first_fire(job: Job, now: Micros) -> Micros:
             detail = f"this schedule never fires: its first fire would be at {render(endless)}, after endAt"
             raise InvalidSchedule(detail, "/endAt")
         raise InvalidSchedule("this schedule never fires", "/startAt" if spec.start_at else "/schedule/expression")
-    if spec.one_shot and first + jitter_of(job, first) < _rules(spec, now).expired:
+    if spec.one_shot and _Judge(job, now).verdict(first, None) is not None:
         detail = f"this schedule never fires: {render(first)} is longer ago than startDeadline, {spec.start_deadline}"
         raise InvalidSchedule(detail, "/startDeadline")
     return first
@@ -157,31 +153,74 @@ def _look_again(job: Job, upcoming: Micros | None, last_run: Micros | None, now:
     return plan_at(upcoming, last_run)
 
 
-def _rules(spec: JobSpec, now: Micros) -> _Rules:
-    """One-shots run however late they are, unless they have a deadline."""
-    expired = 0 if spec.start_deadline is None else now - duration.parse(spec.start_deadline)
-    if spec.one_shot:
-        return _Rules(late=0, dropped=0, expired=expired, surely_dropped=0, newest_runs=True)
-    late = now - TOLERANCE
-    dropped = min(late, now - duration.parse(spec.catch_up_window)) if spec.catch_up == "all" else late
-    most_jitter = 0 if spec.jitter is None else duration.parse(spec.jitter)
-    return _Rules(late, dropped, expired, dropped - most_jitter, spec.catch_up != "none")
+class _Judge:
+    """Decides about the instants of a job, seen from one moment. Lateness counts from when a fire should start, which
+    is at its instant and its jitter. One-shots run however late they are, unless they have a deadline."""
+
+    def __init__(self, job: Job, now: Micros) -> None:
+        spec = job.spec
+        self._job = job
+        self._newest: Micros | None = None
+        self.late = _NEVER if spec.one_shot else now - TOLERANCE
+        """What was to start before this is late."""
+        self.dropped = self.late
+        """What was to start before this is missed, unless it is the newest that is late."""
+        if spec.catch_up == "all":
+            self.dropped = min(self.late, now - duration.parse(spec.catch_up_window))
+        self.expired = _NEVER if spec.start_deadline is None else now - duration.parse(spec.start_deadline)
+        """What was to start before this must not start any more."""
+        self.surely_dropped = self.dropped - (0 if spec.jitter is None else duration.parse(spec.jitter))
+        """Instants before this are missed whatever their jitter is, if another such instant follows."""
+
+    def verdict(self, instant: Micros, upcoming: Micros | None) -> Verdict | None:
+        """Why an instant becomes no run; None: it becomes one."""
+        due_at = instant + jitter_of(self._job, instant)
+        if due_at < self.dropped and not (self._job.spec.catch_up != "none" and self._is_newest(instant, upcoming)):
+            return Verdict.MISSED
+        return Verdict.SKIPPED if due_at < self.expired else None
+
+    def origin(self, instant: Micros) -> Origin:
+        return Origin.CATCH_UP if self._is_late(instant) else Origin.SCHEDULE
+
+    def _is_late(self, instant: Micros) -> bool:
+        return instant + jitter_of(self._job, instant) < self.late
+
+    def _is_newest(self, instant: Micros, upcoming: Micros | None) -> bool:
+        """Whether nothing is late of what follows an instant that is."""
+        if upcoming is None or upcoming >= self.late:
+            return True
+        if self._job.spec.jitter is None:
+            return False
+        if self._newest is None:
+            self._newest = self._find_newest(instant)
+        return instant >= self._newest
+
+    def _find_newest(self, since: Micros) -> Micros:
+        """The newest instant that is late. With jitter that need not be the last one: look back further and further."""
+        width = SECOND
+        while True:
+            back = max(self.late - width, since)
+            recent = takewhile(lambda at: at < self.late, fires(self._job, back))
+            late = [at for at in recent if self._is_late(at)]
+            if late or back == since:
+                return late[-1] if late else since
+            width *= 4
 
 
-def _verdict(job: Job, instant: Micros, upcoming: Micros | None, rules: _Rules) -> Verdict | None:
-    """Why an instant becomes no run; None: it becomes one."""
-    due_at = instant + jitter_of(job, instant)
-    if due_at < rules.dropped and not (rules.newest_runs and _is_newest(job, upcoming, rules.late)):
-        return Verdict.MISSED
-    return Verdict.SKIPPED if due_at < rules.expired else None
-
-
-def _is_newest(job: Job, upcoming: Micros | None, late: Micros) -> bool:
-    """Whether nothing is late of what follows an instant that is. With jitter, instants may change places."""
-    if upcoming is None or upcoming >= late:
-        return True
-    following = chain((upcoming,), fires(job, upcoming))
-    return not any(at + jitter_of(job, at) < late for at in takewhile(lambda at: at < late, following))
+def _long_gone(
+    upcoming: Micros, ahead: Iterator[Micros], before: Micros, most: int
+) -> tuple[_Gap, Micros, Iterator[Micros]]:
+    """The beginning of a long absence, at full speed: instants that another one before a moment follows, at most so
+    many. With the instants that are left."""
+    first = last = upcoming
+    count = 0
+    for following in islice(ahead, most):
+        if following >= before:
+            ahead = chain((following,), ahead)
+            break
+        last, upcoming = upcoming, following
+        count += 1
+    return _Gap(first, last, count, Verdict.MISSED), upcoming, ahead
 
 
 def _span(spec: JobSpec, gap: _Gap) -> Span:

@@ -9,7 +9,7 @@ import structlog
 from timeball.domain import ids, planning
 from timeball.domain.instant import Micros
 from timeball.domain.overlap import REPLACING
-from timeball.domain.planning import Plan, Span
+from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
 from timeball.service.hints import LocalHints
@@ -17,8 +17,6 @@ from timeball.service.loop import TICK, Loop
 
 _log = structlog.get_logger()
 BATCH: Final = 500
-MOST_INSTANTS: Final = 5_000
-"""Instants planned before a commit: a long absence of many jobs must not hold up the event loop."""
 
 
 class Planner(Loop):
@@ -37,16 +35,18 @@ class Planner(Loop):
             return TICK if upcoming is None else max(0, upcoming - self._store.now())
         now = self._store.now()
         plans: list[Plan] = []
-        instants = 0
+        # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
+        runs, instants = MOST_RUNS, MOST_INSTANTS
         for job in jobs:
             try:
-                plan = planning.plan(job, now)
+                plan = planning.plan(job, now, most_runs=runs, most_instants=instants)
             except Exception:
                 _log.exception("a job cannot be planned; the others are", job=job.id)
                 continue
             plans.append(plan)
-            instants += sum(step.count if isinstance(step, Span) else 1 for step in plan.steps)
-            if instants >= MOST_INSTANTS:
+            runs -= plan.runs
+            instants -= plan.instants
+            if runs <= 0 or instants <= 0:
                 break
         fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
         await self._store.commit_plans(plans, fresh_ids)

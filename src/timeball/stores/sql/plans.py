@@ -166,8 +166,7 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
         # Whether a blocked run overlaps is decided when it falls due: be there.
         looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
         plan_at = min((at for at in looks if at is not None), default=None)
-    fires = sum(isinstance(step, Fire) for step in plan.steps)
-    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, fires))
+    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs))
 
 
 def _newest_due(plan: Plan, now: Micros) -> Micros | None:
