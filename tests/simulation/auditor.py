@@ -67,11 +67,11 @@ class Auditor:
             "commit_plans": self._commit_plans,
         }
 
-    def watch(self, name: str, args: tuple[Any, ...]) -> Any:
+    def watch(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Do it, and look at what happened."""
         if name in ("give_back", "end_session"):
             return self._watch_return(name, args)
-        result = at_once(getattr(self._world.store, name)(*args))
+        result = at_once(getattr(self._world.store, name)(*args, **named))
         observe = self._observers.get(name)
         if observe is not None:
             self._judge(observe, args, result)

@@ -95,13 +95,13 @@ def _answer_before_commit(world: World) -> Patches:
     """Submissions are acknowledged while their commit is still to come."""
     real = Connection._call
 
-    async def call(self: Connection, name: str, args: tuple[Any, ...]) -> Any:
+    async def call(self: Connection, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if name != "submit":
-            return await real(self, name, args)
+            return await real(self, name, args, named)
 
         async def later() -> None:
             try:
-                await real(self, name, args)
+                await real(self, name, args, named)
             except Exception:
                 return
 

@@ -53,13 +53,13 @@ class Connection:
         self._world.shout(self._node, topic)
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        async def call(*args: Any) -> Any:
-            return await self._call(name, args)
+        async def call(*args: Any, **named: Any) -> Any:
+            return await self._call(name, args, named)
 
         setattr(self, name, call)
         return call
 
-    async def _call(self, name: str, args: tuple[Any, ...]) -> Any:
+    async def _call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         world = self._world
         weather, dice, damage = world.weather, world.dice, world.damage
         answer: asyncio.Future[Any] = world.loop.create_future()
@@ -81,13 +81,14 @@ class Connection:
         elif weather.store_fails_after and dice.random() < weather.store_fails_after:
             damage.count("store call fails after")
             after = True
-        world.after(there, self._effect, name, args, answer, back, before, after)
+        world.after(there, self._effect, name, args, named, answer, back, before, after)
         return await answer
 
     def _effect(
         self,
         name: str,
         args: tuple[Any, ...],
+        named: dict[str, Any],
         answer: asyncio.Future[Any],
         back: Micros,
         before: bool,
@@ -101,7 +102,7 @@ class Connection:
             return  # it died before this left the machine
         world.acting = self._node
         try:
-            result = world.auditor.watch(name, args)
+            result = world.auditor.watch(name, args, named)
         except Exception as error:
             world.after(back, _fail, answer, error)
             return
