@@ -346,14 +346,15 @@ async def test_dead_letters_are_listed_and_retried_once(api: Api, worker: FakeWo
     assert (await api.get("/v1/runs?status=FAILED"))["items"] == dead
     assert (await api.get("/v1/runs?status=failed"))["items"] == []
     answer = (await api("POST", "/v1/dead-letters:retry", json={"jobId": job["jobId"]})).json()
-    assert (answer["retried"], answer["refused"], answer["more"]) == (1, 0, False)
+    assert (answer["matched"], answer["retried"], answer["skipped"]) == (1, 1, 0)
     assert (await api.get("/v1/dead-letters"))["items"] == []
     again = await worker.take()
     assert again["runId"] == answer["items"][0]["retriedAs"]
     await worker.succeed(again)
     assert (await api.get(f"/v1/runs/{again['runId']}"))["retryOf"] == assigned["runId"]
     refused = (await api("POST", "/v1/dead-letters:retry", json={"runIds": ["r_x", again["runId"]]})).json()
-    assert (refused["retried"], refused["refused"]) == (0, 2)
+    assert (refused["matched"], refused["retried"], refused["skipped"]) == (2, 0, 2)
+    assert [item["error"]["code"] for item in refused["items"]] == ["not_found", "conflict"]
     for body in ({}, {"all": True, "jobId": job["jobId"]}):
         assert (await api("POST", "/v1/dead-letters:retry", json=body)).status_code == 422
 

@@ -48,7 +48,13 @@ class Api:
 
 @asynccontextmanager
 async def running_api(folder: Path) -> AsyncIterator[Api]:
-    store = SqliteStore(folder / "timeball.db", wall=system.wall, monotonic=system.monotonic)
+    async with serving(SqliteStore(folder / "timeball.db", wall=system.wall, monotonic=system.monotonic)) as api:
+        yield api
+
+
+@asynccontextmanager
+async def serving(store: Store) -> AsyncIterator[Api]:
+    """The API over a store, which is opened and closed."""
     await store.open()
     server = Server(store, system.SystemClock(), system.dice())
     await add_keys(store)

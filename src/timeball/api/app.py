@@ -16,6 +16,7 @@ from timeball.api.query import read_query
 from timeball.api.route import Answer, Call, Permission, Route, Services
 from timeball.api.routes import (
     batch,
+    bulk_runs,
     dead_letters,
     health,
     job_actions,
@@ -41,6 +42,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *job_actions.ROUTES,
     *runs.ROUTES,
     *why.ROUTES,
+    *bulk_runs.ROUTES,
     *dead_letters.ROUTES,
     *schedules.ROUTES,
     *tasks.ROUTES,

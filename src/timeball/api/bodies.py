@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from timeball.domain import preview
 from timeball.domain.duration import Duration
+from timeball.domain.edit import Edit
 from timeball.domain.job import JobSpec
 from timeball.domain.retry import Retry
 from timeball.domain.schedule import Schedule
@@ -15,6 +16,8 @@ from timeball.domain.task import Task
 
 Millis = Annotated[int, Meta(ge=0, description="Milliseconds since 1970.")]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
+Word = Annotated[str, Meta(max_length=200)]
+Words = Annotated[list[Word], Meta(max_length=50)]
 
 
 class CanonicalJob(JobSpec, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -111,12 +114,52 @@ class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
     until: Annotated[str, Meta(max_length=64, description="When it resumes by itself.")] | None = None
 
 
-class RetryDeadLetters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters: these, those of a job, or all."""
+class LettersFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters: all that are as every given field says."""
 
-    run_ids: Annotated[list[str], Meta(max_length=1_000)] = []
-    job_id: str = ""
+    all: Annotated[bool, Meta(description="Everything: instead of the other fields.")] = False
+    job_id: Word = ""
+    user_id: Word = ""
+    tag: Word = ""
+    task_id: Word = ""
+    fingerprint: Annotated[Word, Meta(description="Of the error with which it gave up.")] = ""
+    start_time: Annotated[str, Meta(max_length=64, description="Fire time from.")] | Millis = ""
+    end_time: Annotated[str, Meta(max_length=64, description="Fire time until.")] | Millis = ""
+    created_before: Annotated[str, Meta(max_length=64, description="Now, by default.")] | Millis = ""
+
+
+class RunsFilter(LettersFilter, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which runs: all that are as every given field says."""
+
+    status: Word | Words = ""
+    origin: Word | Words = ""
+
+
+class Letters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters: those named, those that a filter means, or those with one error. `jobId` and `all` are short
+    for a filter with only that."""
+
+    run_ids: Annotated[list[str], Meta(max_length=10_000)] = []
+    filter: LettersFilter | None = None
+    fingerprint: Word = ""
+    job_id: Word = ""
     all: bool = False
+    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
+
+
+class RetryLetters(Letters, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    edit: Edit | None = None
+
+
+class EditBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    edit: Edit | None = None
+
+
+class BulkBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    action: Literal["cancel", "retry", "replay"]
+    filter: RunsFilter
+    edit: Edit | None = None
+    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
 
 
 class NewKey(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Collection
+from typing import Annotated, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Meta, Struct
 
+from timeball.api.bodies import LettersFilter
 from timeball.api.explain import did_you_mean, explain
 from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Status
 from timeball.ports.store import JobFilter, RunFilter
 
@@ -64,11 +67,7 @@ class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
     def after(self, prefix: str) -> str | None:
         """The id after which the page begins."""
-        if self.cursor and not ids.is_id(prefix, self.cursor):
-            raise Invalid(
-                f"{self.cursor[:64]!r} is not a cursor of this list; use `nextCursor` of the page before", _at("cursor")
-            )
-        return self.cursor or None
+        return _after(self.cursor, prefix)
 
 
 class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -89,27 +88,28 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
         )
 
 
-class RunsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     job_id: Text = ""
-    status: Annotated[Text, Meta(description="One or several, separated by commas; synonyms are understood.")] = ""
     user_id: Text = ""
     start_time: Annotated[Time, Meta(description="Fire time from (RFC 3339 or milliseconds since 1970).")] = ""
     end_time: Annotated[Time, Meta(description="Fire time until (RFC 3339 or milliseconds since 1970).")] = ""
     tag: Text = ""
     task_id: Text = ""
+    fingerprint: Annotated[Text, Meta(description="Of the error with which it gave up.")] = ""
+    limit: Limit = 100
 
-    def filter(self, tenant: str, *, job_id: str | None = None, dead_letters: bool = False) -> RunFilter:
-        return RunFilter(
-            tenant=tenant,
-            job_id=job_id or self.job_id or None,
-            status=frozenset().union(*(_run_statuses(word) for word in _words(self.status))),
-            fire_from=time_of(self.start_time, "startTime"),
-            fire_until=time_of(self.end_time, "endTime"),
-            user_id=self.user_id or None,
-            tag=self.tag or None,
-            task_id=self.task_id or None,
-            dead_letters=dead_letters,
-        )
+
+class LettersQuery(LetterGroupsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    cursor: Cursor = ""
+
+    def after(self, prefix: str) -> str | None:
+        """The id after which the page begins."""
+        return _after(self.cursor, prefix)
+
+
+class RunsQuery(LettersQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    status: Annotated[Text, Meta(description="One or several, separated by commas; synonyms are understood.")] = ""
+    origin: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
 
 
 class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -164,17 +164,38 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
         raise Invalid(found.detail, f"/query{found.pointer}") from None
 
 
-def time_of(text: str, name: str) -> Micros | None:
+def run_filter(given: LetterGroupsQuery | LettersFilter, tenant: str, under: str = "/query") -> RunFilter:
+    """The runs that parameters, or the filter of a body at `under`, mean."""
+    status = _words(getattr(given, "status", ""))
+    origin = _words(getattr(given, "origin", ""))
+    created_before = time_of(getattr(given, "created_before", ""), "createdBefore", under)
+    return RunFilter(
+        tenant=tenant,
+        job_id=given.job_id or None,
+        status=frozenset().union(*(_run_statuses(word, under) for word in status)),
+        fire_from=time_of(given.start_time, "startTime", under),
+        fire_until=time_of(given.end_time, "endTime", under),
+        user_id=given.user_id or None,
+        tag=given.tag or None,
+        task_id=given.task_id or None,
+        origin=frozenset(_origin(word, under) for word in origin),
+        fingerprint=given.fingerprint or None,
+        made_before=None if created_before is None else ids.first_run(created_before),
+    )
+
+
+def time_of(given: str | int, name: str, under: str = "/query") -> Micros | None:
     """An instant of a parameter: RFC 3339, or milliseconds since the epoch."""
+    text = str(given)
     if not text:
         return None
     if text.isascii() and text.isdigit() and len(text) <= 16:
         at = int(text) * MILLISECOND
         if at > instant.MAX:
-            raise Invalid(f"{text} milliseconds since 1970 are after the year 9999", _at(name))
+            raise Invalid(f"{text} milliseconds since 1970 are after the year 9999", _at(name, under))
         return at
     # A plus sign that was not escaped arrives as a space.
-    return instant.parse(re.sub(r"([Tt].*) (\d\d:?\d\d)$", r"\1+\2", text), _at(name))
+    return instant.parse(re.sub(r"([Tt].*) (\d\d:?\d\d)$", r"\1+\2", text), _at(name, under))
 
 
 def log_cursor(text: str) -> int:
@@ -185,29 +206,46 @@ def log_cursor(text: str) -> int:
     return int(text)
 
 
-def _at(name: str) -> str:
-    return f"/query/{name[:100]}"
+def _at(name: str, under: str = "/query") -> str:
+    return f"{under}/{name[:100]}"
 
 
-def _words(status: str) -> list[str]:
-    return [word for word in (part.strip() for part in status.split(",")) if word]
+def _after(cursor: str, prefix: str) -> str | None:
+    if cursor and not ids.is_id(prefix, cursor):
+        raise Invalid(
+            f"{cursor[:64]!r} is not a cursor of this list; use `nextCursor` of the page before", _at("cursor")
+        )
+    return cursor or None
+
+
+def _words(given: str | list[str]) -> list[str]:
+    """One or several words: with commas between them, or in a list."""
+    text = given if isinstance(given, str) else ",".join(given)
+    return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
 def _job_status(word: str) -> str:
     found = JOB_STATUSES.get(word.lower())
     if found is None:
-        raise _unknown_status(word, JOB_STATUSES)
+        raise _unknown(word, JOB_STATUSES, _at("status"))
     return found
 
 
-def _run_statuses(word: str) -> frozenset[Status]:
+def _run_statuses(word: str, under: str) -> frozenset[Status]:
     if word == "FAILED":
         return _BROKEN  # whoever shouts speaks the legacy vocabulary, which has no dead letters
     found = RUN_STATUSES.get(word.lower())
     if found is None:
-        raise _unknown_status(word, RUN_STATUSES)
+        raise _unknown(word, RUN_STATUSES, _at("status", under))
     return found
 
 
-def _unknown_status(word: str, known: dict[str, Any]) -> Invalid:
-    return Invalid(f"{word!r} is not one of {', '.join(known)}{did_you_mean(word, known)}", _at("status"))
+def _origin(word: str, under: str) -> Origin:
+    try:
+        return Origin(word.lower())
+    except ValueError:
+        raise _unknown(word, [origin.value for origin in Origin], _at("origin", under)) from None
+
+
+def _unknown(word: str, known: Collection[str], at: str) -> Invalid:
+    return Invalid(f"{word[:100]!r} is not one of {', '.join(known)}{did_you_mean(word, known)}", at)

@@ -284,6 +284,11 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     """Why it is being cancelled; once it has ended, that is its `reason`."""
     retry_of: str | None
     retried_as: str | None
+    replay_of: str | None
+    fingerprint: str | UnsetType = UNSET
+    """The same for all runs that gave up with the same error."""
+    discarded_at: str | UnsetType = UNSET
+    """When somebody took it off the dead letters."""
     fencing_token: int | None
     created_at: str
     attempts: list[AttemptView] | UnsetType = UNSET
@@ -350,12 +355,26 @@ def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
         lateness=UNSET if earlier is None else lateness_view(run, earlier[0] if earlier else None),
         cancel_requested_at=moment(run.cancel_requested_at),
         cancel_reason=run.cancel_reason or UNSET,
-        retry_of=run.retry_of,
+        retry_of=None if run.origin is Origin.REPLAY else run.retry_of,
         retried_as=run.retried_as,
+        replay_of=run.retry_of if run.origin is Origin.REPLAY else None,
+        fingerprint=run.fingerprint or UNSET,
+        discarded_at=UNSET if run.discarded_at is None else render(run.discarded_at),
         fencing_token=run.token,
         created_at=render(run.created_at),
         attempts=UNSET if earlier is None else [*map(_earlier_attempt, earlier), *_last_attempt(run, earlier)],
     )
+
+
+_FATES: Final = {
+    Status.BLOCKED: "it waits until an earlier run has ended",
+    Status.SKIPPED: "an earlier run of this job is alive, and its overlap policy says skip",
+}
+
+
+def fate(status: Status) -> str:
+    """What becomes of a run that somebody just asked for."""
+    return _FATES.get(status, "it starts as soon as a slot is free")
 
 
 def _earlier_attempt(attempt: Attempt) -> AttemptView:

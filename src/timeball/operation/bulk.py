@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
+from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.ports.store import Match, RunFilter
@@ -48,11 +49,12 @@ class Tally(Struct):
         self.refused += refused[: MOST_TOLD - len(self.refused)]
 
 
-def bounded(context: Context, where: RunFilter) -> RunFilter:
-    """The filter, for runs that exist by now."""
+def bounded(context: Context, where: RunFilter, ahead: Micros = 0) -> RunFilter:
+    """The filter, for runs that were made by now; `ahead`: and a little later, where the call itself makes none, so
+    that one which another server made a moment ago, by its idea of the store's time, is not missed."""
     if where.made_before is not None:
         return where
-    return msgspec.structs.replace(where, made_before=ids.first_run(context.store.now()))
+    return msgspec.structs.replace(where, made_before=ids.first_run(context.store.now() + ahead))
 
 
 async def over_filter(context: Context, where: RunFilter, act: Act) -> Tally:

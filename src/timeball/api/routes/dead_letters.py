@@ -1,80 +1,193 @@
-"""Runs that used up their retries and wait for a person."""
+"""Runs that used up their retries and wait for a person: look at them, retry them, discard them."""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
-from timeball.api.bodies import RetryDeadLetters
+from timeball.api.bodies import Letters, LettersFilter, RetryLetters
 from timeball.api.problems import Problem, problem
-from timeball.api.query import RunsQuery
+from timeball.api.query import LetterGroupsQuery, LettersQuery, run_filter
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.runs import RunList, answer_runs
+from timeball.api.routes.runs import RunList, answer_runs, chosen_by
 from timeball.domain import ids
-from timeball.domain.errors import Invalid, NotFound, TimeballError
+from timeball.domain.errors import Invalid, NotFound
+from timeball.domain.instant import render
+from timeball.operation import bulk
+from timeball.operation.bulk import Act, Tally
+from timeball.operation.discard import discard
+from timeball.operation.fate import Fate
 from timeball.operation.find import find_job
-from timeball.operation.retry_run import retry_run
-from timeball.ports.store import RunFilter
+from timeball.operation.retry_run import retry_runs
+from timeball.ports.store import LetterGroup, Match, RunFilter
 
-MOST_RETRIED: Final = 1_000
-"""Dead letters one request retries; `more` says that there are others."""
-AT_ONCE: Final = 50
+_CHOICES: Final = '{"runIds": […]}, {"filter": {…}} or {"fingerprint": "…"}'
 
 
-class RetriedItem(Struct, frozen=True, rename="camel", kw_only=True):
+class GroupView(Struct, frozen=True, rename="camel", kw_only=True):
+    """Dead letters with the same error."""
+
+    fingerprint: str | None
+    count: int
+    kind: str | None
+    message: str | None
+    """Of the newest of them."""
+    jobs: int
+    """How many jobs they are of."""
+    first_at: str
+    """When the first of them died."""
+    last_at: str
+    example_run_id: str
+
+
+class GroupList(Struct, frozen=True, rename="camel", kw_only=True):
+    items: list[GroupView]
+    counted: int
+    """The dead letters that were looked at, newest first."""
+    more: bool
+    """There are older ones that were not."""
+
+
+class LetterFate(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
     retried_as: str | UnsetType = UNSET
     error: Problem | UnsetType = UNSET
 
 
+class CountedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    """The answer to a `dryRun`."""
+
+    matched: int
+    created_before: str | UnsetType = UNSET
+    """Send it in the filter to mean the same again, and nothing that was created since."""
+
+
 class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    matched: int
     retried: int
-    refused: int
-    more: bool
-    """There are dead letters that match but were not looked at: ask again."""
-    items: list[RetriedItem]
+    skipped: int
+    items: list[LetterFate] | UnsetType = UNSET
+    """Each of them, if they are not too many to tell."""
+
+
+class DiscardedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    matched: int
+    discarded: int
+    skipped: int
+    items: list[LetterFate] | UnsetType = UNSET
 
 
 async def list_dead_letters(call: Call) -> Answer:
-    query: RunsQuery = call.query
-    return await answer_runs(call, query.filter(call.tenant, dead_letters=True), query)
+    query: LettersQuery = call.query
+    return await answer_runs(call, structs.replace(run_filter(query, call.tenant), dead_letters=True), query)
+
+
+async def groups(call: Call) -> Answer:
+    query: LetterGroupsQuery = call.query
+    found = await call.context.store.letter_groups(run_filter(query, call.tenant), query.limit)
+    return answer_json(
+        GroupList(items=[_group_view(group) for group in found.groups], counted=found.counted, more=found.more)
+    )
+
+
+def _group_view(group: LetterGroup) -> GroupView:
+    return GroupView(
+        fingerprint=group.fingerprint,
+        count=group.letters,
+        kind=None if group.failure is None else group.failure.kind,
+        message=None if group.failure is None else group.failure.message,
+        jobs=group.jobs,
+        first_at=render(group.first_at),
+        last_at=render(group.last_at),
+        example_run_id=group.newest,
+    )
 
 
 async def retry(call: Call) -> Answer:
-    run_ids, more = await _chosen(call, call.body)
-    items: list[RetriedItem] = []
-    for start in range(0, len(run_ids), AT_ONCE):
-        some = run_ids[start : start + AT_ONCE]
-        items += await asyncio.gather(*(_retry_one(call, run_id) for run_id in some))
-    retried = sum(item.error is UNSET for item in items)
-    return answer_json(RetriedAnswer(retried=retried, refused=len(items) - retried, more=more, items=items))
+    body: RetryLetters = call.body
+
+    async def act(matches: Sequence[Match]) -> list[Fate]:
+        named = bool(body.run_ids)
+        return await retry_runs(call.context, call.tenant, matches, body.edit, only_letters=not named)
+
+    if body.dry_run:
+        return await _count(call, body)
+    tally = await _over(call, body, act)
+    return answer_json(
+        RetriedAnswer(matched=tally.matched, retried=tally.changed, skipped=tally.skipped, items=_items(tally))
+    )
 
 
-async def _chosen(call: Call, body: RetryDeadLetters) -> tuple[list[str], bool]:
-    if sum((bool(body.run_ids), bool(body.job_id), body.all)) != 1:
-        raise Invalid('say which: {"runIds": […]}, {"jobId": "…"} or {"all": true}')
+async def discard_letters(call: Call) -> Answer:
+    body: Letters = call.body
+
+    async def act(matches: Sequence[Match]) -> list[Fate]:
+        return await discard(call.context, matches)
+
+    if body.dry_run:
+        return await _count(call, body)
+    tally = await _over(call, body, act)
+    return answer_json(
+        DiscardedAnswer(matched=tally.matched, discarded=tally.changed, skipped=tally.skipped, items=_items(tally))
+    )
+
+
+async def _over(call: Call, body: Letters, act: Act) -> Tally:
+    where = await _chosen(call, body)
+    if where is None:
+        return await bulk.over_ids(call.context, call.tenant, body.run_ids, act)
+    return await bulk.over_filter(call.context, where, act)
+
+
+async def _count(call: Call, body: Letters) -> Answer:
+    where = await _chosen(call, body)
+    if where is None:
+        known = await bulk.over_ids(call.context, call.tenant, body.run_ids, _leave_alone)
+        return answer_json(CountedAnswer(matched=known.changed))
+    where = bulk.bounded(call.context, where)
+    matched = await call.context.store.count_runs(where)
+    return answer_json(CountedAnswer(matched=matched, created_before=render(ids.made_at(where.made_before or ""))))
+
+
+async def _leave_alone(matches: Sequence[Match]) -> list[Fate]:
+    return [Fate(match.run_id) for match in matches]
+
+
+async def _chosen(call: Call, body: Letters) -> RunFilter | None:
+    """The letters that are meant; None: those named."""
+    if sum((bool(body.run_ids), body.filter is not None, bool(body.fingerprint), bool(body.job_id), body.all)) != 1:
+        raise Invalid(f"say which: {_CHOICES}")
     if body.run_ids:
-        return list(dict.fromkeys(body.run_ids)), False
+        return None
+    short = LettersFilter(job_id=body.job_id, fingerprint=body.fingerprint, all=body.all)
+    where = chosen_by(body.filter or short, call.tenant)
     if body.job_id:
         if not ids.is_id("j", body.job_id):
             raise NotFound("job", body.job_id[:100])
         await find_job(call.context, call.tenant, body.job_id)
-    where = RunFilter(tenant=call.tenant, job_id=body.job_id or None, dead_letters=True)
-    page = await call.context.store.list_runs(where, None, MOST_RETRIED)
-    return [run.id for run in page.items], page.next_cursor is not None
+    return structs.replace(where, dead_letters=True)
 
 
-async def _retry_one(call: Call, run_id: str) -> RetriedItem:
-    try:
-        if not ids.is_id("r", run_id):
-            raise NotFound("run", run_id[:100])
-        run = await retry_run(call.context, call.tenant, run_id)
-    except TimeballError as error:
-        return RetriedItem(run_id=run_id[:100], error=problem(error))
-    return RetriedItem(run_id=run_id, retried_as=run.id)
+def _items(tally: Tally) -> list[LetterFate] | UnsetType:
+    if tally.matched > len(tally.told):
+        return UNSET
+    return [
+        LetterFate(
+            run_id=fate.run_id[:100],
+            retried_as=fate.successor or UNSET,
+            error=UNSET if fate.error is None else problem(fate.error),
+        )
+        for fate in tally.told
+    ]
 
+
+_WHICH: Final = (
+    "Those named, those of a filter, or those with one error; however many, in steps of"
+    f" {bulk.STEP}, oldest first. `items` tells what became of each if there are at most {bulk.MOST_TOLD:,}."
+    " `dryRun` only counts. May be repeated: what was done is not done again."
+)
 
 ROUTES: Final = (
     Route(
@@ -82,21 +195,49 @@ ROUTES: Final = (
         path="/v1/dead-letters",
         permission=Permission.READ,
         summary="List dead letters, newest first",
-        description="Runs that used up their retries and that nobody has retried yet.",
+        description="Runs that used up their retries and that nobody has retried or discarded yet.",
         handle=list_dead_letters,
-        query=RunsQuery,
+        query=LettersQuery,
         answer=RunList,
+    ),
+    Route(
+        method="GET",
+        path="/v1/dead-letters/groups",
+        permission=Permission.READ,
+        summary="Dead letters by error, the most frequent first",
+        description=(
+            "Runs with the same `fingerprint` failed in the same way: numbers, ids, times, paths and quoted values in"
+            " their messages do not count."
+        ),
+        handle=groups,
+        query=LetterGroupsQuery,
+        answer=GroupList,
     ),
     Route(
         method="POST",
         path="/v1/dead-letters:retry",
         permission=Permission.WRITE,
         summary="Retry dead letters",
-        description=f"Those named, those of a job, or all; up to {MOST_RETRIED:,} in one request.",
+        description=(
+            f"{_WHICH} With `edit`, the new runs execute what the dead ones did, with the changes; their jobs stay as"
+            " they are."
+        ),
         handle=retry,
-        body=RetryDeadLetters,
-        answer=RetriedAnswer,
-        example={"all": True},
+        body=RetryLetters,
+        answer=(RetriedAnswer, CountedAnswer),
+        example={"fingerprint": "0a1b2c3d4e5f", "edit": {"parameters": {"region": "eu"}}},
+        problems=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/dead-letters:discard",
+        permission=Permission.WRITE,
+        summary="Discard dead letters",
+        description=f"They stay in the history, and can still be retried by their ids. {_WHICH}",
+        handle=discard_letters,
+        body=Letters,
+        answer=(DiscardedAnswer, CountedAnswer),
+        example={"filter": {"jobId": "j_0194f3a1c2b79f86d081884c7d65"}},
         problems=(404,),
     ),
 )

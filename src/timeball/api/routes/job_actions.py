@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from timeball.api import views
 from timeball.api.bodies import PauseBody
-from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunsQuery, time_of
+from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunsQuery, run_filter, time_of
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import answer_job
 from timeball.api.routes.logs import LogPage, answer_logs
@@ -103,12 +103,6 @@ async def status(call: Call) -> Answer:
     )
 
 
-_FATES: Final = {
-    Status.BLOCKED: "it waits until an earlier run of this job has ended",
-    Status.SKIPPED: "an earlier run of this job is alive, and its overlap policy says skip",
-}
-
-
 async def run(call: Call) -> Answer:
     run_id, fate = await run_now(call.context, call.tenant, call.job_id)
     return answer_json(
@@ -116,7 +110,7 @@ async def run(call: Call) -> Answer:
             job_id=call.job_id,
             run_id=run_id,
             status=fate,
-            detail=_FATES.get(fate, "it starts as soon as a slot is free"),
+            detail=views.fate(fate),
         )
     )
 
@@ -134,7 +128,8 @@ async def resume_job(call: Call) -> Answer:
 async def runs(call: Call) -> Answer:
     await find_job(call.context, call.tenant, call.job_id)
     query: RunsQuery = call.query
-    return await answer_runs(call, query.filter(call.tenant, job_id=call.job_id), query)
+    where = structs.replace(run_filter(query, call.tenant), job_id=call.job_id)
+    return await answer_runs(call, where, query)
 
 
 async def logs(call: Call) -> Answer:

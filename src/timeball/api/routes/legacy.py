@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.api.bodies import JOB_SHAPES
-from timeball.api.query import LegacyQuery
+from timeball.api.query import LegacyQuery, run_filter
 from timeball.api.route import Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.routes import jobs
 from timeball.api.views import JobView
@@ -25,7 +25,7 @@ class Execution(Struct, frozen=True, rename="camel"):
 
 async def executions(call: Call) -> Answer:
     query: LegacyQuery = call.query
-    page = await call.context.store.list_runs(query.filter(call.tenant), query.after("r"), query.limit)
+    page = await call.context.store.list_runs(run_filter(query, call.tenant), query.after("r"), query.limit)
     items = [Execution(run.job_id, run.fire_time // MILLISECOND, run.status, run.attempt) for run in page.items]
     more: Headers = [] if page.next_cursor is None else [(b"next-cursor", page.next_cursor.encode())]
     return answer_json(items, headers=more)

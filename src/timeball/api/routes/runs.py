@@ -1,4 +1,4 @@
-"""Runs: list, read, cancel, retry, output and result."""
+"""Runs: list, read, cancel, retry, replay, output and result."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from timeball.api import views
-from timeball.api.query import LogsQuery, RunsQuery
+from timeball.api.bodies import EditBody, LettersFilter
+from timeball.api.query import LettersQuery, LogsQuery, RunsQuery, run_filter
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.logs import LogPage, answer_logs
-from timeball.api.views import RunView
-from timeball.domain.run import Run
+from timeball.api.views import RunView, SpecView
+from timeball.domain.errors import Conflict, Invalid
+from timeball.domain.run import Run, Status
 from timeball.operation.cancel import cancel_run
 from timeball.operation.find import find_run
+from timeball.operation.replay_run import replay_run
 from timeball.operation.retry_run import retry_run
 from timeball.ports.store import RunFilter
 
@@ -23,14 +26,40 @@ class RunList(Struct, frozen=True, rename="camel"):
     next_cursor: str | None
 
 
-async def answer_runs(call: Call, where: RunFilter, query: RunsQuery) -> Answer:
+class ReplayAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    job_id: str
+    run_id: str
+    replay_of: str
+    status: Status
+    detail: str
+
+
+class RunSpecAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    run_id: str
+    edited: bool
+    """Somebody edited it for this run; else it is what the job said when the run fell due."""
+    spec: SpecView
+
+
+async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answer:
     page = await call.context.store.list_runs(where, query.after("r"), query.limit)
     return answer_json(RunList([views.run_view(run) for run in page.items], page.next_cursor))
 
 
 async def list_runs(call: Call) -> Answer:
     query: RunsQuery = call.query
-    return await answer_runs(call, query.filter(call.tenant), query)
+    return await answer_runs(call, run_filter(query, call.tenant), query)
+
+
+def chosen_by(given: LettersFilter, tenant: str) -> RunFilter:
+    """What the filter of a body means. Nobody means everything by accident."""
+    where = run_filter(given, tenant, "/filter")
+    narrowed = given != type(given)(all=given.all, created_before=given.created_before)
+    if given.all and narrowed:
+        raise Invalid("'all' means everything; leave it out, or the other fields", "/filter/all")
+    if not given.all and not narrowed:
+        raise Invalid('an empty filter would mean everything; if you do, write {"all": true}', "/filter")
+    return where
 
 
 async def _answer_run(call: Call, run: Run) -> Answer:
@@ -46,7 +75,25 @@ async def cancel(call: Call) -> Answer:
 
 
 async def retry(call: Call) -> Answer:
-    return await _answer_run(call, await retry_run(call.context, call.tenant, call.run_id))
+    body: EditBody = call.body
+    return await _answer_run(call, await retry_run(call.context, call.tenant, call.run_id, body.edit))
+
+
+async def replay(call: Call) -> Answer:
+    body: EditBody = call.body
+    old = await find_run(call.context, call.tenant, call.run_id)
+    run_id, fate = await replay_run(call.context, call.tenant, call.run_id, body.edit)
+    return answer_json(
+        ReplayAnswer(job_id=old.job_id, run_id=run_id, replay_of=old.id, status=fate, detail=views.fate(fate))
+    )
+
+
+async def spec(call: Call) -> Answer:
+    run = await find_run(call.context, call.tenant, call.run_id)
+    found = (await call.context.store.specs([run.id])).get(run.id)
+    if found is None:
+        raise Conflict(f"what run {run.id} executes cannot be read by this version of Timeball")
+    return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=views.spec_view(found.spec)))
 
 
 async def logs(call: Call) -> Answer:
@@ -95,9 +142,41 @@ ROUTES: Final = (
         path="/v1/runs/{runId}/retry",
         permission=Permission.WRITE,
         summary="Retry a run",
-        description="Answers the run that will execute: the same one if it waited for its backoff, else a linked one.",
+        description=(
+            "Answers the run that will execute: the same one if it waited for its backoff, else a linked one, which"
+            " takes its place. With `edit`, that executes what the old one did, with the changes; the job stays as it"
+            " is."
+        ),
         handle=retry,
+        body=EditBody,
+        body_optional=True,
         answer=RunView,
+        example={"edit": {"parameters": {"region": "eu"}, "timeout": "1h"}},
+        problems=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/runs/{runId}/replay",
+        permission=Permission.WRITE,
+        summary="Replay a run",
+        description=(
+            "One more run like one that has ended, whatever its end, any number of times: by the job's current spec"
+            " (with `edit`, changed for this run only), under its overlap policy, beside its schedule."
+        ),
+        handle=replay,
+        body=EditBody,
+        body_optional=True,
+        answer=ReplayAnswer,
+        example={"edit": {"parameters": {"days": 7}}},
+        problems=(404, 409),
+    ),
+    Route(
+        method="GET",
+        path="/v1/runs/{runId}/spec",
+        permission=Permission.READ,
+        summary="What a run executes, or executed",
+        handle=spec,
+        answer=RunSpecAnswer,
         problems=(404, 409),
     ),
     Route(

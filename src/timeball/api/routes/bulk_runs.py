@@ -1,0 +1,116 @@
+"""Cancel, retry or replay every run that a filter means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from msgspec import Struct, structs
+
+from timeball.api.bodies import BulkBody
+from timeball.api.problems import Problem, problem
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routes.dead_letters import CountedAnswer
+from timeball.api.routes.runs import chosen_by
+from timeball.domain import ids
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import SECOND, render
+from timeball.domain.lifecycle import TERMINAL, Status
+from timeball.operation import bulk
+from timeball.operation.cancel import cancel_runs
+from timeball.operation.fate import Fate
+from timeball.operation.replay_run import replay_runs
+from timeball.operation.retry_run import RETRYABLE, retry_runs
+from timeball.ports.store import Match, RunFilter
+
+MOST_REASONS: Final = 10
+
+_LIVE: Final = frozenset(Status) - TERMINAL
+_POSSIBLE: Final = {"cancel": _LIVE, "retry": RETRYABLE, "replay": TERMINAL}
+"""The runs with which each can be done."""
+_USUAL: Final = {
+    "cancel": _LIVE,
+    "retry": frozenset({Status.RETRYING, Status.FAILED, Status.DEAD}),
+    "replay": frozenset({Status.SUCCEEDED, Status.FAILED, Status.DEAD}),
+}
+"""The runs that are meant if no status is given: those that ran."""
+
+
+class Unchanged(Struct, frozen=True, rename="camel"):
+    run_id: str
+    error: Problem
+
+
+class BulkAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    matched: int
+    changed: int
+    skipped: int
+    failed: list[Unchanged]
+    """Why, for the first of those that were skipped."""
+    created_before: str
+    """Send it in the filter to mean the same again, and nothing that was created since."""
+
+
+async def change(call: Call) -> Answer:
+    body: BulkBody = call.body
+    where = bulk.bounded(call.context, _meant(call, body), SECOND if body.action == "cancel" else 0)
+    before = where.made_before or ""
+    created_before = render(ids.made_at(before))
+    if body.dry_run:
+        matched = await call.context.store.count_runs(where)
+        return answer_json(CountedAnswer(matched=matched, created_before=created_before))
+
+    async def act(matches: Sequence[Match]) -> list[Fate]:
+        match body.action:
+            case "cancel":
+                return await cancel_runs(call.context, matches)
+            case "retry":
+                return await retry_runs(call.context, call.tenant, matches, body.edit)
+            case "replay":
+                return await replay_runs(call.context, call.tenant, matches, before, body.edit)
+            case _:
+                assert_never(body.action)
+
+    tally = await bulk.over_filter(call.context, where, act)
+    return answer_json(
+        BulkAnswer(
+            matched=tally.matched,
+            changed=tally.changed,
+            skipped=tally.skipped,
+            failed=[Unchanged(fate.run_id, problem(fate.error)) for fate in tally.refused[:MOST_REASONS] if fate.error],
+            created_before=created_before,
+        )
+    )
+
+
+def _meant(call: Call, body: BulkBody) -> RunFilter:
+    where = chosen_by(body.filter, call.tenant)
+    if body.edit is not None and body.action == "cancel":
+        raise Invalid("there is nothing to edit in runs that are cancelled", "/edit")
+    if impossible := sorted(where.status - _POSSIBLE[body.action]):
+        raise Invalid(
+            f"one cannot {body.action} runs that are {', '.join(impossible)};"
+            f" possible are {', '.join(sorted(_POSSIBLE[body.action]))}",
+            "/filter/status",
+        )
+    return structs.replace(where, status=where.status or _USUAL[body.action], unattended=body.action == "retry")
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/v1/runs:bulk",
+        permission=Permission.WRITE,
+        summary="Cancel, retry or replay runs over a filter",
+        description=(
+            f"Works through everything that matches, oldest first, {bulk.STEP} in one transaction; what it makes itself"
+            " never matches. `dryRun` only counts. Without a status, `cancel` means all live runs, `retry` those that"
+            " failed, died or wait for a retry, `replay` those that succeeded, failed or died. May be repeated:"
+            " `cancel` and `retry` as they are, `replay` with the `createdBefore` of the first answer in its filter."
+        ),
+        handle=change,
+        body=BulkBody,
+        answer=(BulkAnswer, CountedAnswer),
+        example={"action": "retry", "filter": {"status": "failed", "tag": "etl"}, "dryRun": True},
+    ),
+)
