@@ -43,7 +43,17 @@ _SCHEDULE_FIELDS: Final[tuple[str, ...]] = (
 )
 _KIND_OF: Final = {"script": "script", "command": "shell", "url": "http", "function": "python"}
 
-_MADE_HERE: Final = ("jobId", "status", "version", "nextFireAt", "createdAt", "updatedAt", "pauseReason", "pausedUntil")
+_MADE_HERE: Final = (
+    "jobId",
+    "status",
+    "version",
+    "nextFireAt",
+    "createdAt",
+    "updatedAt",
+    "pauseReason",
+    "pausedUntil",
+    "warnings",
+)
 
 OTHER_FIELDS: Final = {
     **dict.fromkeys((*_SCHEDULE_FIELDS, "payload", "maxRetries", "idempotencyKey"), ""),

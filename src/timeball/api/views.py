@@ -95,6 +95,8 @@ class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
     pause_reason: str | UnsetType = UNSET
     paused_until: str | UnsetType | None = UNSET
     """When a paused job is resumed by itself; null: somebody has to."""
+    warnings: list[str] | UnsetType = UNSET
+    """In the answer to a create or an update: that no worker which is alive could run it, for example."""
 
 
 _FLAT_TYPES: Final[dict[type[Schedule], str]] = {
@@ -199,6 +201,7 @@ def job_view(found: JobStatus) -> JobView:
         updated_at=created_at if job.updated_at == job.created_at else render(job.updated_at),
         pause_reason=job.pause_reason if found.status == "paused" else UNSET,
         paused_until=moment(job.paused_until) if found.status == "paused" else UNSET,
+        warnings=list(found.warnings) or UNSET,
         **_spec_fields(job.spec),
     )
 

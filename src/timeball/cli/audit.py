@@ -14,6 +14,8 @@ from timeball.cli.session import Session, connected
 if TYPE_CHECKING:
     from timeball.client.models import Ledger, LedgerEntry
 
+MOST_REASONS: Final = 2
+"""More than these would bury the sum; the list below it has all of them."""
 _ORDER: Final = ("on_time", "late", "caught_up", "skipped", "missed", "cancelled", "open")
 
 
@@ -72,10 +74,9 @@ def summary(ledger: Ledger) -> str:
 
 
 def _reason(ledger: Ledger, verdict: str) -> str:
-    """The reason, if all fires with this verdict share one."""
-    reasons = {entry.reason for entry in ledger.items if entry.verdict == verdict}
-    only = reasons.pop() if len(reasons) == 1 else None
-    return f" ({only})" if only else ""
+    """The reasons of the fires with this verdict, if there are only a few."""
+    reasons = dict.fromkeys(entry.reason for entry in ledger.items if entry.verdict == verdict and entry.reason)
+    return f" ({'; '.join(reasons)})" if 0 < len(reasons) <= MOST_REASONS else ""
 
 
 def _due(entry: LedgerEntry) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from timeball.cli import listing, rules, times, waiting
+from timeball.cli.failures import printable
 from timeball.cli.job_options import job_body, job_options
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
@@ -62,6 +63,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
         session.output.json(answer)
         return
     job = exchange.read(request, answer)
+    _warn(job)
     if wait:
         waiting.wait_and_exit(session, waiting.first_run(session, job.job_id, None), None)
         return
@@ -237,7 +239,13 @@ def delete(session: Session, job: str, *, yes: bool) -> None:
 def _answer(session: Session, request: Any, verb: str) -> None:
     job: Job | None = session.ask(request)
     if job is not None:
+        _warn(job)
         session.output.done(job.job_id, f"{verb} {_called(job)}{_next(job)}.")
+
+
+def _warn(job: Job) -> None:
+    for warning in job.warnings:
+        click.secho(f"Warning: {printable(warning)}", fg="yellow", err=True)
 
 
 def _called(job: Job) -> str:

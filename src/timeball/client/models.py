@@ -54,6 +54,8 @@ class Job(Answer, frozen=True):
     pause_reason: str = ""
     paused_until: datetime | None = None
     """When it is resumed by itself."""
+    warnings: list[str] = []
+    """In the answer to a create or an update: that no worker which is alive could run it, for example."""
 
 
 class Failure(Answer, frozen=True):
@@ -323,6 +325,7 @@ class Created(Answer, frozen=True):
 
     job_id: str | None = None
     error: Refusal | None = None
+    warnings: list[str] = []
 
 
 class Retried(Answer, frozen=True):

@@ -15,6 +15,7 @@ from timeball.domain.planning import Fire
 from timeball.domain.run import NewRun, new_run
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
+from timeball.operation.warn import warn
 from timeball.ports.hints import Topic
 from timeball.ports.store import Accepted, Idempotency, JobStatus, Mismatched, Replayed, Submission, Submitted
 
@@ -47,14 +48,22 @@ class Submit:
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         now = self._context.store.now()
         unknown = await self._unknown_tasks(jobs)
-        prepared: list[Submission | TimeballError] = [self._prepare(job, now, unknown) for job in jobs]
+        warnings = await warn(self._context, [job.spec for job in jobs])
+        prepared: list[Submission | TimeballError] = [
+            self._prepare(job, now, unknown, warned) for job, warned in zip(jobs, warnings, strict=True)
+        ]
         submissions = [item for item in prepared if isinstance(item, Submission)]
         results = iter(await self._commit(submissions))
-        answers = [item if isinstance(item, TimeballError) else self._answer(item, next(results)) for item in prepared]
+        answers = [
+            item if isinstance(item, TimeballError) else self._answer(item, next(results), warned)
+            for item, warned in zip(prepared, warnings, strict=True)
+        ]
         self._hint(submissions, now)
         return answers
 
-    def _prepare(self, new: NewJob, now: Micros, unknown: set[tuple[str, str]]) -> Submission | TimeballError:
+    def _prepare(
+        self, new: NewJob, now: Micros, unknown: set[tuple[str, str]], warnings: tuple[str, ...]
+    ) -> Submission | TimeballError:
         spec = new.spec
         if spec.task_id is not None and (new.tenant, spec.task_id) in unknown:
             return Invalid(f"there is no registered task {spec.task_id!r}", "/taskId")
@@ -82,18 +91,18 @@ class Submit:
             job = job.with_(next_fire_at=plan.next_fire_at, plan_at=plan.plan_at, fired=len(runs))
         if new.key is None:
             return Submission(job, runs)
-        return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs))))
+        return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs, warnings))))
 
     def _run(self, job: Job, fire: Fire, now: Micros) -> NewRun:
         run_id = ids.run(now, self._context.dice)
         return new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at)
 
-    def _answer(self, submission: Submission, result: Submitted) -> Created | TimeballError:
+    def _answer(self, submission: Submission, result: Submitted, warnings: tuple[str, ...]) -> Created | TimeballError:
         idempotency = submission.idempotency
         match result:
             case Accepted():
                 answer = idempotency.answer if idempotency else None
-                return Created(result.job_id, answer, _status(submission.job, submission.runs))
+                return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings))
             case Replayed():
                 return Created(result.job_id, result.answer, None)
             case Mismatched():
@@ -118,5 +127,5 @@ class Submit:
         }
 
 
-def _status(job: Job, runs: Sequence[NewRun]) -> JobStatus:
-    return JobStatus(job, "scheduled", runs[0].fire_time if runs else job.next_fire_at)
+def _status(job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...]) -> JobStatus:
+    return JobStatus(job, "scheduled", runs[0].fire_time if runs else job.next_fire_at, warnings)

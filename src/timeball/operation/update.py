@@ -13,6 +13,7 @@ from timeball.domain.job import Job, JobSpec, JobState
 from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.warn import warn
 from timeball.ports.store import Amendment, JobStatus
 
 
@@ -38,7 +39,9 @@ async def update(
         return None if spec == job.spec else _amendment(job, spec, now)
 
     await amend(context, tenant, job_id, decide)
-    return await find_job(context, tenant, job_id)
+    found = await find_job(context, tenant, job_id)
+    [warnings] = await warn(context, [found.job.spec])
+    return structs.replace(found, warnings=warnings)
 
 
 def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:

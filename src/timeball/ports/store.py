@@ -131,6 +131,8 @@ class JobStatus(Struct, frozen=True):
     """`completed`: active, but nothing is left to fire and no run is alive."""
     next_run_at: Micros | None
     """Fire time of the earliest run that has not started, else the next fire."""
+    warnings: tuple[str, ...] = ()
+    """What its owner should know, when it was just created or changed."""
 
 
 class JobStore(Protocol):

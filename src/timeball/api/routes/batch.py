@@ -32,6 +32,7 @@ class BatchItem(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     job_id: str | None = None
     error: Problem | None = None
+    warnings: list[str] = []
 
 
 class BatchAnswer(Struct, frozen=True):
@@ -56,7 +57,9 @@ def _prepare(tenant: str, body: JobBody | TimeballError, key: str | None, index:
 
 
 def _item(result: Created | TimeballError) -> BatchItem:
-    return BatchItem(result.job_id) if isinstance(result, Created) else BatchItem(error=problem(result))
+    if isinstance(result, TimeballError):
+        return BatchItem(error=problem(result))
+    return BatchItem(result.job_id, warnings=[] if result.job is None else list(result.job.warnings))
 
 
 def _is_lines(call: Call) -> bool:

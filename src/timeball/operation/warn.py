@@ -1,0 +1,42 @@
+"""Warn of jobs that no worker could run, as long as those are there that are now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain import crew
+from timeball.domain.crew import Hand
+from timeball.domain.errors import Unavailable
+from timeball.domain.fitting import Need
+from timeball.domain.job import JobSpec
+from timeball.domain.task import Python
+from timeball.operation.context import Context
+from timeball.ports.store import Worker
+
+
+async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
+    """What to know of each. The workers are asked for only if one of the jobs asks for something special; a warning is
+    a courtesy, so nothing fails because of it."""
+    if all(spec.profile is None for spec in specs):
+        return [()] * len(specs)
+    try:
+        workers = await context.store.workers()
+    except Unavailable:
+        return [()] * len(specs)
+    alive = [_hand(worker) for worker in workers]
+    known: dict[tuple[Need, str | None], tuple[str, ...]] = {}
+    return [() if spec.profile is None else _warnings(spec, alive, known) for spec in specs]
+
+
+def _warnings(
+    spec: JobSpec, alive: Sequence[Hand], known: dict[tuple[Need, str | None], tuple[str, ...]]
+) -> tuple[str, ...]:
+    asked = (spec.need, spec.task.function if isinstance(spec.task, Python) else None)
+    if asked not in known:
+        reason = crew.lacking(*asked, alive)
+        known[asked] = () if reason is None else (f"{reason.text} {reason.unblocks}",)
+    return known[asked]
+
+
+def _hand(worker: Worker) -> Hand:
+    return Hand(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))
