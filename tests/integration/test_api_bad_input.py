@@ -267,6 +267,22 @@ async def test_wrong_rules_of_order(api: Api, fields: dict[str, Any], pointer: s
     assert_problem(await api("PATCH", f"/v1/jobs/{job['jobId']}", json=fields), 422, pointer)
 
 
+@pytest.mark.parametrize(
+    ("fields", "pointer", "detail"),
+    [
+        ({"concurrency": {"key": "db", "limit": 0}}, "/concurrency/limit", "Expected int >= 1, got 0"),
+        ({"runsOn": ["a b"]}, "/runsOn/0", "Expected str that matches ^[A-Za-z0-9][A-Za-z0-9._:/=-]*$, got 'a b'"),
+        ({"orderingKey": "x" * 201}, "/orderingKey", "Expected str of length <= 200"),
+        ({"task": {**TASK, "env": {"1": "x"}}}, "/task/env", "Expected str that matches ^[A-Za-z_][A-Za-z0-9_]*$"),
+        ({"resources": {"memory": 1}}, "/resources/memory", "there is no field 'memory'; did you mean 'memoryMb'?"),
+    ],
+)
+async def test_a_complaint_repeats_what_was_wrong(api: Api, fields: dict[str, Any], pointer: str, detail: str) -> None:
+    answer = await api("POST", "/v1/jobs", json={"task": TASK, **fields})
+    assert_problem(answer, 422, pointer)
+    assert answer.json()["detail"] == detail
+
+
 async def test_rules_are_replaced_as_a_whole_and_null_takes_them_away(api: Api) -> None:
     hourly = {"type": "interval", "expression": "1h"}
     rules = {

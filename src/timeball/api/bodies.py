@@ -9,8 +9,11 @@ from msgspec import Meta, Struct
 from timeball.domain import preview
 from timeball.domain.duration import Duration
 from timeball.domain.edit import Edit
+from timeball.domain.fitting import Label, Resources
 from timeball.domain.job import JobSpec
-from timeball.domain.retry import Retry
+from timeball.domain.limits import Concurrency, RateLimit
+from timeball.domain.overlap import Overlap
+from timeball.domain.retry import Delivery, Retry
 from timeball.domain.schedule import Schedule
 from timeball.domain.task import Task
 
@@ -71,7 +74,7 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     priority: Literal["high", "medium", "low"] | int | None = None
     timeout: Duration | None = None
     grace: Duration | None = None
-    overlap: Literal["allow", "skip", "queue"] | None = None
+    overlap: Overlap | None = None
     catch_up: Literal["all", "last", "none"] | None = None
     catch_up_window: Duration | None = None
     start_at: str | None = None
@@ -79,6 +82,13 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     max_runs: int | None = None
     jitter: Duration | None = None
     start_deadline: Duration | None = None
+    ordering_key: str | None = None
+    on_failure: Literal["block", "continue"] | None = None
+    concurrency: Concurrency | None = None
+    rate_limit: RateLimit | None = None
+    resources: Resources | None = None
+    runs_on: list[Label] | None = None
+    delivery: Delivery | None = None
     tags: list[str] | None = None
     user_id: str | None = None
     schedule_type: str | None = None

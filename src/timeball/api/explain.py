@@ -13,13 +13,17 @@ from msgspec import inspect
 
 from timeball.domain.errors import Problem
 
-_PATH = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
+_PATH = re.compile(r" - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`$", re.DOTALL)
 _NAMED = re.compile(r"(\w+): (.*)$", re.DOTALL)
 _CHOICE = re.compile(r"Invalid (?:enum )?value (.*)$", re.DOTALL)
+_PATTERN = re.compile(r"Expected str matching regex ['\"](.*?)(?:\(\?!.*\))?['\"]$")
 _OWN_WORDS: Final = ("Expected", "Object", "Invalid", "Number", "Integer", "Str", "Can't")
+
+SHOWN: Final = 100
+"""Characters of a wrong value that a complaint repeats at most."""
 
 MAIN_FIELDS: Final = {
     "http": "url",
@@ -65,7 +69,17 @@ def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapp
         return Problem(pointer([*steps, named[1]]), named[2])
     if steps and not message.startswith(_OWN_WORDS):
         steps += _culprit(value, message)
-    return Problem(pointer(steps), message.replace("`", ""))
+    return Problem(pointer(steps), _with_value(message.replace("`", ""), value))
+
+
+def _with_value(message: str, value: Any) -> str:
+    """A complaint about a value that was too large, too small or malformed, with that value if it is short."""
+    if pattern := _PATTERN.match(message):
+        message = f"Expected str that matches {pattern[1]}"
+    named = not message.startswith("Expected") or " got " in message
+    if named or value is None or isinstance(value, dict | list) or len(str(value)) > SHOWN:
+        return message
+    return f"{message}, got {value!r}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
