@@ -88,6 +88,17 @@ async def test_a_repetition_inside_one_batch_is_answered_like_any_other(store: S
     ]
 
 
+async def test_what_a_key_was_answered_can_be_asked_without_submitting(store: Store) -> None:
+    first = keyed(one_shot(store.now()))
+    assert first.idempotency is not None
+    key, fingerprint, answer = first.idempotency.key, first.idempotency.fingerprint, first.idempotency.answer
+    await store.submit([first])
+    mine = first.job.tenant
+    asked = [(mine, key, fingerprint), (mine, key, "other"), ("other", key, fingerprint), (mine, "new", fingerprint)]
+    assert await store.answered(asked) == [Replayed(first.job.id, answer), Mismatched(first.job.id), None, None]
+    assert await count_runs(store) == 1
+
+
 async def test_a_request_whose_answer_was_lost_may_be_sent_again(store: Store) -> None:
     sent = keyed(one_shot(store.now()))
     assert await store.submit([sent]) == await store.submit([sent]) == [Accepted(sent.job.id)]

@@ -49,13 +49,14 @@ class Submit:
         now = self._context.store.now()
         unknown = await self._unknown_tasks(jobs)
         warnings = await warn(self._context, [job.spec for job in jobs])
-        prepared: list[Submission | TimeballError] = [
+        prepared: list[Submission | Created | TimeballError] = [
             self._prepare(job, now, unknown, warned) for job, warned in zip(jobs, warnings, strict=True)
         ]
+        await self._recall(jobs, prepared)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         results = iter(await self._commit(submissions))
         answers = [
-            item if isinstance(item, TimeballError) else self._answer(item, next(results), warned)
+            self._answer(item, next(results), warned) if isinstance(item, Submission) else item
             for item, warned in zip(prepared, warnings, strict=True)
         ]
         self._hint(submissions, now)
@@ -93,6 +94,19 @@ class Submit:
             return Submission(job, runs)
         return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs, warnings))))
 
+    async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
+        """A repetition gets the first answer, also if it comes too late to be accepted today."""
+        refused = {
+            at: (job.tenant, job.key, job.fingerprint)
+            for at, job in enumerate(jobs)
+            if job.key is not None and isinstance(prepared[at], TimeballError)
+        }
+        if refused:
+            answered = await self._context.store.answered(list(refused.values()))
+            for (at, (_, key, _)), known in zip(refused.items(), answered, strict=True):
+                if known is not None:
+                    prepared[at] = _repetition(known, key)
+
     def _run(self, job: Job, fire: Fire, now: Micros) -> NewRun:
         run_id = ids.run(now, self._context.dice)
         return new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at)
@@ -103,14 +117,8 @@ class Submit:
             case Accepted():
                 answer = idempotency.answer if idempotency else None
                 return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings))
-            case Replayed():
-                return Created(result.job_id, result.answer, None)
-            case Mismatched():
-                key = idempotency.key if idempotency else ""
-                return IdempotencyMismatch(
-                    f"the idempotency key {key!r} was used for job {result.job_id} with another body;"
-                    " use a new key for a new request"
-                )
+            case Replayed() | Mismatched():
+                return _repetition(result, idempotency.key if idempotency else "")
             case _:
                 assert_never(result)
 
@@ -125,6 +133,15 @@ class Submit:
         return {
             (tenant, task_id) for tenant, task_id in named if await self._context.store.task(tenant, task_id) is None
         }
+
+
+def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballError:
+    if isinstance(known, Replayed):
+        return Created(known.job_id, known.answer, None)
+    return IdempotencyMismatch(
+        f"the idempotency key {key!r} was used for job {known.job_id} with another body;"
+        " use a new key for a new request"
+    )
 
 
 def _status(job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...]) -> JobStatus:

@@ -141,6 +141,11 @@ class JobStore(Protocol):
         inside one batch is answered like any other. Submitting the same ids again changes nothing: `Accepted`."""
         ...
 
+    async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
+        """What a request with this tenant, idempotency key and fingerprint is answered as a repetition of an earlier
+        one. None: the key is new."""
+        ...
+
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]: ...
 
     async def list_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[JobStatus]:

@@ -54,6 +54,18 @@ class Jobs(Part):
 
         return await self._db.write(work) if submissions else []
 
+    async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
+        wanted = [(tenant, plain(key)) for tenant, key, _ in keys]
+
+        async def work(tx: Tx) -> list[Replayed | Mismatched | None]:
+            first = await _first_requests(tx, wanted)
+            return [
+                _repetition(first[key], fingerprint) if key in first else None
+                for key, (_, _, fingerprint) in zip(wanted, keys, strict=True)
+            ]
+
+        return await self._db.read(work) if keys else []
+
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
         async def work(tx: Tx) -> dict[str, JobStatus]:
             rows = await tx.fetch(JOBS_BY_ID, b=list(dict.fromkeys(ids)))
@@ -93,16 +105,24 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
         return {}
     # Sorted: two servers that insert the same keys wait for each other in one direction only.
     await tx.insert(IDEMPOTENCY, [as_tuple(rows[key]) for key in sorted(rows)], ignore=True)
-    first = {(row[0], row[1]): IdempotencyRow(*row) for row in await tx.fetch(KEYS_THAT_EXIST, b=list(rows))}
+    first = await _first_requests(tx, list(rows))
     answers: dict[int, Submitted] = {}
     for at, each in enumerate(submissions):
         if (key := each.idempotency) is not None:
             known = first[each.job.tenant, plain(key.key)]
-            if known.fingerprint != key.fingerprint:
-                answers[at] = Mismatched(known.job_id)
-            elif known.job_id != each.job.id:
-                answers[at] = Replayed(known.job_id, bytes(known.answer))
+            if known.fingerprint != key.fingerprint or known.job_id != each.job.id:
+                answers[at] = _repetition(known, key.fingerprint)
     return answers
+
+
+async def _first_requests(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], IdempotencyRow]:
+    return {(row[0], row[1]): IdempotencyRow(*row) for row in await tx.fetch(KEYS_THAT_EXIST, b=keys)}
+
+
+def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatched:
+    if first.fingerprint != fingerprint:
+        return Mismatched(first.job_id)
+    return Replayed(first.job_id, bytes(first.answer))
 
 
 async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
