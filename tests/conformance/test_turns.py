@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from tests.support.builders import TENANT, one_shot, plan_due, recurring, run, settlement, worker
 from timeball.domain.instant import MINUTE, SECOND
@@ -154,6 +155,37 @@ async def test_turn_and_overlap_hold_apart(store: Store) -> None:
     seen = await order(store)
     assert seen[0] == other.runs[0].id
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("overlap", ["queue", "queue_one", "skip"])
+async def test_a_retry_goes_before_the_runs_of_its_job_that_wait_behind_what_it_repeats(
+    store: Store, overlap: str
+) -> None:
+    """They would wait for each other: the retry for its job, the others for their turn."""
+    now = store.now()
+    sent = recurring(now - 15 * SECOND, seconds=10, ordering_key="k", overlap=overlap, retry=NO_RETRIES)
+    await store.submit([sent])
+    await plan_due(store)
+    (dead,) = await order(store, BOOM)
+    behind = run(sent.job, store.now())
+    assert await store.trigger([behind]) == [Status.BLOCKED]
+    again = run(sent.job, store.now(), origin=Origin.RETRY)
+    assert await store.repeat([(dead, again)]) == [Status.QUEUED]
+    earlier = one_shot(now, at=now - MINUTE, ordering_key="k")
+    await store.submit([earlier])  # does not overtake the retry either
+    assert await order(store) == [again.id, earlier.runs[0].id, behind.id]
+
+
+async def test_a_fire_that_is_planned_late_goes_before_a_later_run_of_its_job(store: Store) -> None:
+    now = store.now()
+    sent = recurring(now - 15 * SECOND, seconds=10, ordering_key="k", overlap="queue")
+    await store.submit([sent])
+    asked_for = run(sent.job, now)
+    assert await store.trigger([asked_for]) == [Status.QUEUED]
+    await plan_due(store)
+    planned, last = await order(store)
+    assert planned != asked_for.id
+    assert last == asked_for.id
 
 
 async def test_many_claimers_never_break_the_order(stores: list[Store]) -> None:

@@ -45,6 +45,8 @@ class Crowd(Struct):
     """The run that takes the place of all that are active."""
     keys: set[tuple[str, str]] = set()
     """Tenant and ordering key of its runs."""
+    kept_back: set[str] = set()
+    """Active ones that wait for their turn under an ordering key."""
 
     @property
     def replaces(self) -> bool:
@@ -74,6 +76,11 @@ class Crowd(Struct):
     def skip_reason(self) -> str:
         blocker = self.active[0] if self.active else self.waiting[0].id
         return overlap.skip_reason(self.policy, blocker)
+
+    @property
+    def is_kept_back(self) -> bool:
+        """Whether nothing can start before somebody else under its ordering key did."""
+        return self.kept_back.issuperset(self.active)
 
     @property
     def empty(self) -> bool:
@@ -120,12 +127,14 @@ async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros)
     # A one-shot's run does not look for others when it ends, until there may be others.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
-    for job_id, run_id, held, fire_time, older, tenant, key in await tx.fetch(CROWD, b=list(found)):
+    for job_id, run_id, held, fire_time, older, tenant, key, kept_back in await tx.fetch(CROWD, b=list(found)):
         crowd = found[job_id]
         if key is not None:
             crowd.keys.add((tenant, key))
         if not held:
             crowd.active.append(run_id)
+            if kept_back:
+                crowd.kept_back.add(run_id)
         else:
             (crowd.waiting if fire_time <= now else crowd.future).append(Waiting(run_id, fire_time, bool(older)))
     return found

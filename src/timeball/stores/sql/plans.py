@@ -211,10 +211,14 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.runs:
         new = [run for run, _, _ in writes.runs]
         waiting = await turns.enter(tx, new)
+        overtaking = await turns.overtake(tx, [(run, holds) for run, holds, _ in writes.runs], waiting)
         await keep_profiles(tx, new)
         rows = [
             new_run_row(
-                run, holds | (Hold.TURN if run.id in waiting else 0), serial=serial, eligible_at=run.eligible_at
+                run,
+                (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0),
+                serial=serial,
+                eligible_at=run.eligible_at,
             )
             for run, holds, serial in writes.runs
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import assert_never
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, encode_spec
-from timeball.domain.ledger import Verdict
+from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Hold, Status
 from timeball.domain.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
 from timeball.domain.run import NewRun, new_run
@@ -140,13 +140,16 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
             )
             wanted.setdefault(run.id, fresh)
     crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
-    await _lock_turns(tx, [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}], wanted.values())
+    concerned = [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}]
+    heirs = await _lock_turns(tx, concerned, wanted.values())
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
     live: dict[str, tuple[NewRun, int, bool]] = {}
     skipped: list[Row] = []
     for run in wanted.values():
         crowd = by_job.get(run.job_id)
         admission = Admission.RUN if crowd is None else crowd.admit()
+        if admission is Admission.SKIP and run.id in heirs and crowd is not None and crowd.is_kept_back:
+            admission = Admission.WAIT  # what is in its way waits for it
         serial = jobs[run.job_id].serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
         match admission:
             case Admission.RUN | Admission.WAIT | Admission.REPLACE:
@@ -180,7 +183,11 @@ async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros)
     new = [run for run, _, _ in live]
     waiting = await turns.enter(tx, new)
     await keep_profiles(tx, new)
-    held = {run.id: holds | (Hold.TURN if run.id in waiting else 0) for run, holds, _ in live}
+    overtaking = await turns.overtake(tx, [(run, holds) for run, holds, _ in live], waiting)
+    held = {
+        run.id: (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0)
+        for run, holds, _ in live
+    }
     await insert_runs(
         tx,
         [
@@ -192,12 +199,18 @@ async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros)
     return {run_id: Status.BLOCKED if holds else Status.QUEUED for run_id, holds in held.items()}
 
 
-async def _lock_turns(tx: Tx, jobs: Sequence[Job], runs: Iterable[NewRun]) -> None:
-    """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go."""
+async def _lock_turns(tx: Tx, jobs: Sequence[Job], runs: Collection[NewRun]) -> set[str]:
+    """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go.
+    Answers the runs that repeat one that kept all others from their turn."""
     keys = {turns.key_of(run) for run in runs}
     if ordered := [job for job in jobs if job.spec.ordering_key is not None or job.spec.overlap in REPLACING]:
         keys.update((tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered]))
-    await turns.lock(tx, keys)
+    holders = await turns.lock(tx, keys)
+    return {
+        run.id
+        for run in runs
+        if run.origin is Origin.RETRY and (key := turns.key_of(run)) is not None and holders[key] == run.retry_of
+    }
 
 
 async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:

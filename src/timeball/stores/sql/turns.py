@@ -7,12 +7,15 @@ and before those on runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
+from timeball.domain.instant import Micros
 from timeball.domain.job import Job
 from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -22,11 +25,16 @@ from timeball.stores.sql.tables import RunRow
 LOCK_TURNS = query("lock_turns")
 TURN_HOLDERS = query("turn_holders")
 STEP_BACK = query("step_back")
+STEP_ASIDE = query("step_aside")
+ALL_WAIT = query("all_wait")
 NEXT_IN_TURN = query("next_in_turn")
 GIVE_TURN = query("give_turn")
 WRITE_TURNS = query("write_turns")
 TURNS_HELD = query("turns_held")
 DEAD_HOLDERS = query("dead_holders")
+
+FIRST: Final[Micros] = -1
+"""Before every fire time."""
 
 TurnKey = tuple[str, str]
 """Tenant and ordering key."""
@@ -95,6 +103,24 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
                 del given[key]
     await _write(tx, given)
     return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+
+
+async def overtake(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
+    """Runs that are about to be inserted, with what holds each, may wait for a run of their own job that waits behind
+    them under their key: these change places. Answers those that nothing of their job holds any more. `waiting` are
+    those that have to wait for their turn. The jobs and turns are locked."""
+    taken = {run.job_id for run, holds in runs if not holds & Hold.OVERLAP}
+    first: dict[str, tuple[Micros, NewRun]] = {}
+    for run, holds in runs:
+        if run.ordering_key is not None and holds & Hold.OVERLAP and run.job_id not in taken:
+            place = (run.fire_time if run.id in waiting else FIRST, run)
+            first[run.job_id] = min(first.get(run.job_id, place), place, key=lambda each: (each[0], each[1].id))
+    if not first:
+        return set()
+    places = [(job_id, plain(run.ordering_key or ""), after, run.id) for job_id, (after, run) in first.items()]
+    moved = {job_id for (job_id,) in await tx.fetch(STEP_ASIDE, b=places)}
+    freed = await tx.fetch(ALL_WAIT, b=sorted(moved)) if moved else []
+    return {first[job_id][1].id for (job_id,) in freed}
 
 
 async def leave(tx: Tx, gone: Sequence[Gone]) -> None:

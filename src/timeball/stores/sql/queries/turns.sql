@@ -9,8 +9,9 @@ ON CONFLICT (tenant, ordering_key) DO UPDATE SET ordering_key = excluded.orderin
 RETURNING tenant, ordering_key, holder;
 
 -- name: turn_holders
--- The holders among these that are alive, and whether each could let another go first.
-SELECT r.id, r.fire_time, CASE WHEN r.state <> 'running' AND r.attempt = 0 THEN 1 ELSE 0 END
+-- The holders among these that are alive, and whether each could let another go first. One that repeats another may
+-- have inherited the turn of a run that nobody else may overtake.
+SELECT r.id, r.fire_time, CASE WHEN r.state <> 'running' AND r.attempt = 0 AND r.origin <> 'retry' THEN 1 ELSE 0 END
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 
 -- name: step_back
@@ -18,6 +19,17 @@ FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 UPDATE runs SET holds = holds + 2, state = 'blocked'
 WHERE state <> 'running' AND attempt = 0 AND (holds & 2) = 0 AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
+
+-- name: step_aside
+-- Runs that wait for their turn under a key now wait for another run of their job, too, which comes before them.
+UPDATE runs SET holds = runs.holds + 1 FROM {batch b: job_id text, ordering_key text, after bigint, id text}
+WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & 3) = 2
+  AND (runs.fire_time > b.after OR (runs.fire_time = b.after AND runs.id > b.id))
+RETURNING runs.job_id;
+
+-- name: all_wait
+-- The jobs among these all of whose runs wait for another one of their job. The jobs are locked.
+SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0);
 
 -- name: next_in_turn
 -- The first live run under each key. The turns are locked.
