@@ -143,8 +143,8 @@ class _Choice:
                 offer.take(need)
                 chosen.append((each, offer))
         await house.write(tx)
-        await self._reserve(tx, unfit)
         claims = await self._hand_out(tx, chosen, gates)
+        await self._reserve(tx, unfit)  # a worker that was kept free for a run of these is free for the next
         left = sum(offer.slots for offer in offers if not offer.dedicated and offer.reserved_for is None)
         return Claimed(claims, self._now, again and any(offer.slots > 0 for offer in offers), left)
 
