@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.simulation.plants import PLANTS
+from tests.simulation.rules import THEMES
 from tests.simulation.simulate import Outcome, simulate
 
 CHUNK = 20
 
 
-def _chunk(job: tuple[int, int, str | None]) -> list[Outcome]:
-    first, count, plant = job
-    outcomes = [simulate(seed, PLANTS[plant] if plant else None) for seed in range(first, first + count)]
+def _chunk(job: tuple[int, int, str | None, str | None]) -> list[Outcome]:
+    first, count, plant, theme = job
+    planted = PLANTS[plant] if plant else None
+    outcomes = [simulate(seed, planted, theme=theme) for seed in range(first, first + count)]
     gc.collect()
     for outcome in outcomes:
         if outcome.violation is None:
@@ -26,8 +28,8 @@ def _chunk(job: tuple[int, int, str | None]) -> list[Outcome]:
     return outcomes
 
 
-def _one(seed: int, plant: str | None, trace: bool) -> int:
-    outcome = simulate(seed, PLANTS[plant] if plant else None, tail=1_000_000 if trace else 0)
+def _one(seed: int, plant: str | None, theme: str | None, trace: bool) -> int:
+    outcome = simulate(seed, PLANTS[plant] if plant else None, tail=1_000_000 if trace else 0, theme=theme)
     for line in outcome.tail:
         print(line)
     _summary([outcome], 0.0)
@@ -65,12 +67,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happened")
     parser.add_argument("--plant", choices=sorted(PLANTS), help="with this bug planted")
+    parser.add_argument("--theme", choices=("mixed", "zombies", "edits", "deploys", *THEMES), help="only such worlds")
     parser.add_argument("--keep-going", action="store_true", help="do not stop after 3 violations")
     options = parser.parse_args()
     if options.seed is not None:
-        return _one(options.seed, options.plant, options.trace)
+        return _one(options.seed, options.plant, options.theme, options.trace)
     jobs = [
-        (first, min(CHUNK, options.first + options.seeds - first), options.plant)
+        (first, min(CHUNK, options.first + options.seeds - first), options.plant, options.theme)
         for first in range(options.first, options.first + options.seeds, CHUNK)
     ]
     began = time.monotonic()

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
+from timeball.domain.job import decode_spec
 from timeball.domain.run import Status
 
 if TYPE_CHECKING:
@@ -35,11 +37,13 @@ class Grant:
     session: str
     run_id: str
     attempt: int
+    eligible_at: Micros
 
 
 class Auditor:
     def __init__(self, world: World) -> None:
         self._world = world
+        self.inspector = Inspector(world)
         self.held: dict[str, Held] = {}
         """Live claims by run."""
         self.grants: dict[int, Grant] = {}
@@ -99,11 +103,13 @@ class Auditor:
                 raise Violation("I7", f"run {claim.run_id} was claimed while {self.held[claim.run_id]} holds it")
             if self._leases.get(claim.session, 0) < world.now:
                 raise Violation("I7", f"session {claim.session} got a run after its lease lapsed")
-            slots[claim.session] -= 1
+            resources = decode_spec(claim.spec).resources
+            slots[claim.session] -= 1 if resources is None else resources.slots
             if slots[claim.session] < 0:
                 raise Violation("I18", f"session {claim.session} got more runs than it has slots")
             self.held[claim.run_id] = Held(claim.run_id, claim.token, claim.attempt, claim.session)
-            self.grants[claim.token] = Grant(world.now, claim.session, claim.run_id, claim.attempt)
+            self.grants[claim.token] = Grant(world.now, claim.session, claim.run_id, claim.attempt, claim.eligible_at)
+        self.inspector.claimed(result.claims, world.now)
         if result.now > world.now:
             raise Violation("I3", f"the store said {result.now} at {world.now}")
 
@@ -123,6 +129,7 @@ class Auditor:
                 raise Violation("I8", f"token {item.token} of run {item.run_id} ended it, but {held} holds it")
             del self.held[item.run_id]
             self.released[item.token] = world.now
+            self.inspector.settled(item, settled, world.now)
             if settled.status is not None:
                 self.ended[item.run_id] = (world.now, settled.status)
                 self.accepted[item.run_id] = item.token
@@ -150,6 +157,7 @@ class Auditor:
     def _register(self, args: tuple[Any, ...], result: Any) -> None:
         worker, lease = args
         self._leases[worker.session] = self._world.now + lease
+        self.inspector.registered(worker)
         self._world.trace("session", worker.session, worker.name)
 
     def _renew(self, args: tuple[Any, ...], renewed: Any) -> None:
@@ -213,4 +221,5 @@ class Auditor:
             self._world.trace("returned", held.run_id, held.attempt, held.token)
             del self.held[held.run_id]
             self.released[held.token] = self._world.now
+            self.inspector.returned(held.token)
             self.returned.add(held.token)

@@ -19,6 +19,7 @@ from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import INTERRUPTED
 from timeball.domain.overlap import Overlap
 from timeball.domain.run import Run, Status
+from timeball.domain.task import Http
 from timeball.ports.store import RunFilter
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 LAG: Micros = 35 * MS
 """A server's idea of the store's time may be this much behind."""
 TOLERANCE: Micros = 2 * S
+DEADLINE = "eadline"
+"""What is skipped for its start deadline says so."""
 WINDOWS = {"10s": 10 * S, "1m": 60 * S, "5m": 300 * S, "1h": 3600 * S}
 
 
@@ -51,6 +54,12 @@ class Case:
     @property
     def at_most_once(self) -> bool:
         return self.record.spec.delivery == "at_most_once"
+
+    @property
+    def ruled(self) -> bool:
+        """Whether its runs may have to wait for more than a slot."""
+        spec = self.record.spec
+        return spec.ordering_key is not None or spec.gated or spec.profile is not None or isinstance(spec.task, Http)
 
     def __str__(self) -> str:
         return f"job {self.record.uid} ({self.job.id})"
@@ -125,6 +134,7 @@ def _durable(checker: Checker) -> None:
 def _covered_once(checker: Checker) -> None:
     """I2, I5, I23: each due instant has exactly one ledger row, nothing else has one, and the sums add up."""
     world = checker.world
+    blocked = world.blocked_keys()
     for case in checker.cases:
         due = oracle.due(case.record, case.job.created_at, case.job.next_fire_at, world.now)
         covered: Counter[Micros] = Counter()
@@ -152,7 +162,8 @@ def _covered_once(checker: Checker) -> None:
         rows = sum(row.fires for row in case.rows)
         if sums.due != rows or sum(sums.counts.values()) != rows:
             raise Violation("I23", f"{case}: the sums say {sums}, the rows {rows}")
-        if world.bounded and sums.counts.get(Verdict.OPEN, 0):
+        waiting = sum(not run.is_terminal and run.ordering_key in blocked for run in case.runs.values())
+        if world.bounded and sums.counts.get(Verdict.OPEN, 0) > waiting:
             raise Violation("I26", f"{case}: {sums.counts} after all faults stopped")
 
 
@@ -176,14 +187,18 @@ def _punctual(checker: Checker) -> None:
     world = checker.world
     if world.wandering:
         return  # a report cannot amend a poll that hangs at another server: late by up to the poll's patience
-    slots = sum(house.slots for house in world.workers)
+    if any(record.spec.profile is not None for record in checker.records):
+        return  # a worker may be kept free for a run that needs all of it
+    slots = sum(house.offer.slots for house in world.workers if not house.offer.dedicated)
     busy = sorted([(w.start, 1) for w in world.witnesses] + [(w.end, -1) for w in world.witnesses if w.end is not None])
     for case in checker.cases:
         for run in case.runs.values():
             started = min((w.start for w in case.by_run.get(run.id, [])), default=None)
             if run.origin is not Origin.SCHEDULE or run.fires != 1 or run.status is Status.CANCELLED:
                 continue
-            due = max(run.fire_time, run.created_at)
+            if case.ruled:
+                continue
+            due = max(due_at(run), run.created_at)
             if due + TOLERANCE > world.now or (started is not None and started <= due + TOLERANCE):
                 continue
             if not checker.undisturbed(due - 20 * S, due + TOLERANCE) or run.status is Status.SKIPPED:
@@ -345,7 +360,9 @@ def _check_paused(case: Case, witness: Witness) -> None:
     for pause in changes:
         if pause.kind != "pause" or not pause.happened or witness.fire_time <= pause.hi:
             continue
-        resumed = min((c.lo for c in changes if c.kind == "resume" and c.hi >= pause.lo), default=None)
+        ends = [c.lo for c in changes if c.kind == "resume" and c.hi >= pause.lo]
+        ends += [c.until for c in changes if c.until is not None and c.hi >= pause.lo]
+        resumed = min(ends, default=None)
         if resumed is None or pause.hi < witness.start < resumed:
             raise Violation("I11", f"{case}: {witness} started although it was paused by {pause}")
 
@@ -383,11 +400,15 @@ def _idempotent(checker: Checker) -> None:
         other = [r for r in record.submissions if r.spec is not record.spec]
         if len({r.answer.job_id for r in same}) > 1 or (record.key and len({r.answer.answer for r in same}) > 1):
             raise Violation("I14", f"job {record.uid}: different answers: {[r.answer for r in same]}")
+        for request in record.submissions:
+            told = any(r.answered is not None and r.answered < request.invoked for r in same)
+            if request.spec is record.spec and told and request.outcome == "refused":
+                raise Violation("I14", f"job {record.uid}: a repetition was refused: {request.answer!r}")
         for request in other:
             repeated = any(r.answered is not None and r.answered < request.invoked for r in same)
             if repeated and request.outcome == "ok":
                 raise Violation("I14", f"job {record.uid}: another body was accepted under its key: {request}")
-            if request.outcome == "refused" and not isinstance(request.answer, IdempotencyMismatch):
+            if repeated and request.outcome == "refused" and not isinstance(request.answer, IdempotencyMismatch):
                 raise Violation("I14", f"job {record.uid}: {request.answer!r}")
 
 
@@ -419,6 +440,8 @@ def _life_ends(checker: Checker, run: Run | None, run_id: str, attempts: list[Wi
 
 
 def _check_skip(checker: Checker, case: Case, row: Run) -> None:
+    if DEADLINE in row.reason:
+        return
     policy = case.record.spec.overlap
     if policy is Overlap.QUEUE:
         raise Violation("I16", f"{case}: skipped, but its policy is {policy}: {row}")
@@ -448,10 +471,15 @@ def _caught_up(checker: Checker) -> None:
                 _check_missed(case, row, following, rule, window)
             elif row.origin is Origin.CATCH_UP:
                 _check_caught_up(case, row, following, rule, window)
-            elif row.origin is Origin.SCHEDULE and row.fires == 1 and row.fire_time < planned_at(row) - TOLERANCE - LAG:
-                raise Violation(
-                    "I20", f"{case}: planned {planned_at(row) - row.fire_time} µs late, but not as a catch-up"
-                )
+            elif row.origin is Origin.SCHEDULE and row.fires == 1 and DEADLINE not in row.reason:
+                late = planned_at(row) - due_at(row)
+                if late > TOLERANCE + LAG:
+                    raise Violation("I20", f"{case}: planned {late} µs late, but not as a catch-up: {row}")
+
+
+def due_at(run: Run) -> Micros:
+    """When it should start: the fire time and its jitter."""
+    return run.fire_time if run.due_at is None else run.due_at
 
 
 def planned_at(row: Run) -> Micros:
@@ -464,6 +492,8 @@ def _check_missed(case: Case, row: Run, following: Run | None, rule: str, window
         return
     if following is None:
         raise Violation("I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}")
+    if case.record.spec.jitter is not None or DEADLINE in following.reason:
+        return
     if following.verdict is not Verdict.MISSED and following.origin is not Origin.CATCH_UP:
         raise Violation(
             "I20", f"{case}: the newest missed instant did not run under catchUp {rule}: {row}, {following}"
@@ -475,11 +505,13 @@ def _check_missed(case: Case, row: Run, following: Run | None, rule: str, window
 def _check_caught_up(case: Case, row: Run, following: Run | None, rule: str, window: Micros) -> None:
     if row.status is Status.SKIPPED:
         return
-    if row.fire_time >= planned_at(row) - TOLERANCE + LAG:
+    if due_at(row) >= planned_at(row) - TOLERANCE + LAG:
         raise Violation("I20", f"{case}: called a catch-up although it was not late: {row}")
     newest = following is None or following.fire_time >= planned_at(row) - TOLERANCE - LAG
     if rule == "none":
         raise Violation("I20", f"{case}: caught up although catchUp is none: {row}")
+    if case.record.spec.jitter is not None:
+        return  # instants may change places
     if rule == "last" and not newest:
         raise Violation("I20", f"{case}: caught up, but a newer instant was missed too: {row}, {following}")
     if rule == "all" and not newest and row.fire_time < planned_at(row) - window - LAG:
@@ -494,7 +526,7 @@ def _judged_truly(checker: Checker) -> None:
                 started = min((w.start for w in case.by_run.get(row.id, [])), default=None)
                 if row.started_at is None and row.failure is not None and row.failure.kind == "lost":
                     continue  # nobody can know: it was handed out in time, and its worker was never heard of again
-                if started is None or started > row.fire_time + TOLERANCE + LAG:
+                if started is None or started > due_at(row) + TOLERANCE + LAG:
                     raise Violation("I2", f"{case}: on time, says the ledger, but it started {started}: {row}")
 
 

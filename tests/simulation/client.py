@@ -11,6 +11,7 @@ from msgspec import structs
 
 from tests.simulation.network import Handler
 from tests.simulation.records import JobRecord, Micros, Request
+from tests.simulation.rules import Rules
 from tests.simulation.weather import S
 from timeball.domain import instant
 from timeball.domain.errors import TimeballError, Unavailable
@@ -18,7 +19,7 @@ from timeball.domain.job import JobSpec
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Retry
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
-from timeball.domain.task import Python, Shell
+from timeball.domain.task import Shell
 from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.pause import pause, resume
 from timeball.operation.retry_run import retry_run
@@ -84,14 +85,17 @@ def behaviour(dice: Random, often: bool, theme: str) -> dict[str, Any]:
     }
 
 
-def specification(dice: Random, uid: int, now: Micros, theme: str) -> JobSpec:
+def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules) -> JobSpec:
     when = schedule(dice, now, theme)
     often = isinstance(when, Interval | CronSchedule)
     behave = behaviour(dice, often, theme)
     long_running = behave["length"] > S
+    asked = rules.asked(past=isinstance(when, Date) and instant.parse(when.expression) <= now)
+    if "ordering_key" in asked:
+        behave["fails"] = min(behave["fails"], 0.5)
     return JobSpec(
         name=f"job-{uid}",
-        task=Shell(command="simulated") if dice.random() < 0.8 else Python(function="simulated"),
+        task=rules.task(),
         parameters={"uid": uid, "rev": 0, "behave": behave},
         schedule=when,
         retry=Retry(
@@ -107,6 +111,7 @@ def specification(dice: Random, uid: int, now: Micros, theme: str) -> JobSpec:
         catch_up_window=dice.choice(("10s", "1m", "5m")) if often else "1h",
         priority=dice.choice(("high", "medium", "low", 5)),
         delivery="at_most_once" if dice.random() < (0.7 if theme == "deploys" else 0.1) else "at_least_once",
+        **asked,
     )
 
 
@@ -148,7 +153,7 @@ class Clients:
 
     def new_record(self, now: Micros, key: str | None = None) -> JobRecord:
         uid = len(self.jobs)
-        record = JobRecord(uid, specification(self._world.dice, uid, now, self._world.theme), key)
+        record = JobRecord(uid, specification(self._world.dice, uid, now, self._world.theme, self._world.rules), key)
         self.jobs.append(record)
         return record
 
@@ -204,6 +209,14 @@ class Clients:
                 rev=rev,
                 spec=revised(record.spec),
             )
+        if kind == "pause_until":
+            until = self._world.now + dice.randrange(15 * S)
+            return await self.ask(
+                "pause",
+                record.uid,
+                lambda server: pause(server.context, TENANT, job_id, reason="for a while", until=until),
+                until=until,
+            )
         action: Handler = {
             "pause": lambda server: pause(server.context, TENANT, job_id, reason="because"),
             "resume": lambda server: resume(server.context, TENANT, job_id),
@@ -229,6 +242,12 @@ class Clients:
         if unlucky:
             await self._about_run("retry_run", retry_run, record, unlucky[0].id)
 
+    async def retry(self, run_id: str) -> None:
+        """Retry a certain run."""
+        job_id = self._world.read("runs", [run_id])[run_id].job_id
+        [record] = [record for record in self.jobs if self._world.find(record) == job_id]
+        await self._about_run("retry_run", retry_run, record, run_id)
+
     async def _about_run(
         self, kind: str, operation: Callable[..., Coroutine[Any, Any, Any]], record: JobRecord, run_id: str
     ) -> None:
@@ -252,6 +271,14 @@ class Clients:
             timeout=None,
             parameters={**record.spec.parameters, "behave": behave},
             priority=9,
+            ordering_key=None,
+            concurrency=None,
+            rate_limit=None,
+            resources=None,
+            runs_on=[],
+            jitter=None,
+            start_deadline=None,
+            task=Shell(command="simulated"),
         )
         if (await self.submit(record)).outcome == "ok":
             await world.sleep(S)
@@ -285,7 +312,9 @@ class Clients:
         dice = self._world.dice
         kinds = ["update", "pause", "resume", "run_now", "cancel_run", "retry_run"]
         if record.recurring:
-            kinds += ["update", "reschedule", "pause", "resume"]
+            kinds += ["update", "reschedule", "pause", "resume", "pause_until"]
+        if record.spec.ordering_key is not None:
+            kinds += ["retry_run"] * 4
         if dice.random() < 0.07:
             kinds = ["cancel"]
         match dice.choice(kinds):

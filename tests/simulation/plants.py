@@ -33,6 +33,8 @@ class Plant:
     name: str
     breaks: frozenset[str]
     patches: Callable[[World], Patches]
+    theme: str | None = None
+    """Where to look for it; None: in all worlds."""
     first: int = 0
     """The first seed that caught it when this was written: tests look from there on, to be quick."""
 
@@ -215,25 +217,25 @@ def _catch_up_everything(world: World) -> Patches:
 
 
 PLANTS: dict[str, Plant] = {
-    name: Plant(name, frozenset(breaks.split()), patches, first)
-    for name, breaks, patches, first in (
-        ("no-fencing", "I6 I7 I8", _no_fencing, 3),
-        ("answer-before-commit", "I1 I14", _answer_before_commit, 0),
-        ("no-rescue", "I26", _no_rescue, 3),
-        ("node-clock", "I3 I4 I7 I20 I22", _node_clock, 0),
-        ("unguarded-settle", "I6 I13", _unguarded_settle, 16),
-        ("lower-bounded-scan", "I20", _lower_bounded_scan, 2),
-        ("no-once-only-guard", "I5", _no_once_only_guard, 0),
-        ("cancel-ignored", "I10", _cancel_ignored, 0),
-        ("cancel-undelivered", "I10", _cancel_undelivered, 2),
-        ("careless-give-back", "I7 I12", _careless_give_back, 16),
-        ("overlap-unseen", "I16", _overlap_unseen, 4),
-        ("early-start", "I3", _early_start, 0),
-        ("edit-keeps-future-run", "I5 I11", _edit_keeps_future_run, 0),
-        ("late-self-kill", "I7", _late_self_kill, 39),
-        ("endless-retries", "I12", _endless_retries, 0),
-        ("delivered-again", "I12", _delivered_again, 0),
-        ("starts-forgotten", "I12", _starts_forgotten, 22),
-        ("catch-up-everything", "I20", _catch_up_everything, 2),
+    name: Plant(name, frozenset(breaks.split()), patches, theme, first)
+    for name, breaks, patches, theme, first in (
+        ("no-fencing", "I6 I7 I8", _no_fencing, None, 3),
+        ("answer-before-commit", "I1 I14", _answer_before_commit, None, 0),
+        ("no-rescue", "I26", _no_rescue, None, 3),
+        ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
+        ("unguarded-settle", "I6 I13", _unguarded_settle, None, 16),
+        ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 2),
+        ("no-once-only-guard", "I5", _no_once_only_guard, None, 0),
+        ("cancel-ignored", "I10", _cancel_ignored, None, 0),
+        ("cancel-undelivered", "I10", _cancel_undelivered, None, 2),
+        ("careless-give-back", "I7 I12", _careless_give_back, None, 16),
+        ("overlap-unseen", "I16", _overlap_unseen, None, 4),
+        ("early-start", "I3", _early_start, None, 0),
+        ("edit-keeps-future-run", "I5 I11", _edit_keeps_future_run, None, 0),
+        ("late-self-kill", "I7", _late_self_kill, "zombies", 6),
+        ("endless-retries", "I12", _endless_retries, None, 0),
+        ("delivered-again", "I12", _delivered_again, None, 0),
+        ("starts-forgotten", "I12", _starts_forgotten, None, 22),
+        ("catch-up-everything", "I20", _catch_up_everything, None, 2),
     )
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, json
 
+from tests.simulation.inspector import host_in
 from tests.simulation.loop import Handle, Micros
 from tests.simulation.node import Node
 from tests.simulation.records import Witness
@@ -31,7 +32,12 @@ class Process:
         fails = dice.random() < behaviour["fails"]
         if behaviour["poison"] and dice.random() < behaviour["poison"]:
             world.after(int(length * dice.random()), self._poison)
-        world.after(length, self.end, "failed" if fails else "succeeded")
+        world.after(length, self._finish, "failed" if fails else "succeeded")
+
+    def _finish(self, how: str) -> None:
+        """By itself. A host that is unwell answers nothing but errors."""
+        unwell = self._world.rules.host_is_unwell(host_in(self.witness.spec), self._world.now)
+        self.end("unwell" if unwell else how)
 
     def _poison(self) -> None:
         if not self.ended.done():
@@ -109,6 +115,7 @@ class SimulatedExecutor:
             fire_time=attempt.fire_time,
             worker=self._node.name,
             start=world.now,
+            spec=attempt.spec,
         )
         world.witness(witness)
         process = Process(world, self._guard, witness, parameters["behave"])
@@ -129,4 +136,6 @@ class SimulatedExecutor:
         attempt.log("stdout", f"ended {attempt.token} {how}\n")
         if how == "succeeded":
             return Succeeded(Raw(json.encode({"token": attempt.token, "attempt": attempt.attempt})))
+        if self.kind == "http":
+            return Failed(Failure(kind="http", message=how, status=503 if how == "unwell" else 409))
         return Failed(Failure(kind="exit", message=how, exit_code=1))

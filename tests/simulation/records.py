@@ -24,9 +24,11 @@ class Witness:
     fire_time: Micros
     worker: str
     start: Micros
+    spec: JobSpec
     end: Micros | None = None
     how: str = ""
-    """`succeeded`, `failed`, `stopped` (told to), `killed` (by its guard, or with its worker)."""
+    """`succeeded`, `failed`, `stopped` (told to), `killed` (by its guard, or with its worker),
+    `unwell` (the host it called was)."""
     stopped: bool = False
     """Whether its worker told it to stop."""
 
@@ -48,6 +50,8 @@ class Request:
     rev: int | None = None
     spec: JobSpec | None = None
     run_id: str | None = None
+    until: Micros | None = None
+    """When a pause ends by itself."""
     batch: Request | None = None
     """The call that carried this one too."""
 

@@ -40,11 +40,11 @@ class Outcome:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-def simulate(seed: int, plant: Plant | None = None, tail: int = 60) -> Outcome:
-    """Run one world to its end and check it. Never raises for what it finds."""
+def simulate(seed: int, plant: Plant | None = None, tail: int = 60, theme: str | None = None) -> Outcome:
+    """Run one world to its end and check it. Never raises for what it finds. Without a theme, the seed has one."""
     gc_was_on = gc.isenabled()
     gc.disable()  # finalisers must not run at a moment that depends on the machine
-    world = World(seed)
+    world = World(seed, plant.theme if theme is None and plant is not None else theme)
     try:
         with _listening(world), plant.planted(world) if plant is not None else nullcontext():
             violation = _violation(world)

@@ -14,15 +14,18 @@ from msgspec import json
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
+from tests.simulation.inspector import LONGEST_REST
 from tests.simulation.loop import Micros, VirtualLoop
 from tests.simulation.network import Link, Network
 from tests.simulation.node import Node
 from tests.simulation.process import SimulatedExecutor, SimulatedGuard
 from tests.simulation.records import JobRecord, Violation, Witness
+from tests.simulation.rules import THEMES, Offer, Rules
 from tests.simulation.storage import Connection, at_once
 from tests.simulation.weather import Damage, S, Weather
 from timeball.domain.job import JobState
 from timeball.domain.run import Status
+from timeball.domain.task import Http
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.store import JobFilter, JobStatus, RunFilter
@@ -105,10 +108,10 @@ class ServerHouse:
 class WorkerHouse:
     """Where a worker lives."""
 
-    def __init__(self, world: World, name: str, slots: int) -> None:
+    def __init__(self, world: World, name: str, offer: Offer) -> None:
         self.world = world
         self.name = name
-        self.slots = slots
+        self.offer = offer
         self.node: Node | None = None
         self.worker: Worker | None = None
         self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
@@ -128,9 +131,16 @@ class WorkerHouse:
         async def live() -> None:
             self.worker = worker = Worker(
                 Link(world, self.name),
-                {kind: SimulatedExecutor(world, node, guard, kind) for kind in ("shell", "python")},
+                {kind: SimulatedExecutor(world, node, guard, kind) for kind in ("shell", "python", "http")},
                 node.clock,
-                Hello(name=node.name, slots=self.slots),
+                Hello(
+                    name=node.name,
+                    slots=self.offer.slots,
+                    labels=list(self.offer.labels),
+                    cpu=self.offer.cpu,
+                    memory_mb=self.offer.memory_mb,
+                    dedicated=self.offer.dedicated,
+                ),
                 dice=world.dice,
                 guard=guard,
             )
@@ -166,7 +176,7 @@ class WorkerHouse:
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, theme: str | None = None) -> None:
         self.seed = seed
         self.dice = dice = Random(seed)
         self.loop = VirtualLoop(dice, step=dice.choice((1, 5, 20)), coarse=dice.random() < 0.5)
@@ -183,10 +193,11 @@ class World:
         self.last_progress: Micros = self.now
         self.bounded = dice.random() < 0.8
         severity = dice.choice((0.0, 0.3, 1.0, 1.0, 2.0))
-        self.theme = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits", "deploys"))
+        drawn = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits", "deploys", *THEMES))
+        self.theme = drawn if theme is None else theme
         """`zombies`: long jobs, and workers that are away for longer than a lease. `edits`: jobs that fire every
         second and are changed all the time. `deploys`: jobs to be delivered at most once, and workers that are stopped
-        and started all the time."""
+        and started all the time. The others: most jobs use one of the rules for what runs share."""
         self.storm = Weather.forecast(dice, severity)
         if self.theme == "zombies":
             self.storm.repeated_request, self.storm.slow_message = 0.3, 0.1
@@ -201,13 +212,16 @@ class World:
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
-        self.store = SqliteStore(":memory:", wall=self._wall, monotonic=self._monotonic, inline=True)
+        self.rules = Rules(dice, self.theme, self.now, self.calm_at)
+        self.credit: Micros = dice.choice((S // 5, S, 60 * S))
+        """What a level of priority is worth in waiting time."""
+        self.store = SqliteStore(
+            ":memory:", wall=self._wall, monotonic=self._monotonic, inline=True, credit=self.credit
+        )
         self.auditor = Auditor(self)
         self.network = Network(self)
         self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 1, 2, 2, 3)))]
-        self.workers = [
-            WorkerHouse(self, f"w{n}", dice.choice((1, 2, 4, 8))) for n in range(dice.choice((1, 2, 2, 3, 4)))
-        ]
+        self.workers = [WorkerHouse(self, f"w{n}", offer) for n, offer in enumerate(self.rules.offers)]
         self.clients = Clients(self)
         self.chaos = Chaos(self, severity) if severity else None
 
@@ -273,6 +287,15 @@ class World:
     def read(self, name: str, *args: Any) -> Any:
         """Ask the store itself, at no cost and without faults."""
         return at_once(getattr(self.store, name)(*args))
+
+    def rows(self, sql: str, *parameters: Any) -> list[Any]:
+        """What the tables say."""
+        connection = self.store._db._connection  # type: ignore[attr-defined]
+        return connection.execute(sql, parameters).fetchall()  # type: ignore[no-any-return]
+
+    @property
+    def uses_hosts(self) -> bool:
+        return any(isinstance(record.spec.task, Http) for record in self.clients.jobs)
 
     def jobs(self) -> list[JobStatus]:
         found: list[JobStatus] = []
@@ -397,6 +420,8 @@ class World:
             job = status.job
             if job.state is JobState.ACTIVE and job.next_fire_at is not None and job.next_fire_at < self.now - 2 * S:
                 self.fail(Violation("I20", f"the schedule of job {job.id} stands still since {job.next_fire_at}"))
+            if job.state is JobState.PAUSED and job.paused_until is not None and job.paused_until < self.now - 2 * S:
+                self.fail(Violation("I20", f"the pause of job {job.id} was to end at {job.paused_until}"))
 
     async def _wind_up(self) -> None:
         """Pause every schedule, then wait until all that was accepted has ended."""
@@ -410,20 +435,44 @@ class World:
             job_id = self.find(record)
             for _ in range(5):
                 status = self.read("jobs", [job_id]).get(job_id) if job_id is not None else None
-                if status is None or status.status != "scheduled" or status.next_run_at is None:
+                if status is None:
                     break
-                if not record.recurring and status.next_run_at <= self.now + 3 * S:
-                    break
+                if status.job.paused_until is None:
+                    if status.status != "scheduled" or status.next_run_at is None:
+                        break
+                    if not record.recurring and status.next_run_at <= self.now + 3 * S:
+                        break
                 await self.clients.change(record, "pause")
+        await self._deal_with_dead()
         self.last_progress = self.now
-        while self.alive_runs():
+        patience = STUCK + (LONGEST_REST if self.uses_hosts else 0)
+        while alive := self.alive_runs():
             await self.sleep(S)
-            if self.now - self.last_progress > STUCK:
-                self.fail(Violation("I26", f"no progress for {STUCK // S} s: {self.alive_runs()[:3]}"))
+            if self.now - self.last_progress > patience:
+                self.fail(Violation("I26", f"no progress for {patience // S} s: {alive[:3]}"))
         await self.sleep(3 * S)
 
+    async def _deal_with_dead(self) -> None:
+        """Somebody retries half of the runs that keep others waiting."""
+        for key, run_id in sorted(self.blocked_keys().items()):
+            if self.dice.random() < 0.5:
+                self.trace("retries", key, run_id)
+                await self.clients.retry(run_id)
+
+    def blocked_keys(self) -> dict[str, str]:
+        """Ordering keys with the run that gave up, which nobody has dealt with."""
+        gave_up = self.auditor.inspector.gave_up
+        runs = self.read("runs", list(gave_up.values()))
+        return {
+            key: run_id
+            for key, run_id in gave_up.items()
+            if runs[run_id].retried_as is None and runs[run_id].discarded_at is None
+        }
+
     def alive_runs(self) -> list[Any]:
-        return self.read("list_runs", LIVE, None, 50).items
+        """Those that have to end by themselves."""
+        blocked = self.blocked_keys()
+        return [run for run in self.read("list_runs", LIVE, None, 1000).items if run.ordering_key not in blocked]
 
 
 def render(status: JobStatus) -> bytes:

@@ -1,0 +1,280 @@
+"""Looks at every claim: was it this run's turn, was there room under its limits, and on the worker that got it?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tests.simulation.records import Micros, Violation
+from tests.simulation.weather import MS, S
+from timeball.domain.job import JobSpec, decode_spec
+from timeball.domain.ledger import Origin
+from timeball.domain.lifecycle import Failed, Succeeded
+from timeball.domain.run import Run, Status
+from timeball.domain.task import Http
+from timeball.ports.store import Claim, Settled, Settlement, Worker
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+OLDER_UNDER_KEY = "SELECT id FROM runs WHERE ordering_key = ? AND (fire_time, id) < (?, ?) ORDER BY fire_time, id"
+OUTRANKED = """
+SELECT id, priority, eligible_at FROM runs
+WHERE state = 'ready' AND profile IS NULL AND gated = 0 AND eligible_at <= ? AND eligible_at - priority * ? < ?
+  AND (start_by IS NULL OR start_by >= ? OR attempt > 0)
+"""
+WAITING_FOR_A_WORKER = """
+SELECT r.id, r.profile, r.priority, r.eligible_at,
+  r.gated OR EXISTS (SELECT 1 FROM workers w WHERE w.reserved_for = r.id)
+FROM runs r
+WHERE r.state = 'ready' AND r.profile IS NOT NULL AND (r.start_by IS NULL OR r.start_by >= ? OR r.attempt > 0)
+ORDER BY r.eligible_at, r.fire_time, r.id
+"""
+TRIPS_AT = 5
+FIRST_REST = 30 * S
+LONGEST_REST = 300 * S
+
+
+@dataclass(slots=True)
+class Permit:
+    """What a claim that has not ended takes."""
+
+    run_id: str
+    session: str
+    spec: JobSpec
+
+
+@dataclass(slots=True)
+class Host:
+    """What the calls to a host said, by arithmetic of its own."""
+
+    failures: int = 0
+    open_until: Micros | None = None
+    rest: Micros = FIRST_REST
+    probe: str | None = None
+
+    def answered(self, run_id: str, ill: bool, now: Micros) -> None:
+        if not ill:
+            self.failures, self.open_until, self.rest, self.probe = 0, None, FIRST_REST, None
+        elif self.open_until is None:
+            self.failures += 1
+            if self.failures >= TRIPS_AT:
+                self._rest(now)
+        elif self.probe == run_id:
+            self._rest(now)
+
+    def _rest(self, now: Micros) -> None:
+        self.open_until, self.probe = now + self.rest, None
+        self.rest = min(2 * self.rest, LONGEST_REST)
+
+
+def millis(text: str | int | float) -> Micros:
+    """A duration as the jobs here write it."""
+    number = str(text)
+    return int(number[:-2]) * MS if number.endswith("ms") else int(number.removesuffix("s")) * S
+
+
+def host_in(spec: JobSpec) -> str | None:
+    return urlsplit(spec.task.url).hostname if isinstance(spec.task, Http) else None
+
+
+class Inspector:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.permits: dict[int, Permit] = {}
+        self.offers: dict[str, Worker] = {}
+        self.hosts: dict[str, Host] = defaultdict(Host)
+        self.specs: dict[int, JobSpec] = {}
+        """Of all claims there ever were, by token."""
+        self.gave_up: dict[str, str] = {}
+        """The run that keeps all others of an ordering key waiting."""
+        self._claimed: set[str] = set()
+        self._unkept: set[str] = set()
+        """Runs for which a worker could be kept free since the last claim; that one may not have looked at them."""
+
+    def registered(self, worker: Worker) -> None:
+        self.offers[worker.session] = worker
+
+    def claimed(self, claims: list[Claim], now: Micros) -> None:
+        for claim in claims:
+            spec = decode_spec(claim.spec)
+            self.specs[claim.token] = spec
+            self._in_turn(claim, spec)
+            self._within_limit(claim, spec)
+            self._host_is_well(claim, spec, max(now, claim.eligible_at))
+            self._in_time(claim, spec, now)
+            self.permits[claim.token] = Permit(claim.run_id, claim.session, spec)
+            self._has_room(claim, spec)
+            self._claimed.add(claim.run_id)
+        if claims:
+            self._nobody_better(claims, now)
+            self._kept_free(now)
+
+    def settled(self, item: Settlement, settled: Settled, now: Micros) -> None:
+        """An accepted report."""
+        spec = self.permits.pop(item.token).spec
+        host = host_in(spec)
+        if host is not None:
+            known = self.hosts[host]
+            if item.host is not None and isinstance(item.outcome, Succeeded | Failed):
+                known.answered(item.run_id, _is_ill(item.outcome), now)
+            elif known.probe == item.run_id:
+                known.probe = None
+        gave_up = settled.status in (Status.FAILED, Status.DEAD)
+        if gave_up and spec.ordering_key is not None and spec.on_failure == "block":
+            self.gave_up[spec.ordering_key] = item.run_id
+
+    def returned(self, token: int) -> None:
+        """A claim was given back."""
+        permit = self.permits.pop(token)
+        host = host_in(permit.spec)
+        if host is not None and self.hosts[host].probe == permit.run_id:
+            self.hosts[host].probe = None
+
+    # --- one claim ---------------------------------------------------------------------------------------------
+
+    def _in_turn(self, claim: Claim, spec: JobSpec) -> None:
+        """I16: one run of a key at a time, in the order of fire times; behind one that gave up nobody goes."""
+        key = spec.ordering_key
+        if key is None:
+            return
+        for permit in self.permits.values():
+            if permit.spec.ordering_key == key:
+                raise Violation("I16", f"run {claim.run_id} was claimed while {permit.run_id} has the turn of {key}")
+        if claim.run_id in self._claimed:
+            return  # it has had the turn since
+        run = self._run(claim.run_id)
+        blocker = self.gave_up.get(key)
+        if blocker is not None:
+            if not self._dealt_with(blocker, run):
+                raise Violation("I16", f"run {claim.run_id} of {key} was claimed although {blocker} gave up before it")
+            del self.gave_up[key]
+            if _repeats(run, blocker):
+                return  # it inherits the turn, however many wait
+        if run.origin is Origin.RETRY:
+            return  # nobody overtakes it once it has the turn: it may have inherited it
+        older = self._world.rows(OLDER_UNDER_KEY, key, claim.fire_time, claim.run_id)
+        if older:
+            raise Violation("I16", f"run {claim.run_id} of {key} was claimed before {older}, which are older")
+
+    def _dealt_with(self, blocker: str, run: Run) -> bool:
+        """Whether a run that gave up was retried, and the retry is this run or over; or was discarded."""
+        if _repeats(run, blocker):
+            return True
+        gone = self._run(blocker)
+        if gone.discarded_at is not None:
+            return True
+        return gone.retried_as is not None and self._run(gone.retried_as).is_terminal
+
+    def _within_limit(self, claim: Claim, spec: JobSpec) -> None:
+        if spec.concurrency is not None:
+            key = spec.concurrency.key
+            others = [
+                permit.run_id
+                for permit in self.permits.values()
+                if permit.spec.concurrency is not None and permit.spec.concurrency.key == key
+            ]
+            if len(others) >= spec.concurrency.limit:
+                raise Violation("I16", f"run {claim.run_id} exceeds {spec.concurrency}: {others}")
+
+    def _host_is_well(self, claim: Claim, spec: JobSpec, at: Micros) -> None:
+        host = host_in(spec)
+        if host is None:
+            return
+        known = self.hosts[host]
+        if known.open_until is None:
+            return
+        if at < known.open_until or known.probe is not None:
+            raise Violation("I16", f"run {claim.run_id} calls {host} while its circuit is open: {known}")
+        known.probe = claim.run_id
+
+    def _in_time(self, claim: Claim, spec: JobSpec, now: Micros) -> None:
+        """No first attempt is handed out after its deadline."""
+        if spec.start_deadline is None or claim.attempt > 1:
+            return
+        run = self._run(claim.run_id)
+        due = run.fire_time if run.due_at is None else run.due_at
+        if now > due + millis(spec.start_deadline):
+            raise Violation("I4", f"run {claim.run_id} was claimed after its start deadline: due {due}, {spec}")
+
+    def _has_room(self, claim: Claim, spec: JobSpec) -> None:
+        """I18: labels, and the sum of what the worker's claims ask for."""
+        worker = self.offers[claim.session]
+        if not set(spec.runs_on) <= set(worker.labels) or (worker.dedicated and not spec.runs_on):
+            raise Violation("I18", f"run {claim.run_id} runs on {spec.runs_on or 'any'}, but went to {worker}")
+        asked = [
+            permit.spec.resources
+            for permit in self.permits.values()
+            if permit.session == claim.session and permit.spec.resources is not None
+        ]
+        if worker.cpu is not None and sum(each.cpu for each in asked) > worker.cpu + 1e-9:
+            raise Violation("I18", f"run {claim.run_id} takes more CPU than {worker} has: {asked}")
+        if worker.memory_mb is not None and sum(each.memory_mb for each in asked) > worker.memory_mb:
+            raise Violation("I18", f"run {claim.run_id} takes more memory than {worker} has: {asked}")
+
+    # --- all claims of one moment ------------------------------------------------------------------------------
+
+    def _nobody_better(self, claims: list[Claim], now: Micros) -> None:
+        """I17: who asks for nothing special goes by rank, and with it by age."""
+        credit = self._world.credit
+        plain = [claim for claim in claims if _is_plain(self.specs[claim.token])]
+        if not plain or self._world.uses_hosts:
+            return
+        ranks = {claim.run_id: claim.eligible_at - self.specs[claim.token].level * credit for claim in plain}
+        worst = max(plain, key=lambda claim: (claim.eligible_at > now, ranks[claim.run_id]))
+        limit = 1 << 62 if worst.eligible_at > now else ranks[worst.run_id]
+        passed_over = self._world.rows(OUTRANKED, now, credit, limit, now)
+        if passed_over:
+            raise Violation("I17", f"run {worst.run_id} was claimed before {passed_over}, which rank higher")
+
+    def _kept_free(self, now: Micros) -> None:
+        """I17: for a run that waited until nothing younger outranks it, a worker that suits it is kept free."""
+        seen: set[str] = set()
+        before, self._unkept = self._unkept, set()
+        for run_id, profile, priority, eligible_at, kept in self._world.rows(WAITING_FOR_A_WORKER, now):
+            first = profile not in seen
+            seen.add(profile)
+            if kept or not first or now - eligible_at <= (9 - priority) * self._world.credit:
+                continue
+            run = self._run(run_id)
+            spec = self._world.read("jobs", [run.job_id])[run.job_id].job.spec
+            for worker in self._world.read("workers"):
+                if worker.reserved_for is not None or not _could_run(worker, spec):
+                    continue
+                self._unkept.add(run_id)
+                if run_id in before:
+                    raise Violation("I17", f"run {run_id} waits since {eligible_at}; {worker} is not kept free for it")
+
+    def _run(self, run_id: str) -> Run:
+        run: Run = self._world.read("runs", [run_id])[run_id]
+        return run
+
+
+def _repeats(run: Run, blocker: str) -> bool:
+    return run.retry_of == blocker and run.origin is Origin.RETRY
+
+
+def _is_plain(spec: JobSpec) -> bool:
+    return spec.profile is None and not spec.gated
+
+
+def _could_run(worker: Worker, spec: JobSpec) -> bool:
+    resources = spec.resources
+    if not set(spec.runs_on) <= set(worker.labels) or (worker.dedicated and not spec.runs_on):
+        return False
+    if resources is None:
+        return worker.slots > 0
+    return (
+        resources.slots <= worker.slots
+        and (worker.cpu is None or resources.cpu <= worker.cpu)
+        and (worker.memory_mb is None or resources.memory_mb <= worker.memory_mb)
+    )
+
+
+def _is_ill(outcome: Any) -> bool:
+    if isinstance(outcome, Succeeded):
+        return False
+    failure = outcome.failure
+    return failure.kind in ("http", "timeout") and (failure.status is None or failure.status >= 500)

@@ -1,0 +1,122 @@
+"""What jobs share in one world, and what each asks for: keys, limits, rates, hosts, deadlines, kinds of workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tests.simulation.weather import S
+from timeball.domain.fitting import Resources
+from timeball.domain.limits import Concurrency, RateLimit
+from timeball.domain.task import Http, Python, Shell, Task
+
+Micros = int
+THEMES = ("order", "limits", "fitting", "hosts", "deadlines")
+"""Each is a share of the mixed worlds, too."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a worker of the fleet has, in all its lives."""
+
+    slots: int
+    cpu: float | None = None
+    memory_mb: int | None = None
+    labels: tuple[str, ...] = ()
+    dedicated: bool = False
+
+
+class Rules:
+    """Few keys for many jobs, so that they meet."""
+
+    def __init__(self, dice: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
+        self._dice = dice
+        self._theme = theme
+        self.orders = [f"o{n}" for n in range(dice.choice((1, 2, 3)))]
+        self.limits = {f"c{n}": dice.choice((1, 1, 2, 3)) for n in range(2)}
+        self.rates = {
+            f"q{n}": RateLimit(
+                key=f"q{n}",
+                limit=dice.choice((1, 2, 5)),
+                per=dice.choice(("1s", "2s")),
+                burst=dice.choice((None, 1, 2)),
+            )
+            for n in range(2)
+        }
+        self.unwell: dict[str, tuple[Micros, Micros]] = {}
+        """For each host, when it answers with errors."""
+        for n in range(2):
+            since = begin + dice.randrange(max(1, calm_at - begin))
+            self.unwell[f"h{n}.example"] = (since, since + dice.choice((0, 10, 30, 60)) * S)
+        count = dice.choice((2, 2, 3, 4)) if theme == "fitting" else dice.choice((1, 2, 2, 3, 4))
+        self.offers = [self._offer(number) for number in range(count)]
+
+    def _offer(self, number: int) -> Offer:
+        dice = self._dice
+        slots = dice.choice((1, 2, 4, 8))
+        if self._theme != "fitting" and dice.random() < 0.7:
+            return Offer(slots)
+        labels = tuple(label for label in ("gpu", "ssd") if dice.random() < 0.5)
+        return Offer(
+            slots,
+            cpu=dice.choice((None, 1.5, 4.0)),
+            memory_mb=dice.choice((None, 512, 2048)),
+            labels=labels,
+            dedicated=number > 0 and bool(labels) and dice.random() < 0.4,
+        )
+
+    def host_is_unwell(self, host: str | None, now: Micros) -> bool:
+        since, until = self.unwell.get(host or "", (0, 0))
+        return since <= now < until
+
+    def asked(self, past: bool) -> dict[str, Any]:
+        """Fields of a job. `past`: its time has come already, so it cannot have a deadline."""
+        dice = self._dice
+        fields: dict[str, Any] = {}
+        if self._wants("order"):
+            fields |= {"ordering_key": dice.choice(self.orders), "on_failure": dice.choice(("block", "continue"))}
+        if self._wants("limits"):
+            if dice.random() < 0.6:
+                key, limit = dice.choice(sorted(self.limits.items()))
+                fields["concurrency"] = Concurrency(key=key, limit=limit + (dice.random() < 0.1))
+            if dice.random() < 0.6:
+                fields["rate_limit"] = self.rates[dice.choice(sorted(self.rates))]
+        if self._wants("fitting"):
+            fields |= self._needs(dice.choice(self.offers))
+        if self._wants("deadlines"):
+            if dice.random() < 0.7 and not past:
+                fields["start_deadline"] = dice.choice(("500ms", "2s", "10s"))
+            if dice.random() < 0.5:
+                fields["jitter"] = dice.choice(("300ms", "3s"))
+        return fields
+
+    def task(self) -> Task:
+        if self._wants("hosts"):
+            return Http(url=f"http://{self._dice.choice(sorted(self.unwell))}/")
+        return Shell(command="simulated") if self._dice.random() < 0.8 else Python(function="simulated")
+
+    def _wants(self, what: str) -> bool:
+        share = {"mixed": 0.12, what: 0.75}.get(self._theme, 0.02)
+        return self._dice.random() < share
+
+    def _needs(self, offer: Offer) -> dict[str, Any]:
+        """What one of the workers can give, so that nobody waits forever."""
+        dice = self._dice
+        labels = [label for label in offer.labels if dice.random() < 0.5]
+        if offer.dedicated and not labels:
+            labels = [offer.labels[0]]
+        most_cpu, most_memory = offer.cpu or 6.0, offer.memory_mb or 4096
+        return {
+            "runs_on": labels,
+            "resources": dice.choice(
+                (
+                    None,
+                    Resources(cpu=most_cpu),
+                    Resources(cpu=most_cpu / 2, memory_mb=most_memory // 3),
+                    Resources(memory_mb=most_memory),
+                    Resources(slots=offer.slots),
+                    Resources(slots=max(1, offer.slots // 2), cpu=0.5),
+                )
+            ),
+        }
