@@ -145,6 +145,26 @@ def test_a_job_that_fails_ends_in_the_dead_letters_and_can_be_retried() -> None:
     assert run("runs", "retry", run_id).strip() == again[1]
 
 
+def test_dead_letters_of_one_error_are_edited_and_retried_by_group() -> None:
+    for _ in range(3):
+        run("jobs", "create", "grouped", "--shell", "false", "--retries", "0", "--tag", "grouped", "--wait", code=1)
+    (group,) = [line.split("\t") for line in run("dead", "groups", "--tag", "grouped").splitlines()[1:]]
+    assert group[1:3] == ["3", "3"]
+    assert run("dead", "retry", "--tag", "grouped", "--dry-run") == "3\n"
+    assert '"command":"false"' in fields(run("dead", "show", group[5]))["task"]
+    edit = '{"task": {"kind": "shell", "command": "true"}}'
+    retried = run("dead", "retry", "--group", group[0], "--tag", "grouped", "--edit", edit)
+    assert fields(retried) == {"matched": "3", "retried": "3", "skipped": "0"}
+    assert run("dead", "list", "--tag", "grouped").count("\n") == 1
+    assert run_json("dead", "discard", "--tag", "grouped")["matched"] == 0
+    done = run("runs", "list", "--tag", "grouped", "--origin", "retry").splitlines()[1].split("\t")[0]
+    assert run("runs", "wait", done) == f"{done}\tsucceeded\n"
+    replayed = run("runs", "replay", done).strip()
+    assert fields(run("runs", "show", replayed))["replay of"] == done
+    run("runs", "wait", replayed, code=1)
+    assert run("runs", "bulk", "cancel", "--tag", "grouped", "--dry-run") == "0\n"
+
+
 def test_a_schedule_is_listed_changed_paused_and_cancelled() -> None:
     job_id = run(
         *("jobs", "create", "nightly", "--shell", "x", "--cron", "0 2 * * *", "--tz", "Europe/Berlin", "--tag", "night")

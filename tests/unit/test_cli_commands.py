@@ -482,14 +482,97 @@ def test_dead_letters_are_listed_and_retried(server: StubServer, run: Timeball) 
     server.on("GET", "/v1/dead-letters", {"items": [dead]})
     assert "exit: exit code 1" in run("dead", "list").stdout
     items = [{"runId": RUN_ID, "retriedAs": "r_new"}, {"runId": "r_2", "error": {"detail": "retried already"}}]
-    server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "refused": 1, "more": True, "items": items})
-    result = run("dead", "retry", "--all")
+    server.on("POST", "/v1/dead-letters:retry", {"matched": 2, "retried": 1, "skipped": 1, "items": items})
+    result = run("dead", "retry", RUN_ID, "r_2")
     assert result.exit_code == 1
     assert result.stdout.splitlines()[1:] == [f"{RUN_ID}\tr_new\t-", "r_2\t-\tretried already"]
-    assert "There are more" in result.stderr
-    assert server.last.json == {"all": True}
-    assert run("dead", "retry").exit_code == 2
+    assert server.last.json == {"runIds": [RUN_ID, "r_2"]}
+    result = run("dead", "retry", "--all")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == ["matched\t2", "retried\t1", "skipped\t1"]
+    assert result.stderr == "  r_2: retried already\n"
+    assert server.last.json == {"filter": {"all": True}}
+
+
+def test_dead_letters_are_edited_by_group(server: StubServer, run: Timeball, tmp_path: Path) -> None:
+    server.on("POST", "/v1/dead-letters:retry", {"matched": 2, "retried": 2, "skipped": 0})
+    (tmp_path / "edit.json").write_text('{"timeout": "1h", "parameters": {"a": 1, "b": 2}}')
+    result = run(
+        "dead", "retry", "--group", "f", "--tag", "t", "--edit", "@edit.json", "--param", "b=x", "--param", "c=null"
+    )
+    assert (result.exit_code, result.stdout) == (0, "matched\t2\nretried\t2\nskipped\t0\n")
+    assert server.last.json == {
+        "filter": {"fingerprint": "f", "tag": "t"},
+        "edit": {"timeout": "1h", "parameters": {"a": 1, "b": "x", "c": None}},
+    }
+    assert run("dead", "retry", "--all", "--edit", "[]").exit_code == 2
+    assert run("dead", "retry", "--all", "--param", "x").exit_code == 2
+
+
+def test_dead_letters_are_counted_grouped_shown_and_discarded(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/dead-letters:discard", {"matched": 1200, "createdBefore": "2026-03-01T02:00:00Z"})
+    assert run("dead", "discard", "--all", "--dry-run").stdout == "1200\n"
+    assert run("dead", "discard", "--all", "--dry-run", "-o", "table").stdout == "1,200 dead letters\n"
+    assert server.last.json == {"filter": {"all": True}, "dryRun": True}
+    group = {"fingerprint": "f", "count": 3, "jobs": 2, "kind": "exit", "message": "boom", "exampleRunId": RUN_ID}
+    server.on("GET", "/v1/dead-letters/groups", {"items": [group], "counted": 3})
+    assert run("dead", "groups", "--job", JOB_ID).stdout.splitlines()[1] == f"f\t3\t2\t-\t-\t{RUN_ID}\texit: boom"
+    assert server.last.query == {"jobId": JOB_ID, "limit": "50"}
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "status": "dead", "fingerprint": "f"})
+    spec = {"parameters": {"a": 1}, "task": {"kind": "shell", "command": "x"}}
+    server.on("GET", f"/v1/runs/{RUN_ID}/spec", {"runId": RUN_ID, "edited": True, "spec": spec})
+    shown = run("dead", "show", RUN_ID).stdout
+    assert 'parameters\t{"a":1}' in shown
+    assert "edited\tfor this run" in shown
+    assert json.loads(run("dead", "show", RUN_ID, "-o", "json").stdout)["spec"] == spec
+
+
+def test_nothing_happens_to_many_by_accident(
+    server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in (("dead", "retry"), ("dead", "discard"), ("runs", "bulk", "cancel")):
+        assert run(*command).exit_code == 2
+        assert run(*command, "--all", "--tag", "x").exit_code == 2
     assert run("dead", "retry", RUN_ID, "--all").exit_code == 2
+    assert not server.seen
+    monkeypatch.setattr("timeball.cli.choosing.asks", lambda *, yes: not yes)
+    counted = {"matched": 7, "createdBefore": "2026-03-01T02:00:00Z"}
+    for path, command, question in (
+        ("/v1/dead-letters:retry", ("dead", "retry", "--tag", "x"), "Retry 7 dead letters?"),
+        ("/v1/dead-letters:discard", ("dead", "discard", "--tag", "x"), "Discard 7 dead letters?"),
+        ("/v1/runs:bulk", ("runs", "bulk", "replay", "--tag", "x"), "Replay 7 runs?"),
+    ):
+        server.on("POST", path, counted)
+        refused = run(*command, stdin="n\n")
+        assert refused.exit_code == 1
+        assert question in refused.stdout
+        assert server.last.json["dryRun"] is True
+        agreed = run(
+            *command,
+            stdin="y\n",
+        )
+        assert agreed.exit_code == 1  # the stub changed nothing
+        assert server.last.json["filter"] == {"tag": "x", "createdBefore": "2026-03-01T02:00:00Z"}
+        seen = len(server.seen)
+        run(*command, "--yes")
+        assert len(server.seen) == seen + 1
+
+
+def test_runs_are_replayed_and_changed_in_bulk(server: StubServer, run: Timeball) -> None:
+    server.on("POST", f"/v1/runs/{RUN_ID}/replay", {"runId": "r_new", "status": "blocked", "detail": "it waits"})
+    assert run("runs", "replay", RUN_ID).stdout == "r_new\n"
+    assert run("runs", "replay", RUN_ID, "--param", "a=1", "-o", "table").stdout == "Run r_new is blocked: it waits.\n"
+    assert server.last.json == {"edit": {"parameters": {"a": 1}}}
+    failed = [{"runId": "r_2", "error": {"detail": "its job was cancelled"}}]
+    server.on("POST", "/v1/runs:bulk", {"matched": 2, "changed": 1, "skipped": 1, "failed": failed})
+    result = run("runs", "bulk", "retry", "--status", "failed", "--origin", "replay", "--job", JOB_ID)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == ["matched\t2", "retried\t1", "skipped\t1"]
+    assert "its job was cancelled" in result.stderr
+    assert server.last.json == {
+        "action": "retry",
+        "filter": {"jobId": JOB_ID, "status": "failed", "origin": "replay"},
+    }
 
 
 def test_keys_are_printed_alone_so_that_scripts_can_take_them(server: StubServer, run: Timeball) -> None:

@@ -252,6 +252,11 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     server.on("POST", "/v1/runs/r_1/retry", run)
     server.on("GET", "/v1/dead-letters", {"items": [run]})
     server.on("POST", "/v1/dead-letters:retry", {"retried": 1, "items": [{"runId": "r_1", "retriedAs": "r_2"}]})
+    server.on("POST", "/v1/dead-letters:discard", {"matched": 2, "discarded": 2})
+    server.on("GET", "/v1/dead-letters/groups", {"items": [{"fingerprint": "f", "count": 2, "kind": "exit"}]})
+    server.on("POST", "/v1/runs/r_1/replay", {"runId": "r_2", "replayOf": "r_1", "status": "queued"})
+    server.on("GET", "/v1/runs/r_1/spec", {"runId": "r_1", "edited": True, "spec": {"parameters": {"a": 1}}})
+    server.on("POST", "/v1/runs:bulk", {"matched": 3, "createdBefore": "2026-03-01T02:00:00Z"})
     server.on("GET", "/v1/tasks", {"items": [{"taskId": "t", "task": {"kind": "shell"}}]})
     server.on("GET", "/v1/workers", {"items": [{"workerId": "w_1", "slots": 4}]})
     server.on("POST", "/v1/api-keys", {"keyId": "k_1", "role": "worker", "key": "tb_x"}, status=201)
@@ -266,6 +271,13 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     assert client.cancel("r_1").status == client.retry("r_1").status == "queued"
     assert [found.run_id for found in client.dead_letters()] == ["r_1"]
     assert client.retry_dead(["r_1"]).items[0].retried_as == "r_2"
+    assert client.discard_dead(fingerprint="f").discarded == 2
+    assert server.last.json == {"filter": {"fingerprint": "f"}}
+    assert [group.count for group in client.dead_groups(tag="t")] == [2]
+    assert client.replay("r_1", edit={"timeout": 1}).replay_of == "r_1"
+    assert client.run_spec("r_1").spec == {"parameters": {"a": 1}}
+    assert client.bulk("cancel", tag="t", dry_run=True).created_before == datetime(2026, 3, 1, 2, tzinfo=UTC)
+    assert server.last.json == {"action": "cancel", "filter": {"tag": "t"}, "dryRun": True}
     assert next(client.tasks()).task_id == "t"
     assert client.workers()[0].slots == 4
     assert client.create_key("worker").key == "tb_x"

@@ -116,7 +116,10 @@ def test_only_what_may_happen_twice_is_repeatable() -> None:
         requests.update_job("j", {}, None),
         requests.cancel("r"),
         requests.retry("r"),
-        requests.retry_dead(run_ids=["r"]),
+        requests.retry_dead(["r"], {}),
+        requests.retry_dead((), {"everything": True}, dry_run=True),
+        requests.discard_dead((), {"everything": True, "created_before": "2026-03-01T00:00:00Z"}),
+        requests.bulk("replay", {"tag": "a", "created_before": "2026-03-01T00:00:00Z"}),
         requests.pause("j", ""),
         requests.preview_schedule("@daily", timezone=None, count=1, after=None, name=""),
         requests.batch([{"shell": "x"}], "key"),
@@ -125,7 +128,10 @@ def test_only_what_may_happen_twice_is_repeatable() -> None:
         assert request.repeatable, request
     for request in (
         requests.run_now("j"),
-        requests.retry_dead(everything=True),
+        requests.retry_dead((), {"everything": True}),
+        requests.retry("r", {"timeout": 1}),
+        requests.replay("r"),
+        requests.bulk("replay", {"tag": "a"}),
         requests.create_key("worker", ""),
         requests.update_job("j", {}, 3),
         requests.batch([{"shell": "x"}], None),
@@ -139,11 +145,30 @@ def test_a_pause_may_have_a_reason_and_an_end() -> None:
     assert requests.pause("j", "a", "2026-03-01T00:00:00Z").body == {"reason": "a", "until": "2026-03-01T00:00:00Z"}
 
 
-def test_dead_letters_are_chosen_in_one_of_three_ways() -> None:
-    assert requests.retry_dead(run_ids=["r"]).body == {"runIds": ["r"]}
-    assert requests.retry_dead(job_id="j").body == {"jobId": "j"}
-    assert requests.retry_dead(everything=True).body == {"all": True}
-    assert requests.retry_dead().body == {}
+def test_runs_are_meant_by_what_is_said_of_them() -> None:
+    since = datetime(2026, 3, 1, tzinfo=UTC)
+    assert requests.retry_dead(["r"], {}).body == {"runIds": ["r"]}
+    assert requests.retry_dead((), {}).body == {}
+    assert requests.retry_dead((), {"everything": True}).body == {"filter": {"all": True}}
+    assert requests.discard_dead((), {"job_id": "j", "tag": None}, dry_run=True).body == {
+        "filter": {"jobId": "j"},
+        "dryRun": True,
+    }
+    assert requests.retry_dead((), {"fingerprint": "f", "created_before": since}, edit={"timeout": 1}).body == {
+        "filter": {"fingerprint": "f", "createdBefore": "2026-03-01T00:00:00Z"},
+        "edit": {"timeout": 1},
+    }
+    assert requests.bulk("retry", {"status": ["failed", "dead"], "since": since, "user_id": "u"}).body == {
+        "action": "retry",
+        "filter": {"status": ["failed", "dead"], "startTime": "2026-03-01T00:00:00Z", "userId": "u"},
+    }
+    assert requests.dead_groups({"task_id": "t"}).target == "/v1/dead-letters/groups?taskId=t"
+
+
+def test_an_edit_is_sent_where_there_is_one() -> None:
+    for build in (requests.retry, requests.replay):
+        assert build("r").body is None
+        assert build("r", {"parameters": {"a": 1}}).body == {"edit": {"parameters": {"a": 1}}}
 
 
 def test_a_preview_is_of_an_expression_or_of_a_whole_schedule() -> None:

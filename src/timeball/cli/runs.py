@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from timeball.cli import listing, rules, times, waiting
+from timeball.cli import choosing, listing, rules, waiting
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
 from timeball.cli.session import Session, connected
@@ -19,32 +19,26 @@ if TYPE_CHECKING:
 _run = click.argument("run", metavar="RUN")
 
 
+def _status(command: Any) -> Any:
+    origin = click.option("--origin", metavar="ORIGIN", help="schedule, catch_up, manual, retry, replay.")
+    status = click.option("--status", metavar="STATUS", help="queued, running, retrying, succeeded, failed, dead, …")
+    return status(origin(command))
+
+
 @click.group(cls=LazyGroup)
 def runs() -> None:
-    """Look at runs, wait for them, cancel and retry them.
+    """Look at runs, wait for them, cancel, retry and replay them.
 
     RUN is a run's id (r_…), or a job's name or id: then the run of it that started last is meant.
     """
 
 
 @runs.command("list")
-@click.option("--job", metavar="JOB", help="Only runs of this job: its name or id.")
-@click.option("--status", metavar="STATUS", help="queued, running, retrying, succeeded, failed, dead, …")
-@click.option("--from", "since", metavar="WHEN", help="Fired at or after: a time, or 24h ago.")
-@click.option("--to", "until", metavar="WHEN", help="Fired before: a time, or 1h ago.")
-@click.option("--tag", metavar="TAG", help="Only runs of jobs with this tag.")
+@_status
+@choosing.narrowing
 @listing.limits
 @connected
-def list_runs(
-    session: Session,
-    *,
-    job: str | None,
-    since: str | None,
-    until: str | None,
-    limit: int,
-    everything: bool,
-    **filters: Any,
-) -> None:
+def list_runs(session: Session, *, limit: int, everything: bool, **flags: Any) -> None:
     """List runs, newest first.
 
     \b
@@ -53,16 +47,11 @@ def list_runs(
       timeball runs list --status failed -o json
     """
     from timeball.client import requests
-    from timeball.system import wall
 
-    window = {
-        "since": times.when(since, wall(), past=True) if since else None,
-        "until": times.when(until, wall(), past=True) if until else None,
-    }
-    job_id = session.job_id(job) if job else None
+    where = choosing.meant(session, flags)
     listing.show(
         session,
-        lambda cursor: requests.runs(job_id=job_id, **window, **filters, limit=limit, cursor=cursor),
+        lambda cursor: requests.runs(**where, limit=limit, cursor=cursor),
         COLUMNS,
         everything=everything,
         nothing="No runs.",
@@ -104,6 +93,9 @@ def show(session: Session, run: str) -> None:
             ("because", found.cancel_reason),
             ("retry of", found.retry_of),
             ("retried as", found.retried_as),
+            ("replay of", found.replay_of),
+            ("group", found.fingerprint),
+            ("discarded", found.discarded_at),
             *((f"attempt {attempt.attempt}", _attempt(attempt)) for attempt in found.attempts),
         ]
     )
@@ -147,13 +139,14 @@ def cancel(session: Session, run: str) -> None:
 
 @runs.command("retry")
 @_run
+@choosing.editing
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
 @connected
-def retry(session: Session, run: str, *, wait: bool) -> None:
-    """Run a failed, dead or cancelled run again; one that waits for its next attempt, at once."""
+def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
+    """Run a failed, dead or cancelled run again, as it was or edited; one that waits for its next attempt, at once."""
     from timeball.client import exchange, requests
 
-    request = requests.retry(session.run_id(run))
+    request = requests.retry(session.run_id(run), choosing.edit_of(params, edit))
     answer = session.client.send(request)
     if session.output.form == "json" and not wait:
         session.output.json(answer)
@@ -163,6 +156,80 @@ def retry(session: Session, run: str, *, wait: bool) -> None:
         waiting.wait_and_exit(session, again.run_id, None)
         return
     session.output.done(again.run_id, f"Run {again.run_id} is {again.status}.")
+
+
+@runs.command("replay")
+@_run
+@choosing.editing
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@connected
+def replay(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
+    """Run a run that has ended once more, whatever its end was: by what its job says now, or edited."""
+    from timeball.client import exchange, requests
+
+    request = requests.replay(session.run_id(run), choosing.edit_of(params, edit))
+    answer = session.client.send(request)
+    if session.output.form == "json" and not wait:
+        session.output.json(answer)
+        return
+    again = exchange.read(request, answer)
+    if wait:
+        waiting.wait_and_exit(session, again.run_id, None)
+        return
+    session.output.done(again.run_id, f"Run {again.run_id} is {again.status}: {again.detail}.")
+
+
+@runs.command("bulk")
+@click.argument("action", type=click.Choice(["cancel", "retry", "replay"]))
+@_status
+@choosing.narrowing
+@click.option("--all", "everything", is_flag=True, help="Everything that can be, whatever it is of.")
+@choosing.editing
+@click.option("--dry-run", is_flag=True, help="Only say how many there are.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@connected
+def bulk(
+    session: Session,
+    action: Literal["cancel", "retry", "replay"],
+    *,
+    everything: bool,
+    params: tuple[str, ...],
+    edit: str | None,
+    dry_run: bool,
+    yes: bool,
+    **flags: Any,
+) -> None:
+    """Cancel, retry or replay all runs that are meant, however many, oldest first.
+
+    \b
+    Examples:
+      timeball runs bulk cancel --job etl --dry-run
+      timeball runs bulk retry --status failed --tag nightly --yes
+      timeball runs bulk replay --job etl --from 2026-03-01 --to 2026-03-02
+    """
+    from timeball.client import requests
+
+    where: Any = choosing.meant(session, flags)
+    if bool(where) == everything:
+        raise click.UsageError("say which: options such as --status or --job, or --all")
+    if everything:
+        where = {"everything": True}
+    changes = choosing.edit_of(params, edit)
+    if dry_run:
+        counted = session.ask(requests.bulk(action, where, edit=changes, dry_run=True))
+        if counted is not None:
+            choosing.counted(session, counted.matched, "run" if counted.matched == 1 else "runs")
+        return
+    if choosing.asks(yes=yes):
+        found = session.client.ask(requests.bulk(action, where, edit=changes, dry_run=True))
+        click.confirm(f"{action.capitalize()} {found.matched:,} run{'' if found.matched == 1 else 's'}?", abort=True)
+        where["created_before"] = found.created_before
+    answer = session.ask(requests.bulk(action, where, edit=changes))
+    if answer is not None:
+        choosing.summed_up(session, _DONE[action], answer.matched, answer.changed, answer.failed)
+
+
+_DONE = {"cancel": "cancelled", "retry": "retried", "replay": "replayed"}
 
 
 @runs.command("wait")

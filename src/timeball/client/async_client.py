@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import aclosing
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from timeball.client import exchange, models, requests
 from timeball.client.async_transport import AiohttpTransport, AsyncTransport
+from timeball.client.choosing import Letters, LettersWhere, Runs
 from timeball.client.exchange import Destination, Sending
 from timeball.client.following import Following, Lines
 from timeball.client.job_document import JobOptions, amendment
@@ -193,6 +194,8 @@ class AsyncClient:
         tag: str | None = None,
         user_id: str | None = None,
         task_id: str | None = None,
+        fingerprint: str | None = None,
+        origin: str | None = None,
     ) -> AsyncIterator[models.Run]:
         """All matching runs, newest first; `since` and `until` are about the fire time."""
         return self._pages(
@@ -204,6 +207,8 @@ class AsyncClient:
                 tag=tag,
                 user_id=user_id,
                 task_id=task_id,
+                fingerprint=fingerprint,
+                origin=origin,
                 cursor=cursor,
             )
         )
@@ -224,9 +229,29 @@ class AsyncClient:
     async def cancel(self, run_id: str) -> models.Run:
         return await self.ask(requests.cancel(run_id))
 
-    async def retry(self, run_id: str) -> models.Run:
-        """Run a finished run again, as a new run that is linked to it; or a waiting retry at once."""
-        return await self.ask(requests.retry(run_id))
+    async def retry(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> models.Run:
+        """Run a finished run again, as a new run that takes its place; or a waiting retry at once. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new run executes, and leaves the job as it is."""
+        return await self.ask(requests.retry(run_id, edit))
+
+    async def replay(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> models.Triggered:
+        """One more run like one that has ended, by the job's current spec; the job's overlap policy applies."""
+        return await self.ask(requests.replay(run_id, edit))
+
+    async def run_spec(self, run_id: str) -> models.RunSpec:
+        """What a run executes, or executed."""
+        return await self.ask(requests.run_spec(run_id))
+
+    async def bulk(
+        self,
+        action: Literal["cancel", "retry", "replay"],
+        *,
+        edit: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **where: Unpack[Runs],
+    ) -> models.Bulk:
+        """Cancel, retry or replay all runs that are meant, however many. A dry run only counts them."""
+        return await self.ask(requests.bulk(action, where, edit=edit, dry_run=dry_run))
 
     async def logs(self, run_id: str, *, attempt: int | None = None) -> str:
         return exchange.text(await self.ask(requests.logs(run_id, attempt=attempt)))
@@ -268,15 +293,31 @@ class AsyncClient:
 
     # --- the rest -------------------------------------------------------------------------------------------------
 
-    def dead_letters(self, *, job_id: str | None = None) -> AsyncIterator[models.Run]:
-        """Runs whose retries are exhausted and that nobody has retried yet."""
-        return self._pages(lambda cursor: requests.dead_letters(job_id=job_id, cursor=cursor))
+    def dead_letters(self, **where: Unpack[LettersWhere]) -> AsyncIterator[models.Run]:
+        """Runs whose retries are exhausted and that nobody has retried or discarded yet, newest first."""
+        return self._pages(lambda cursor: requests.dead_letters(where, cursor=cursor))
+
+    async def dead_groups(self, **where: Unpack[LettersWhere]) -> list[models.DeadGroup]:
+        """Dead letters by error, the most frequent first."""
+        return (await self.ask(requests.dead_groups(where))).items
 
     async def retry_dead(
-        self, run_ids: Sequence[str] = (), *, job_id: str | None = None, everything: bool = False
+        self,
+        run_ids: Sequence[str] = (),
+        *,
+        edit: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **where: Unpack[Letters],
     ) -> models.Retrial:
-        """Run dead letters again: these runs, those of a job, or everything. If there is `more`, call it again."""
-        return await self.ask(requests.retry_dead(run_ids=run_ids, job_id=job_id, everything=everything))
+        """Run dead letters again: these runs, or all that are meant, however many. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new runs execute, and leaves their jobs as they are."""
+        return await self.ask(requests.retry_dead(run_ids, where, edit=edit, dry_run=dry_run))
+
+    async def discard_dead(
+        self, run_ids: Sequence[str] = (), *, dry_run: bool = False, **where: Unpack[Letters]
+    ) -> models.Discarding:
+        """Take runs off the dead letters: these, or all that are meant. They stay in the history."""
+        return await self.ask(requests.discard_dead(run_ids, where, dry_run=dry_run))
 
     def tasks(self) -> AsyncIterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from timeball.client import exchange, models, requests
+from timeball.client.choosing import Letters, LettersWhere, Runs
 from timeball.client.exchange import Destination, Sending
 from timeball.client.job_document import JobOptions, amendment
 from timeball.client.requests import Page, Request, When
@@ -184,6 +185,8 @@ class Client:
         tag: str | None = None,
         user_id: str | None = None,
         task_id: str | None = None,
+        fingerprint: str | None = None,
+        origin: str | None = None,
     ) -> Iterator[models.Run]:
         """All matching runs, newest first; `since` and `until` are about the fire time."""
         return self._pages(
@@ -195,6 +198,8 @@ class Client:
                 tag=tag,
                 user_id=user_id,
                 task_id=task_id,
+                fingerprint=fingerprint,
+                origin=origin,
                 cursor=cursor,
             )
         )
@@ -215,9 +220,29 @@ class Client:
     def cancel(self, run_id: str) -> models.Run:
         return self.ask(requests.cancel(run_id))
 
-    def retry(self, run_id: str) -> models.Run:
-        """Run a finished run again, as a new run that is linked to it; or a waiting retry at once."""
-        return self.ask(requests.retry(run_id))
+    def retry(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> models.Run:
+        """Run a finished run again, as a new run that takes its place; or a waiting retry at once. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new run executes, and leaves the job as it is."""
+        return self.ask(requests.retry(run_id, edit))
+
+    def replay(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> models.Triggered:
+        """One more run like one that has ended, by the job's current spec; the job's overlap policy applies."""
+        return self.ask(requests.replay(run_id, edit))
+
+    def run_spec(self, run_id: str) -> models.RunSpec:
+        """What a run executes, or executed."""
+        return self.ask(requests.run_spec(run_id))
+
+    def bulk(
+        self,
+        action: Literal["cancel", "retry", "replay"],
+        *,
+        edit: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **where: Unpack[Runs],
+    ) -> models.Bulk:
+        """Cancel, retry or replay all runs that are meant, however many. A dry run only counts them."""
+        return self.ask(requests.bulk(action, where, edit=edit, dry_run=dry_run))
 
     def logs(self, run_id: str, *, attempt: int | None = None) -> str:
         return exchange.text(self.ask(requests.logs(run_id, attempt=attempt)))
@@ -258,15 +283,31 @@ class Client:
 
     # --- the rest -------------------------------------------------------------------------------------------------
 
-    def dead_letters(self, *, job_id: str | None = None) -> Iterator[models.Run]:
-        """Runs whose retries are exhausted and that nobody has retried yet."""
-        return self._pages(lambda cursor: requests.dead_letters(job_id=job_id, cursor=cursor))
+    def dead_letters(self, **where: Unpack[LettersWhere]) -> Iterator[models.Run]:
+        """Runs whose retries are exhausted and that nobody has retried or discarded yet, newest first."""
+        return self._pages(lambda cursor: requests.dead_letters(where, cursor=cursor))
+
+    def dead_groups(self, **where: Unpack[LettersWhere]) -> list[models.DeadGroup]:
+        """Dead letters by error, the most frequent first."""
+        return (self.ask(requests.dead_groups(where))).items
 
     def retry_dead(
-        self, run_ids: Sequence[str] = (), *, job_id: str | None = None, everything: bool = False
+        self,
+        run_ids: Sequence[str] = (),
+        *,
+        edit: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **where: Unpack[Letters],
     ) -> models.Retrial:
-        """Run dead letters again: these runs, those of a job, or everything. If there is `more`, call it again."""
-        return self.ask(requests.retry_dead(run_ids=run_ids, job_id=job_id, everything=everything))
+        """Run dead letters again: these runs, or all that are meant, however many. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new runs execute, and leaves their jobs as they are."""
+        return self.ask(requests.retry_dead(run_ids, where, edit=edit, dry_run=dry_run))
+
+    def discard_dead(
+        self, run_ids: Sequence[str] = (), *, dry_run: bool = False, **where: Unpack[Letters]
+    ) -> models.Discarding:
+        """Take runs off the dead letters: these, or all that are meant. They stay in the history."""
+        return self.ask(requests.discard_dead(run_ids, where, dry_run=dry_run))
 
     def tasks(self) -> Iterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))

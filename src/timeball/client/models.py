@@ -131,6 +131,11 @@ class Run(Answer, frozen=True):
     """Why it is being cancelled, while it is; then it is the `reason`."""
     retry_of: str | None = None
     retried_as: str | None = None
+    replay_of: str | None = None
+    fingerprint: str | None = None
+    """The same for all runs that gave up with the same error."""
+    discarded_at: datetime | None = None
+    """When somebody took it off the dead letters."""
     result: Any = None
     attempts: list[Attempt] = []
 
@@ -161,6 +166,7 @@ class Triggered(Answer, frozen=True):
 
     run_id: str
     job_id: str = ""
+    replay_of: str | None = None
     status: str = ""
     """`queued`; `blocked` or `skipped`, if an earlier run is alive and the overlap policy says so."""
     detail: str = ""
@@ -328,8 +334,38 @@ class Created(Answer, frozen=True):
     warnings: list[str] = []
 
 
+class DeadGroup(Answer, frozen=True):
+    """Dead letters with the same error."""
+
+    count: int
+    fingerprint: str | None = None
+    kind: str | None = None
+    message: str | None = None
+    jobs: int = 0
+    """How many jobs they are of."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    example_run_id: str | None = None
+
+
+class DeadGroups(Answer, frozen=True):
+    items: list[DeadGroup]
+    counted: int = 0
+    more: bool = False
+    """There are older dead letters that were not counted."""
+
+
+class RunSpec(Answer, frozen=True):
+    """What a run executes, or executed."""
+
+    run_id: str
+    edited: bool = False
+    """Somebody edited it for this run; else it is what its job said."""
+    spec: dict[str, Any] = {}
+
+
 class Retried(Answer, frozen=True):
-    """One dead run that was asked to run again: as which run, or why not."""
+    """One run of several: as which it was retried, or why nothing was done."""
 
     run_id: str
     retried_as: str | None = None
@@ -403,8 +439,33 @@ class Preview(Answer, frozen=True):
 
 
 class Retrial(Answer, frozen=True):
+    """What came of retrying dead letters; of a dry run, only how many there are."""
+
+    matched: int = 0
     retried: int = 0
-    refused: int = 0
-    more: bool = False
-    """There are dead letters that match but were not looked at: ask again."""
+    skipped: int = 0
     items: list[Retried] = []
+    """Each of them, if they were not too many."""
+    created_before: datetime | None = None
+
+
+class Discarding(Answer, frozen=True):
+    """What came of discarding dead letters; of a dry run, only how many there are."""
+
+    matched: int = 0
+    discarded: int = 0
+    skipped: int = 0
+    items: list[Retried] = []
+    created_before: datetime | None = None
+
+
+class Bulk(Answer, frozen=True):
+    """What came of a change of many runs; of a dry run, only how many there are."""
+
+    matched: int = 0
+    changed: int = 0
+    skipped: int = 0
+    failed: list[Retried] = []
+    """Why, for the first of those that were skipped."""
+    created_before: datetime | None = None
+    """Send it with the same request again to mean the same runs, and nothing that was created since."""

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from timeball.client import models
+from timeball.client.choosing import Letters, LettersWhere, Runs, narrowed
 from timeball.client.job_document import JobOptions, document, moment
 
 T = TypeVar("T")
@@ -21,6 +22,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 Params = dict[str, Any]
 When = datetime | str
+Edit = Mapping[str, Any]
+"""The JSON of an edit, such as `{"parameters": {"region": "eu"}, "timeout": "1h"}`."""
 
 
 class Request(Struct, Generic[T_co], frozen=True, kw_only=True):
@@ -198,6 +201,8 @@ def runs(
     tag: str | None = None,
     user_id: str | None = None,
     task_id: str | None = None,
+    fingerprint: str | None = None,
+    origin: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Request[models.Runs]:
@@ -211,6 +216,8 @@ def runs(
         tag=tag,
         userId=user_id,
         taskId=task_id,
+        fingerprint=fingerprint,
+        origin=origin,
         limit=limit,
         cursor=cursor,
     )
@@ -228,9 +235,28 @@ def cancel(run_id: str) -> Request[models.Run]:
     return _post(_of_run(run_id, "/cancel"), models.Run, repeatable=True)
 
 
-def retry(run_id: str) -> Request[models.Run]:
-    """A run is followed by one other at most: the second time, the server answers that one."""
-    return _post(_of_run(run_id, "/retry"), models.Run, repeatable=True)
+def retry(run_id: str, edit: Edit | None = None) -> Request[models.Run]:
+    """A run is followed by one other at most: the second time, the server answers that one, or refuses another edit."""
+    return _post(_of_run(run_id, "/retry"), models.Run, _edited(edit) or None, repeatable=edit is None)
+
+
+def replay(run_id: str, edit: Edit | None = None) -> Request[models.Triggered]:
+    return _post(_of_run(run_id, "/replay"), models.Triggered, _edited(edit) or None)
+
+
+def run_spec(run_id: str) -> Request[models.RunSpec]:
+    return _get(_of_run(run_id, "/spec"), models.RunSpec)
+
+
+def bulk(action: str, where: Runs, *, edit: Edit | None = None, dry_run: bool = False) -> Request[models.Bulk]:
+    """With the moment of an earlier answer it may be sent twice: nothing is done again."""
+    chosen = narrowed(where)
+    body = {"action": action, "filter": chosen, **_edited(edit), **({"dryRun": True} if dry_run else {})}
+    return _post("/v1/runs:bulk", models.Bulk, body, repeatable=dry_run or "createdBefore" in chosen)
+
+
+def _edited(edit: Edit | None) -> dict[str, Any]:
+    return {} if edit is None else {"edit": dict(edit)}
 
 
 def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
@@ -271,19 +297,33 @@ def result(run_id: str) -> Request[bytes]:
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def dead_letters(
-    *, job_id: str | None = None, limit: int | None = None, cursor: str | None = None
-) -> Request[models.Runs]:
-    return _get("/v1/dead-letters", models.Runs, jobId=job_id, limit=limit, cursor=cursor)
+def dead_letters(where: LettersWhere, *, limit: int | None = None, cursor: str | None = None) -> Request[models.Runs]:
+    return _get("/v1/dead-letters", models.Runs, **narrowed(where), limit=limit, cursor=cursor)
+
+
+def dead_groups(where: LettersWhere, *, limit: int | None = None) -> Request[models.DeadGroups]:
+    return _get("/v1/dead-letters/groups", models.DeadGroups, **narrowed(where), limit=limit)
 
 
 def retry_dead(
-    *, run_ids: Sequence[str] = (), job_id: str | None = None, everything: bool = False
+    run_ids: Sequence[str], where: Letters, *, edit: Edit | None = None, dry_run: bool = False
 ) -> Request[models.Retrial]:
-    """Exactly one of them; the server refuses anything else, so that nothing is retried by accident."""
-    which = {"runIds": list(run_ids), "jobId": job_id, "all": everything}
-    body = {name: value for name, value in which.items() if value}
-    return _post("/v1/dead-letters:retry", models.Retrial, body, repeatable=bool(run_ids))
+    return _about_letters("retry", models.Retrial, run_ids, where, edit, dry_run=dry_run)
+
+
+def discard_dead(run_ids: Sequence[str], where: Letters, *, dry_run: bool = False) -> Request[models.Discarding]:
+    return _about_letters("discard", models.Discarding, run_ids, where, None, dry_run=dry_run)
+
+
+def _about_letters(
+    verb: str, answer: type[T], run_ids: Sequence[str], where: Letters, edit: Edit | None, *, dry_run: bool
+) -> Request[T]:
+    """Those named, or those that are meant; the server refuses anything else, so that nothing happens by accident."""
+    chosen = narrowed(where)
+    body = {"runIds": list(run_ids), "filter": chosen, "edit": edit, "dryRun": dry_run}
+    said = {name: value for name, value in body.items() if value}
+    repeatable = dry_run or bool(run_ids) or "createdBefore" in chosen
+    return _post(f"/v1/dead-letters:{verb}", answer, said, repeatable=repeatable)
 
 
 def tasks(*, limit: int | None = None, cursor: str | None = None) -> Request[models.Tasks]:
