@@ -60,11 +60,19 @@ def about(time: Micros) -> str:
 
 def when(at: Micros, now: Micros) -> str:
     """`in 12 s`, `3 s ago`; with the time, if that is further away than a minute."""
+    return _apart(at, now) if abs(at - now) <= MINUTE else moment(at, now)
+
+
+def moment(at: Micros, now: Micros) -> str:
+    """For what follows `since` or `until`: `2026-03-01T02:00:00Z (in 12 s)`."""
+    return f"{render(at - at % SECOND)} ({_apart(at, now)})"
+
+
+def _apart(at: Micros, now: Micros) -> str:
     distance = abs(at - now)
     if distance < SECOND:
         return "now"
-    spoken = f"in {about(distance)}" if at > now else f"{about(distance)} ago"
-    return spoken if distance <= MINUTE else f"{render(at - at % SECOND)} ({spoken})"
+    return f"in {about(distance)}" if at > now else f"{about(distance)} ago"
 
 
 def every(time: Micros) -> str:

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from timeball.domain import circuit, crew, ended, priority
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing
-from timeball.domain.english import about, counted, listed, when
+from timeball.domain.english import about, counted, listed, moment, when
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobState
 from timeball.domain.lifecycle import Hold
@@ -35,7 +35,7 @@ def of_job(standing: Standing) -> list[Reason]:
     match job.state:
         case JobState.PAUSED:
             because = f": {job.pause_reason}" if job.pause_reason else ""
-            until = "" if job.paused_until is None else f" until {when(job.paused_until, now)}"
+            until = "" if job.paused_until is None else f" until {moment(job.paused_until, now)}"
             return [
                 Reason(
                     code=Code.PAUSED,
@@ -59,12 +59,13 @@ def _next(standing: Standing) -> Reason:
     if following is None:
         return _nothing_left(standing)
     if following <= now:
-        text = f"Its fire of {when(following, now)} is about to become a run."
+        text = f"Its fire of {moment(following, now)} is about to become a run."
         return Reason(code=Code.PLANNING, text=text, since=following)
     if spec.starts is not None and spec.starts > now:
         text = f"Its schedule begins {when(spec.starts, now)}; it fires first {when(following, now)}."
         return Reason(code=Code.NOT_BEGUN, text=text, until=following, unblocks="An earlier startAt.")
-    return Reason(code=Code.NOT_DUE, text=f"It fires next {when(following, now)}.", until=following)
+    alive = f"; {standing.alive:,} runs of it are alive" if standing.alive > 1 else ""
+    return Reason(code=Code.NOT_DUE, text=f"It fires next {when(following, now)}{alive}.", until=following)
 
 
 def _nothing_left(standing: Standing) -> Reason:
@@ -74,7 +75,7 @@ def _nothing_left(standing: Standing) -> Reason:
         text = f"Its schedule is over: it has fired {counted(job.fired, 'time')}, as often as maxRuns allows."
         return Reason(code=Code.EXHAUSTED, text=text, unblocks="A higher maxRuns, or none.")
     if spec.ends is not None:
-        text = f"Its schedule is over: no fire is left before endAt, {when(spec.ends, now)}."
+        text = f"Its schedule is over: no fire is left before endAt, {moment(spec.ends, now)}."
         return Reason(code=Code.ENDED, text=text, unblocks="A later endAt, or none.")
     if standing.alive:
         return Reason(code=Code.COMPLETED, text="Nothing is left to fire after the run that it has.")
@@ -109,7 +110,7 @@ def _held(facts: Circumstances) -> list[Reason]:
 def _progress(facts: Circumstances) -> Reason:
     run, now = facts.run, facts.now
     if run.attempt_started_at is not None:
-        text = f"It is running on {run.worker}, since {when(run.attempt_started_at, now)}{_attempt(facts)}."
+        text = f"It is running on {run.worker}, since {moment(run.attempt_started_at, now)}{_attempt(facts)}."
         return Reason(code=Code.RUNNING, text=text, since=run.attempt_started_at)
     if run.due > now:
         text = f"Worker {run.worker} has it already and starts it {when(run.due, now)}."
@@ -259,7 +260,7 @@ def _closed_gates(facts: Circumstances) -> list[Reason]:
                 Reason(
                     code=Code.CIRCUIT_OPEN,
                     text=f"The circuit of {target.host} is open: {counted(found.failures, 'call')} in a row failed, so"
-                    f" nobody calls it until {when(found.open_until, now)}.",
+                    f" nobody calls it until {moment(found.open_until, now)}.",
                     unblocks="Then one run tries whether it is well again. A task with breaker: false does not wait.",
                     until=found.open_until,
                 )
@@ -344,7 +345,7 @@ def _behind(facts: Circumstances) -> Reason:
         text = f"{counted(ahead.count, 'run')} {verb} ahead of it by priority: {listed(parts)}"
     settled = (run.eligible_at or run.due) + priority.bound(facts.priority, facts.credit)
     if settled > facts.now:
-        text += f"; nothing that comes later than {when(settled, facts.now)} overtakes it"
+        text += f"; nothing that comes later than {moment(settled, facts.now)} overtakes it"
     else:
         text += "; nothing that comes later overtakes it any more"
     unblocks = "More workers or slots, or a higher priority."
@@ -372,7 +373,7 @@ def _stands(run: Run, now: Micros) -> str:
     match run.status:
         case Status.RUNNING:
             since = run.attempt_started_at if run.attempt_started_at is not None else run.claimed_at
-            return f"is running on {run.worker}" + ("" if since is None else f" since {when(since, now)}")
+            return f"is running on {run.worker}" + ("" if since is None else f" since {moment(since, now)}")
         case Status.RETRYING:
             later = run.eligible_at is not None and run.eligible_at > now
             return "waits for its retry" + (f" {when(run.eligible_at, now)}" if later and run.eligible_at else "")

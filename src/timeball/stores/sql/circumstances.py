@@ -53,7 +53,7 @@ AHEAD_FOR_SOME = query("ahead_for_some")
 
 MOST_OF_JOB: Final = QUEUE_DEPTH + 2
 MOST_HOLDERS: Final = 5
-MOST_KINDS: Final = 1_000
+MOST_KINDS: Final = 200
 MOST_EXCEPTIONS: Final = 5
 LOOKED_AT: Final = 1_000
 """Newest instants among which exceptions are looked for."""
@@ -147,14 +147,15 @@ class Matters(Part):
         if any(hand.idle.suits(PLAIN) for hand in rivals):
             levels = [(level, mine + level * self._credit) for level in LEVELS]
             counted = dict(await tx.fetch(AHEAD_FOR_ANYBODY, b=levels, **place))
-        kinds = [
-            (profile, mine + int(profile.partition("|")[0]) * self._credit)
+        levels_of = {
+            profile: int(profile.partition("|")[0])
             for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MOST_KINDS)
             if any(hand.idle.fits(fitting.need_of(profile)) for hand in rivals)
-        ]
-        if kinds:
-            for level, count in await tx.fetch(AHEAD_FOR_SOME, b=kinds, **place):
-                counted[level] = counted.get(level, 0) + count
+        }
+        if levels_of:
+            kinds = [(profile, mine + level * self._credit) for profile, level in levels_of.items()]
+            for profile, count in await tx.fetch(AHEAD_FOR_SOME, b=kinds, **place):
+                counted[levels_of[profile]] = counted.get(levels_of[profile], 0) + count
         higher = sum(count for level, count in counted.items() if level > run.priority)
         return Ahead(higher, sum(counted.values()) - higher)
 

@@ -51,18 +51,16 @@ SELECT profile FROM profiles ORDER BY profile LIMIT :most;
 
 -- name: ahead_for_anybody
 -- How many claimable runs of each priority go before a run; `before` is where its rank would put it among them.
-SELECT a.priority, COUNT(*) FROM (
-  SELECT r.priority FROM {batch b: priority bigint, before bigint}
-  JOIN runs r ON r.state = 'ready' AND r.profile IS NULL AND r.priority = b.priority
-    AND r.eligible_at <= {now} AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
-  LIMIT :most
-) AS a GROUP BY a.priority;
+SELECT b.priority, (SELECT COUNT(*) FROM (
+  SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NULL AND r.priority = b.priority
+    AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
+  ORDER BY r.eligible_at LIMIT :most
+) AS counted) FROM {batch b: priority bigint, before bigint};
 
 -- name: ahead_for_some
--- The same among the runs that not every worker can take.
-SELECT a.priority, COUNT(*) FROM (
-  SELECT r.priority FROM {batch b: profile text, before bigint}
-  JOIN runs r ON r.state = 'ready' AND r.profile = b.profile
-    AND r.eligible_at <= {now} AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
-  LIMIT :most
-) AS a GROUP BY a.priority;
+-- The same among the runs that not every worker can take, by kind.
+SELECT b.profile, (SELECT COUNT(*) FROM (
+  SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = b.profile
+    AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
+  ORDER BY r.eligible_at LIMIT :most
+) AS counted) FROM {batch b: profile text, before bigint};
