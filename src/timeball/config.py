@@ -32,7 +32,6 @@ DEFAULT_DRAIN: Final = 30.0
 SHORTEST_ADMIN_KEY: Final = 32
 MOST_SLOTS: Final = 10_000
 MOST_CPUS: Final = 100_000
-MOST_MEMORY: Final = 1_000_000_000
 MOST_CREDIT: Final = DAY
 
 Flags = Mapping[str, Any]
@@ -198,6 +197,15 @@ def _cpus(value: Any) -> float:
     return count
 
 
+def _size(value: Any) -> int:
+    from timeball.domain.fitting import mebibytes
+
+    try:
+        return mebibytes(str(value))
+    except Invalid:
+        raise ValueError("write a number of MiB, or a size like 512M or 8G") from None
+
+
 def _yes_or_no(value: Any) -> bool:
     words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
     if (found := words.get(str(value).strip().lower())) is None:
@@ -304,7 +312,7 @@ CREDIT_PER_LEVEL = Setting(
 )
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
 CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask for some", "--cpu")
-MEMORY = Setting("memory", _whole(0, MOST_MEMORY), "how many MiB a worker shares out likewise", "--memory")
+MEMORY = Setting("memory", _size, "how much memory a worker shares out likewise: MiB, or 8G", "--memory")
 LABELS = Setting("labels", _labels, "what a worker is good for", "--label")
 DEDICATED = Setting("dedicated", _yes_or_no, "take only runs that ask for a label of this worker", "--dedicated")
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")

@@ -66,6 +66,8 @@ def test_a_worker_offers_what_the_machine_has_unless_it_is_told(elsewhere: Path)
     (elsewhere / "timeball.toml").write_text("cpu = 4\nmemory = 8192\nlabels = ['gpu']\ndedicated = true\n")
     written = config.up({"dedicated": None}, {})
     assert (written.cpu, written.memory_mb, written.dedicated) == (4, 8192, True)
+    assert config.up({"memory": "1.5G"}, {"TIMEBALL_MEMORY": "512M"}).memory_mb == 1536
+    assert config.up({}, {"TIMEBALL_MEMORY": "512 MiB"}).memory_mb == 512
     assert config.up({}, {"TIMEBALL_DEDICATED": "no"}).dedicated is False
 
 
@@ -100,7 +102,7 @@ def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:
             "url .* from --url cannot be used: write an address like http://127.0.0.1:1300",
         ),
         ({"cpu": "nan"}, {}, "cpu 'nan' from --cpu cannot be used: write a number from 0 to 100000, like 4 or 0.5"),
-        ({"memory": "8 GiB"}, {}, "memory '8 GiB' from --memory cannot be used: write a whole number from 0"),
+        ({"memory": "8 bits"}, {}, "memory '8 bits' from --memory cannot be used: write a number of MiB, or a size"),
         ({"dedicated": "maybe"}, {}, "dedicated 'maybe' from --dedicated cannot be used: write true or false"),
         ({"labels": ("gpu", "a b")}, {}, "'a b' is not a label; use letters, digits and . _ : / = -"),
         ({"drain": "soon"}, {}, "drain 'soon' from --drain cannot be used: 'soon' is not a duration"),

@@ -16,8 +16,6 @@ NONE: Final = "none"
 """What takes a rule away that a job has."""
 
 _OVERLAPS: Final = [policy.value for policy in Overlap]
-_SIZES: Final = {"": 1, "m": 1, "mi": 1, "mb": 1, "mib": 1, "g": 1024, "gi": 1024, "gb": 1024, "gib": 1024}
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII | re.IGNORECASE)
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=-]{0,99}", re.ASCII)
 
 
@@ -160,10 +158,13 @@ def _cpu(text: str) -> float:
 
 
 def _memory(text: str) -> int:
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or found[2].lower() not in _SIZES:
-        raise click.UsageError(f"--memory {text!r} is not a size; write 512 (MiB), 512M or 2G")
-    return round(float(found[1]) * _SIZES[found[2].lower()])
+    from timeball.domain.errors import Invalid
+    from timeball.domain.fitting import mebibytes
+
+    try:
+        return mebibytes(text)
+    except Invalid as error:
+        raise click.UsageError(f"--memory {error.detail}") from None
 
 
 def _slots(text: str) -> int:

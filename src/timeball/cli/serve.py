@@ -34,7 +34,7 @@ _port = _flag(config.PORT, default="default 1300", metavar="PORT")
 _credit = _flag(config.CREDIT_PER_LEVEL, default="default 1m", metavar="TIME")
 _slots = _flag(config.SLOTS, default="default 32", metavar="N")
 _cpu = _flag(config.CPU, default="default: those of the machine", metavar="N")
-_memory = _flag(config.MEMORY, default="default: that of the machine", metavar="MIB")
+_memory = _flag(config.MEMORY, default="default: that of the machine", metavar="SIZE")
 _labels = _flag(config.LABELS, default="may be repeated", metavar="LABEL", multiple=True)
 _dedicated = click.option(
     config.DEDICATED.flag,
@@ -134,7 +134,7 @@ def worker(**flags: Any) -> None:
     Examples:
       timeball worker --server http://10.0.0.5:1300 --token "$(cat worker.key)"
       timeball worker --server http://a:1300,http://b:1300 --slots 8 --label linux --tasks myapp.jobs
-      timeball worker --server http://a:1300 --cpu 4 --memory 8192 --label gpu --dedicated
+      timeball worker --server http://a:1300 --cpu 4 --memory 8G --label gpu --dedicated
     """
     settings = config.worker(flags)
     from timeball import bootstrap

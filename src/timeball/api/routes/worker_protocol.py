@@ -14,13 +14,13 @@ from timeball.api.bodies import Goodbye
 from timeball.api.problems import Malformed
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import Invalid
+from timeball.domain.fitting import MOST_MEMORY
 from timeball.domain.instant import DAY, MINUTE
 from timeball.domain.lifecycle import Outcome, Succeeded
 from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
 
 MOST_SLOTS: Final = 100_000
 MOST_CPUS: Final = 100_000
-MOST_MEMORY: Final = 1_000_000_000
 LONGEST_WAIT: Final = MINUTE
 LONGEST_RUN: Final = 3_660 * DAY
 LONGEST_ADDRESS: Final = 300
