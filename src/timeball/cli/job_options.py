@@ -37,6 +37,7 @@ def task_options(command: F) -> F:
 
 def job_options(command: F) -> F:
     """Everything but the name."""
+    command = order_options(command)
     for option in reversed(
         (
             click.option("--task-id", metavar="ID", help="Run a task that was registered with `tasks set`."),
@@ -61,7 +62,7 @@ def job_options(command: F) -> F:
         )
     ):
         command = option(command)
-    return task_options(order_options(command))
+    return task_options(command)
 
 
 _REMOVABLE = {
