@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
+
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import TERMINAL, Status
 from timeball.ports.store import RunFilter
@@ -57,6 +59,21 @@ def finished(where: RunFilter) -> str | None:
     return _finished(_statuses(where), where.origin, unattended, frozenset(parameters(where)))
 
 
+def finished_apart(where: RunFilter) -> list[str]:
+    """The same as conditions of which each run meets one at most, and each of which an index knows in the order of ids.
+    Several unhappy statuses at once would be looked for among all runs, most of which are happy."""
+    statuses = _statuses(where) & TERMINAL
+    apart = [where]
+    if len(statuses) > 1 and Status.SUCCEEDED not in statuses:
+        apart = [msgspec.structs.replace(where, status=frozenset({status})) for status in sorted(statuses)]
+    return [condition for each in apart if (condition := finished(each)) is not None]
+
+
+def jobs(where: RunFilter) -> str:
+    """How the jobs come in, if the conditions ask for anything of them."""
+    return "JOIN jobs j ON j.id = r.job_id" if where.user_id is not None or where.task_id is not None else ""
+
+
 @lru_cache(maxsize=4_096)
 def statement(name: str, **parts: str) -> Query:
     """A statement with such conditions in it. The same one each time, so that it is compiled once."""
@@ -88,10 +105,10 @@ def _finished(
     conditions = _narrow(given, "r.fire_until") + _of_origin(origin)
     if wanted:
         conditions.append(_one_of("r.status", [each.value for each in wanted]))
-    if wanted and Status.SUCCEEDED not in wanted:
-        conditions.append("r.status <> 'succeeded'")  # as the index says
     if unattended:
         conditions += _UNATTENDED
+    if wanted and Status.SUCCEEDED not in wanted and not (unattended and wanted == [Status.DEAD]):
+        conditions.append("r.status <> 'succeeded'")  # as the index says; dead letters have one of their own
     return " AND ".join(conditions)
 
 

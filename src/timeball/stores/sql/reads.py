@@ -70,14 +70,16 @@ class Reads(Part):
 
         async def work(tx: Tx) -> Page[Run]:
             alive = await _listed(tx, "list_live", conditions.live(where), where, **bounds)
-            done = await _listed(tx, "list_finished", conditions.finished(where), where, **bounds)
+            done: list[Row] = []
+            for condition in conditions.finished_apart(where):
+                done += await _listed(tx, "list_finished", condition, where, **bounds)
             return _page(alive, done, self._db.now(), limit)
 
         return await self._db.read(work, slow=True)
 
     async def count_runs(self, where: RunFilter) -> int:
         live, finished = conditions.live(where) or _NONE, conditions.finished(where) or _NONE
-        counting = conditions.statement("count_runs", live=live, finished=finished)
+        counting = conditions.statement("count_runs", live=live, finished=finished, jobs=conditions.jobs(where))
 
         async def work(tx: Tx) -> int:
             ((count,),) = await tx.fetch(counting, **conditions.parameters(where))
@@ -90,7 +92,9 @@ class Reads(Part):
 
         async def work(tx: Tx) -> list[Match]:
             alive = await _matched(tx, "match_live", conditions.live(where), where, **bounds)
-            done = await _matched(tx, "match_finished", conditions.finished(where), where, **bounds)
+            done: list[Row] = []
+            for condition in conditions.finished_apart(where):
+                done += await _matched(tx, "match_finished", condition, where, **bounds)
             now = self._db.now()
             found = {row[0]: Match(row[0], row[1], shown_as(now, *row[2:])) for row in alive}
             found |= {run_id: Match(run_id, job_id, Status(status)) for run_id, job_id, status in done}
@@ -112,7 +116,8 @@ class Reads(Part):
 
     async def letter_groups(self, where: RunFilter, limit: int) -> LetterGroups:
         letters = msgspec.structs.replace(where, dead_letters=True)
-        grouping = conditions.statement("letter_groups", where=conditions.finished(letters) or _NONE)
+        condition = conditions.finished(letters) or _NONE
+        grouping = conditions.statement("letter_groups", where=condition, jobs=conditions.jobs(letters))
 
         async def work(tx: Tx) -> LetterGroups:
             bounds = {"counted": MOST_GROUPED + 1, "most": limit}
@@ -198,7 +203,8 @@ async def _listed(tx: Tx, name: str, condition: str | None, where: RunFilter, **
 async def _matched(tx: Tx, name: str, condition: str | None, where: RunFilter, **bounds: Any) -> list[Row]:
     if condition is None:
         return []
-    return await tx.fetch(conditions.statement(name, where=condition), **conditions.parameters(where), **bounds)
+    matching = conditions.statement(name, where=condition, jobs=conditions.jobs(where))
+    return await tx.fetch(matching, **conditions.parameters(where), **bounds)
 
 
 def _group(row: Row) -> LetterGroup:

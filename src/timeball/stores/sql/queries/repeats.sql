@@ -42,18 +42,17 @@ FROM (
 
 -- name: match_live
 -- The next live runs that match, oldest first.
-SELECT r.id, r.job_id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
+SELECT r.id, r.job_id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at FROM runs r {jobs}
 WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :most;
 
 -- name: match_finished
 -- The next finished runs that match, oldest first.
-SELECT r.id, r.job_id, r.status FROM history r LEFT JOIN jobs j ON j.id = r.job_id
+SELECT r.id, r.job_id, r.status FROM history r {jobs}
 WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :most;
 
 -- name: count_runs
 -- How many runs match; one statement, so that a run that ends meanwhile counts once.
-SELECT (SELECT COUNT(*) FROM runs r LEFT JOIN jobs j ON j.id = r.job_id WHERE {live})
-  + (SELECT COUNT(*) FROM history r LEFT JOIN jobs j ON j.id = r.job_id WHERE {finished});
+SELECT (SELECT COUNT(*) FROM runs r {jobs} WHERE {live}) + (SELECT COUNT(*) FROM history r {jobs} WHERE {finished});
 
 -- name: letter_groups
 -- What the newest dead letters have in common, the largest groups first, each with its newest letter.
@@ -61,7 +60,7 @@ SELECT g.fingerprint, g.letters, g.jobs, g.first_at, g.last_at, g.newest, h.fail
   SELECT l.fingerprint, COUNT(*) AS letters, COUNT(DISTINCT l.job_id) AS jobs, MIN(l.finished_at) AS first_at,
     MAX(l.finished_at) AS last_at, MAX(l.id) AS newest, SUM(COUNT(*)) OVER () AS counted
   FROM (
-    SELECT r.id, r.job_id, r.fingerprint, r.finished_at FROM history r LEFT JOIN jobs j ON j.id = r.job_id
+    SELECT r.id, r.job_id, r.fingerprint, r.finished_at FROM history r {jobs}
     WHERE {where} ORDER BY r.id DESC LIMIT :counted
   ) AS l GROUP BY l.fingerprint
 ) AS g JOIN history h ON h.id = g.newest ORDER BY g.letters DESC, g.newest DESC LIMIT :most;
