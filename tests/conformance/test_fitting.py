@@ -1,5 +1,6 @@
 """Runs that ask for a certain worker: resources, slots, labels; reserved at the claim, free at the end (I18)."""
 
+import asyncio
 from typing import Any
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
@@ -7,7 +8,9 @@ from timeball.domain.fitting import Need, Resources
 from timeball.domain.instant import MINUTE
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.retry import Retry
-from timeball.ports.store import Claim, Store, Submission, Want
+from timeball.ports.store import Claim, Claimed, Store, Submission, Want
+from timeball.stores.sql import claiming
+from timeball.stores.sql.driver import Tx
 
 
 async def claim(store: Store, *wants: tuple[str, int]) -> list[Claim]:
@@ -97,7 +100,7 @@ async def test_a_large_run_that_waits_too_long_gets_a_worker_reserved(store: Sto
     await asking(store)
     assert await claim(store, ("w_4", 3)) == []  # nothing else: the worker is kept free for the large one
     [reserved] = [each.reserved_for for each in await store.workers() if each.session == "w_4"]
-    assert reserved == big.runs[0].id
+    assert reserved == big.runs[0].profile
     await store.settle([settlement(got) for got in held])
     (got,) = await claim(store, ("w_4", 4))
     assert got.run_id == big.runs[0].id
@@ -126,3 +129,71 @@ async def test_what_the_runs_of_a_worker_take_is_told_with_it(store: Store) -> N
     assert used == {"w_4": (3, Need(5, 3000, 200)), "w_1": (0, Need(0))}
     await store.settle([settlement(each) for each in taken])
     assert {each.running + each.used.slots for each in await store.workers()} == {0}
+
+
+async def test_a_worker_is_not_kept_free_for_a_run_that_waits_for_its_retry(store: Store) -> None:
+    await store.end_session("w_1")
+    await store.register(worker("w_4", slots=4), LEASE)
+    small = await asking(store)
+    held = await claim(store, ("w_4", 4))
+    assert run_ids(small) == [got.run_id for got in held]
+    retry = Retry(backoff="fixed", base="1h")
+    big = one_shot(store.now(), at=store.now() - 10 * MINUTE, resources=Resources(slots=4), priority=0, retry=retry)
+    await store.submit([big])
+    assert await claim(store, ("w_4", 3)) == []
+    await store.settle([settlement(got) for got in held])
+    (got,) = await claim(store, ("w_4", 4))
+    assert got.run_id == big.runs[0].id
+    await store.settle([settlement(got, Failed(Failure(kind="exit", message="", exit_code=1)))])
+    await asking(store)
+    assert len(await claim(store, ("w_4", 4))) == 1
+
+
+async def test_a_worker_is_kept_free_for_any_run_of_a_kind(store: Store) -> None:
+    """Which of them comes first may change: nobody waits for ever beside an idle worker."""
+    await store.end_session("w_1")
+    await store.register(worker("w_4", slots=4), LEASE)
+    await asking(store)
+    held = await claim(store, ("w_4", 4))
+    first, second = (
+        one_shot(store.now(), at=store.now() - age * MINUTE, resources=Resources(slots=4), priority=0)
+        for age in (10, 11)
+    )
+    await store.submit([first])
+    assert await claim(store, ("w_4", 3)) == []
+    await store.submit([second])
+    await store.settle([settlement(got) for got in held])
+    assert [got.run_id for got in await claim(store, ("w_4", 4))] == run_ids(second)
+
+
+async def test_only_a_worker_that_asks_for_work_is_kept_free(store: Store) -> None:
+    """One that is about to leave has the most room, and will never use it."""
+    await store.register(worker("w_2", slots=2), LEASE)
+    await asking(store)
+    await asking(store)
+    held = await claim(store, ("w_2", 2))
+    await store.submit([one_shot(store.now(), at=store.now() - 10 * MINUTE, resources=Resources(slots=2), priority=0)])
+    await store.settle([settlement(held.pop())])
+    await claim(store, ("w_2", 1))
+    assert [each.session for each in await store.workers() if each.reserved_for] == ["w_2"]
+
+
+async def test_who_cannot_run_a_run_does_not_hide_it_from_who_can(stores: tuple[Store, Store]) -> None:
+    """A claim looks only at what its own workers may have; so it keeps nothing else from another server."""
+    here: Any = stores[0]
+    await here.register(worker("w_gpu", labels=["gpu"]), LEASE)
+    sent = await asking(here, runs_on=["gpu"])
+    inside, done = asyncio.Event(), asyncio.Event()
+
+    async def slow(tx: Tx) -> Claimed:
+        claimed = await claiming.claim(tx, [Want("w_1", "", 4)], 0, MINUTE, here.now())
+        inside.set()
+        if stores[0] is not stores[1]:
+            await done.wait()
+        return claimed
+
+    other = asyncio.create_task(here._db.write(slow))
+    await inside.wait()
+    assert [got.run_id for got in await claim(stores[1], ("w_gpu", 1))] == run_ids(sent)
+    done.set()
+    await other

@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 from tests.conformance.conftest import Tamper
 from tests.support.builders import one_shot, settlement, worker
@@ -12,6 +13,8 @@ from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.retry import Retry
 from timeball.domain.task import Http, host_of
 from timeball.ports.store import Claim, Store, Submission, Want
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Tx
 
 UNWELL = Failed(Failure(kind="http", message="no answer"))
 REFUSED = Failed(Failure(kind="http", message="404", status=404))
@@ -248,3 +251,73 @@ async def test_who_waits_elsewhere_does_not_hold_up_a_gate(store: Store, tamper:
     await tamper("UPDATE gates SET look_at = 1 WHERE gate = 'limit:db'")
     await store.open_gates(10)
     assert [got.run_id for got in await claim(store)] == [third.runs[0].id]
+
+
+async def test_one_spec_that_cannot_be_read_stops_nobody_else(store: Store, tamper: Tamper) -> None:
+    (bad,) = limited(store, 1)
+    good = one_shot(store.now())
+    await store.submit([bad, good])
+    spec = '{"task":{"kind":"warp"},"concurrency":{"key":"db","limit":2}}'
+    await tamper(f"UPDATE jobs SET spec = '{spec}' WHERE id = '{bad.job.id}'")
+    assert [got.run_id for got in await claim(store)] == [good.runs[0].id]
+
+
+async def test_a_host_that_failed_long_ago_is_forgotten(store: Store, tamper: Tamper) -> None:
+    await store.submit(calls(store, 1))
+    await fail(store, await claim(store))
+    await store.forget_unused(10)
+    assert await unwell(store) == 1
+    await tamper("UPDATE gates SET failed_at = 1")
+    await store.forget_unused(10)
+    assert await unwell(store) == 0
+
+
+async def unwell(store: Any) -> int:
+    async def work(tx: Tx) -> list[Any]:
+        return await tx.fetch(Query("unwell", "SELECT gate FROM gates WHERE failures > 0"))
+
+    return len(await store._db.read(work))
+
+
+async def test_a_raised_rate_does_not_have_to_pay_for_the_old_one(store: Store) -> None:
+    await store.submit([one_shot(store.now(), rate_limit=RateLimit("api", 1, per="1d"))])
+    assert len(await claim(store)) == 1
+    await store.submit([one_shot(store.now(), rate_limit=RateLimit("api", 1_000, per="1s"))])
+    await claim(store)
+    look_at = await store.next_look_at()
+    assert look_at is None or look_at < store.now() + SECOND
+
+
+async def test_a_low_run_does_not_lose_its_age_at_a_gate(store: Store, tamper: Tamper) -> None:
+    """Let through, and outranked by a fresh one, it waits again; but not for ever."""
+    (first,) = limited(store, 1, limit=1)
+    (low,) = limited(store, 1, limit=1, priority="low")
+    await store.submit([first, low])
+    (running,) = await claim(store)
+    await tamper(f"UPDATE runs SET eligible_at = {store.now() - HOUR} WHERE id = '{low.runs[0].id}'")
+    await store.settle([settlement(running)])
+    await store.submit(limited(store, 1, limit=1, priority="high"))
+    assert [got.run_id for got in await claim(store)] == [low.runs[0].id]
+
+
+async def test_thousands_at_a_gate_do_not_keep_a_slot_empty(store: Store) -> None:
+    """They are put aside by the hundreds, however few slots are free."""
+    await store.submit(limited(store, 1_000, limit=1))
+    plain = one_shot(store.now())
+    await store.submit([plain])
+    seen: list[str] = []
+    rounds = 0
+    while plain.runs[0].id not in seen:
+        seen += [got.run_id for got in (await store.claim([Want("w_1", "", 1)], 0)).claims]
+        rounds += 1
+    assert rounds <= 5
+
+
+async def test_what_started_in_time_is_not_too_late_when_it_is_given_back(store: Store, tamper: Tamper) -> None:
+    sent = one_shot(store.now(), start_deadline="1h")
+    await store.submit([sent])
+    (got,) = await claim(store)
+    await tamper("UPDATE runs SET start_by = 1")
+    await store.settle([settlement(got, Released(), at=store.now())])
+    assert await store.expire(10) == 0
+    assert len(await claim(store)) == 1

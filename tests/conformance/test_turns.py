@@ -11,7 +11,7 @@ from timeball.domain.job import JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
 from timeball.domain.retry import Retry
-from timeball.ports.store import Amendment, Claim, Store, Submission, Want
+from timeball.ports.store import Amended, Amendment, Claim, Store, Submission, Want
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
 NO_RETRIES = Retry(max_retries=0)
@@ -238,3 +238,62 @@ async def test_cancelling_a_job_gives_up_the_turn_of_its_dead_run(store: Store) 
     )
     await store.amend([change])
     assert await order(store) == [second.runs[0].id]
+
+
+@pytest.mark.parametrize("overlap", ["queue", "skip", "queue_one"])
+async def test_the_retry_of_a_dead_run_does_not_wait_for_those_that_wait_for_it(store: Store, overlap: str) -> None:
+    """The next run of the job waits for the turn that the dead one keeps; its retry must not wait for that one."""
+    job = recurring(store.now() - 11 * SECOND, seconds=10, ordering_key="k", overlap=overlap, retry=NO_RETRIES)
+    await store.submit([job])
+    await plan_due(store)
+    (first,) = await claim(store)
+    await store.settle([settlement(first, BOOM)])
+    behind = run(job.job, store.now())
+    await store.trigger([behind])
+    again = run(job.job, store.now(), origin=Origin.RETRY)
+    assert await store.repeat([(first.run_id, again)]) == [Status.QUEUED]
+    assert (await order(store))[0] == again.id
+
+
+async def test_a_fire_planned_late_and_a_run_that_was_asked_for_do_not_wait_for_each_other(
+    store: Store,
+) -> None:
+    job = recurring(store.now() - 25 * SECOND, seconds=10, ordering_key="k", overlap="queue")
+    await store.submit([job])
+    manual = run(job.job, store.now())
+    assert await store.trigger([manual]) == [Status.QUEUED]
+    await plan_due(store)
+    assert (await order(store))[-1] == manual.id
+
+
+async def test_cancelling_a_job_gives_up_a_turn_under_a_former_key(store: Store) -> None:
+    first, second = in_line(store, [2, 1], retry=NO_RETRIES)
+    await store.submit([first, second])
+    assert await order(store, BOOM) == [first.runs[0].id]
+    spec = msgspec.structs.replace(first.job.spec, ordering_key="another")
+    change = Amendment(job=first.job, spec=spec, state=JobState.ACTIVE, keep_schedule=True)
+    [amended] = await store.amend([change])
+    assert isinstance(amended, Amended)
+    end = Amendment(job=amended.job, spec=spec, state=JobState.CANCELLED, keep_schedule=False, cancel_runs=True)
+    await store.amend([end])
+    assert await order(store) == [second.runs[0].id]
+
+
+async def test_nobody_overtakes_the_retry_of_a_dead_run(store: Store) -> None:
+    dead, waiting, later = in_line(store, [60, 50, 10], retry=NO_RETRIES)
+    await store.submit([dead, waiting])
+    await order(store, BOOM)
+    again = run(dead.job, store.now(), origin=Origin.RETRY)
+    await store.repeat([(dead.runs[0].id, again)])
+    await store.submit([later])
+    assert await order(store) == [again.id, waiting.runs[0].id, later.runs[0].id]
+
+
+async def test_one_that_is_given_back_lets_an_earlier_one_go_first(store: Store) -> None:
+    given_back, earliest, between = in_line(store, [10, 50, 30])
+    await store.submit([given_back])
+    (claimed,) = await claim(store)
+    await store.submit([earliest])
+    await store.settle([settlement(claimed, Released())])
+    await store.submit([between])
+    assert await order(store) == [earliest.runs[0].id, between.runs[0].id, given_back.runs[0].id]

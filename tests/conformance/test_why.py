@@ -327,7 +327,7 @@ async def others_ask_for_the_same_worker(scene: Scene) -> str:
     return await scene.fire(runs_on=["gpu"])
 
 
-@first_reason("reserved", "worker worker of w_4 is kept free for it")
+@first_reason("reserved", "worker worker of w_4 is kept free for runs like it")
 async def a_worker_is_kept_free_for_it(scene: Scene) -> str:
     await scene.store.end_session("w_1")
     await scene.store.register(worker("w_4", slots=4), LEASE)

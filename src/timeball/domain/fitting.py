@@ -74,7 +74,7 @@ class Offer(Struct, kw_only=True):
     dedicated: bool = False
     """Takes only runs that ask for one of its labels."""
     reserved_for: str | None = None
-    """The run that waits for it; nobody else gets anything."""
+    """The profile of a run that waits for it; nobody else gets anything."""
 
     def suits(self, need: Need) -> bool:
         """Whether it may run such a run at all, were it idle enough."""
@@ -118,7 +118,7 @@ def total(needs: Iterable[tuple[Need, int]]) -> Need:
     return Need(slots, cpu, memory)
 
 
-def choose(need: Need, run_id: str, offers: Iterable[Offer]) -> Offer | None:
-    """The worker for a run: the one that was reserved for it, else the one with the most room left."""
-    able = [offer for offer in offers if offer.fits(need) and offer.reserved_for in (None, run_id)]
-    return max(able, key=lambda offer: (offer.reserved_for == run_id, offer.slots, offer.cpu), default=None)
+def choose(need: Need, profile: str | None, offers: Iterable[Offer]) -> Offer | None:
+    """The worker for a run: one that is kept free for its kind, else the one with the most room left."""
+    able = [offer for offer in offers if offer.fits(need) and offer.reserved_for in (None, profile)]
+    return max(able, key=lambda offer: (offer.reserved_for is not None, offer.slots, offer.cpu), default=None)

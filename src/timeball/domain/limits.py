@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from timeball.domain import duration
-from timeball.domain.duration import Duration
+from timeball.domain.duration import LONGEST, Duration
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.task import check_duration
 
@@ -36,11 +36,18 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
     def __post_init__(self) -> None:
         check_duration("per", self.per, shortest=MILLISECOND)
+        if (self.burst or self.limit) * self.pace > LONGEST:
+            raise ValueError("per: so many tokens would take more than a hundred years; choose a shorter time")
 
-    def bucket(self, spent_until: Micros) -> Bucket:
-        """The pace is rounded up, so that the limit is never exceeded."""
+    def bucket(self, spent_until: Micros, at: Micros) -> Bucket:
+        """How it stands at an instant. Whatever the limit was before, never more than all tokens are spent."""
         burst = self.limit if self.burst is None else self.burst
-        return Bucket(burst, -(-duration.parse(self.per) // self.limit), spent_until)
+        return Bucket(burst, self.pace, min(spent_until, at + burst * self.pace))
+
+    @property
+    def pace(self) -> Micros:
+        """From one token to the next; rounded up, so that the limit is never exceeded."""
+        return -(-duration.parse(self.per) // self.limit)
 
 
 class Bucket(Struct, frozen=True):

@@ -301,10 +301,10 @@ def _in_line(facts: Circumstances) -> list[Reason]:
     able = crew.able(need, facts.crew)
     reasons: list[Reason] = []
     for hand in facts.crew:
-        if hand.left.reserved_for == run.id:
-            text = f"Worker {hand.name} is kept free for it and takes nothing else until it has room."
+        if hand.left.reserved_for is not None and hand.left.reserved_for == run.profile:
+            text = f"Worker {hand.name} is kept free for runs like it and takes nothing else until it has room."
             reasons.append(Reason(code=Code.RESERVED, text=text, unblocks="The end of the runs that it still has."))
-    open_to_it = [hand for hand in able if hand.left.reserved_for in (None, run.id)]
+    open_to_it = [hand for hand in able if hand.left.reserved_for in (None, run.profile)]
     free = [hand for hand in open_to_it if hand.left.fits(need)]
     slots = sum(hand.left.slots for hand in free)
     if facts.ahead.count >= max(slots, 1):

@@ -393,7 +393,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     memory_mb: int | None = None
     dedicated: bool = False
     reserved_for: str | None = None
-    """The run that waits until this worker has room for it."""
+    """The profile of the run that waits until this worker has room for it."""
 
     @property
     def offer(self) -> Offer:

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.domain import fitting
 from timeball.domain.instant import render
 from timeball.ports.store import Worker
 
@@ -33,7 +34,7 @@ class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     dedicated: bool
     """Takes only runs that ask for one of its labels."""
     reserved_for: str | None
-    """The run that waits until this worker has room for it."""
+    """What a run asks for that waits until this worker has room for it; until then it takes nothing else."""
     tasks: list[str]
     version: str
     started_at: str
@@ -60,7 +61,7 @@ def _view(worker: Worker) -> WorkerView:
         memory_mb=worker.memory_mb,
         in_use=InUse(worker.used.slots, worker.used.cpu / 1000, worker.used.memory),
         dedicated=worker.dedicated,
-        reserved_for=worker.reserved_for,
+        reserved_for=None if worker.reserved_for is None else str(fitting.need_of(worker.reserved_for)),
         labels=worker.labels,
         tasks=worker.tasks,
         version=worker.version,

@@ -56,7 +56,9 @@ class Amendments(Part):
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
             keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
-            await turns.lock(tx, keys | set(map(turns.key_of_job, jobs.values())))
+            dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
+            kept = await turns.kept_by_dead(tx, dying)
+            holders = await turns.lock(tx, keys | kept.keys())
             live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
             for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
                 live[row[1]].append(RunRow(*row))
@@ -78,6 +80,9 @@ class Amendments(Part):
                     jobs[job.id] = amended.job
                     answers.append(amended)
             await _persist(tx, writes, now)
+            # Nobody will deal with what gave up and kept the turn.
+            over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
+            await turns.pass_on(tx, [key for key, (run, job) in kept.items() if job in over and holders[key] == run])
             await spans.write(tx, tails.values())
             return answers
 
@@ -197,9 +202,6 @@ async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
         await tx.execute(UNBLOCK, b=writes.free)
     if writes.cancelled:
         await runs.cancel(tx, writes.cancelled, now)
-    for job in writes.jobs:
-        if job.state is JobState.CANCELLED and (key := turns.key_of_job(job)) is not None:
-            await turns.abandon(tx, key, job.id)
     if writes.jobs:
         await tx.execute(WRITE_JOBS, b=[_values(job) for job in writes.jobs])
     await _retag(tx, writes.retagged)

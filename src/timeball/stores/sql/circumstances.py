@@ -129,7 +129,7 @@ class Matters(Part):
         )
         if found.state == State.RUNNING:
             return facts
-        more: dict[str, Any] = await _gates(tx, found, spec, task)
+        more: dict[str, Any] = await _gates(tx, found, spec, task, now)
         if run.holds & Hold.OVERLAP:
             more |= await _rivals(tx, run, now)
         if run.holds & Hold.TURN:
@@ -208,7 +208,7 @@ async def _turn(tx: Tx, run: Run, now: int) -> Turn:
     return Turn(found[0] if found else None, before)
 
 
-async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None) -> dict[str, Any]:
+async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int) -> dict[str, Any]:
     """The limits that a run shares, as they are."""
     facts: dict[str, Any] = {}
     host = None if task is None else host_of(task)
@@ -225,7 +225,7 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None) -> dict[
         ids = tuple(run_id for (run_id,) in holders)
         facts["permits"] = Permits(spec.concurrency.key, spec.concurrency.limit, taken, ids)
     if spec.rate_limit is not None and (row := rows.get(names["tokens"] or "")) is not None:
-        facts["tokens"] = Tokens(spec.rate_limit.key, spec.rate_limit.bucket(row.spent_until))
+        facts["tokens"] = Tokens(spec.rate_limit.key, spec.rate_limit.bucket(row.spent_until, now))
     if host is not None and (row := rows.get(names["target"] or "")) is not None:
         facts["target"] = Target(host, Circuit(row.failures, row.open_until, row.rests, row.probe))
     if run.gate is not None and run.gate_rank is not None:

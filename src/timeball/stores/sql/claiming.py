@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from timeball.domain import fitting
 from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer
-from timeball.domain.instant import Micros
+from timeball.domain.instant import MINUTE, Micros
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.priority import LEVELS, bound, rank
 from timeball.domain.task import Task, host_of
@@ -25,15 +25,21 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Gatehouse, Gates
 from timeball.stores.sql.library import query, text
+from timeball.stores.sql.rows import unread
 
 LEASED_SESSIONS = query("leased_sessions")
 CLAIM = query("claim")
 HOLD_SHARES = query("hold_shares")
 OFFERS = query("offers")
 SHARES_HELD = query("shares_held")
-RESERVABLE = query("reservable")
+RESERVED_PROFILES = query("reserved_profiles")
 RESERVE = query("reserve")
+PROFILES_WAITING = query("profiles_waiting")
 
+LOOK_AT: Final = 500
+"""Runs that are looked at, however few slots are free, once some of them may have to wait for something else."""
+RESERVED_FOR: Final = 15 * MINUTE
+"""How long a worker is kept free for a run; then another one may be."""
 MOST_CLAIMS: Final = 5_000
 """Runs one claim hands out at most, whatever capacity the workers say they have."""
 
@@ -58,6 +64,8 @@ class _Candidate(Struct, frozen=True):
 
 
 _GATED = 12
+UNREADABLE: Final = Gates("")
+"""Of a run whose spec this version cannot read: nobody else should suffer for it."""
 
 
 class _Limits(Struct, rename="camel"):
@@ -94,13 +102,13 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     for_anybody = [want for want in wants if not leased[want.session][2] and leased[want.session][3] is None]
     slots = _interleaved(for_anybody)
     rows = await tx.fetch(_claimable(credit), ahead=ahead, free=len(slots)) if slots else []
-    choosy = await tx.fetch(FITTABLE, ahead=ahead, free=_free(wants)) if fitted else []
-    if not rows and not choosy:
+    if fitted or unwell or any(row[_GATED] for row in rows):
+        if len(slots) < LOOK_AT and any(row[_GATED] or unwell for row in rows):  # most of them may have to wait
+            rows = await tx.fetch(_claimable(credit), ahead=ahead, free=LOOK_AT)
+        return await _Choice(tx, wants, leased, credit).make(rows, ahead, before, bool(fitted), bool(unwell))
+    if not rows:
         return Claimed([], before, left=len(slots))
-    now: Micros = (rows or choosy)[0][7]
-    if choosy or unwell or any(row[_GATED] for row in rows):
-        candidates = [_Candidate(*row) for row in (*rows, *choosy)]
-        return await _Choice(wants, leased, now, credit).make(tx, candidates, bool(choosy), bool(unwell))
+    now: Micros = rows[0][7]
     rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
     handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
     await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
@@ -110,28 +118,38 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
 class _Choice:
     """Goes through the candidates in the order of their rank."""
 
-    def __init__(self, wants: Sequence[Want], leased: Mapping[str, Row], now: Micros, credit: Micros) -> None:
+    def __init__(self, tx: Tx, wants: Sequence[Want], leased: Mapping[str, Row], credit: Micros) -> None:
+        self._tx = tx
         self._wants = {want.session: want for want in wants}
         self._leased = leased
-        self._now = now
         self._credit = credit
+        self._now: Micros = 0
+        self._idle: dict[str, Offer] = {}
+        """What the workers would offer if they had nothing to do."""
 
-    async def make(self, tx: Tx, candidates: list[_Candidate], choosy: bool, unwell: bool) -> Claimed:
-        candidates.sort(key=self._order)
-        gates = {each.id: _gates(each, unwell) for each in candidates if each.gated or unwell}
-        house = await Gatehouse.take(tx, [each for each in gates.values() if each is not None])
-        offers = await self._offers(tx, choosy)
+    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, unwell: bool) -> Claimed:
+        offers = await self._offers() if fitted else self._slots_only()
         again = len(offers) < len(self._wants)
+        if fitted:
+            rows = [*rows, *await self._choosy(offers, ahead)]
+        if not rows:
+            return Claimed([], before, again and _left(offers) > 0, _left(offers))
+        self._now = rows[0][7]
+        candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
+        gates = {each.id: _gates(each, unwell) for each in candidates if each.gated or unwell}
+        house = await Gatehouse.take(self._tx, [each for each in gates.values() if isinstance(each, Gates)])
         chosen: list[tuple[_Candidate, Offer]] = []
         unfit: dict[str, _Candidate] = {}
         for each in candidates:
-            need = PLAIN if each.profile is None else fitting.need_of(each.profile)
-            offer = None if each.profile in unfit else fitting.choose(need, each.id, offers)
+            need = _need(each)
+            offer = None if each.profile in unfit else fitting.choose(need, each.profile, offers)
             passes = gates.get(each.id)
             at = max(self._now, each.eligible_at)
             if offer is None:
                 if each.profile is not None:
                     unfit.setdefault(each.profile, each)
+            elif passes is UNREADABLE:
+                continue
             elif passes is not None and not house.knows(passes):
                 again = True
             elif passes is not None and (closed := house.closed(passes, at)) is not None:
@@ -142,11 +160,10 @@ class _Choice:
                     house.pass_through(each.id, passes, at)
                 offer.take(need)
                 chosen.append((each, offer))
-        await house.write(tx)
-        claims = await self._hand_out(tx, chosen, gates)
-        await self._reserve(tx, unfit)  # a worker that was kept free for a run of these is free for the next
-        left = sum(offer.slots for offer in offers if not offer.dedicated and offer.reserved_for is None)
-        return Claimed(claims, self._now, again and any(offer.slots > 0 for offer in offers), left)
+        await house.write(self._tx)
+        claims = await self._hand_out(chosen, gates)
+        await self._reserve(offers, chosen, unfit)
+        return Claimed(claims, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
 
     def _rank(self, each: _Candidate) -> Micros:
         return rank(each.eligible_at, each.priority, self._credit)
@@ -154,98 +171,126 @@ class _Choice:
     def _order(self, each: _Candidate) -> tuple[bool, Micros, Micros, str]:
         return each.eligible_at > self._now, self._rank(each), each.fire_time, each.id
 
-    async def _offers(self, tx: Tx, choosy: bool) -> list[Offer]:
+    def _slots_only(self) -> list[Offer]:
+        """What counts of the waiting workers if nobody asks for anything else."""
+        return [
+            Offer(
+                session=want.session,
+                slots=want.slots,
+                cpu=UNLIMITED,
+                memory=UNLIMITED,
+                dedicated=bool(self._leased[want.session][2]),
+                reserved_for=self._leased[want.session][3],
+            )
+            for want in self._wants.values()
+        ]
+
+    async def _offers(self) -> list[Offer]:
         """What the waiting workers have left. Who else claims for one of them just now, on another server, is first."""
-        if not choosy:
-            return [
-                Offer(
-                    session=want.session,
-                    slots=want.slots,
-                    cpu=UNLIMITED,
-                    memory=UNLIMITED,
-                    dedicated=bool(self._leased[want.session][2]),
-                    reserved_for=self._leased[want.session][3],
-                )
-                for want in self._wants.values()
-            ]
-        offers = {
-            session: Offer(
+        for session, slots, labels, cpu, memory, dedicated in await self._tx.fetch(OFFERS, b=list(self._wants)):
+            self._idle[session] = Offer(
                 session=session,
-                slots=self._wants[session].slots,
+                slots=slots,
                 cpu=UNLIMITED if cpu < 0 else cpu,
                 memory=UNLIMITED if memory < 0 else memory,
                 labels=frozenset(msgspec.json.decode(labels, type=list[str])),
                 dedicated=bool(dedicated),
                 reserved_for=self._leased[session][3],
             )
-            for session, labels, cpu, memory, dedicated in await tx.fetch(OFFERS, b=list(self._wants))
+        offers = {
+            session: msgspec.structs.replace(offer, slots=self._wants[session].slots)
+            for session, offer in self._idle.items()
         }
-        for session, held in await tx.fetch(SHARES_HELD, b=list(offers)):
+        for session, held in await self._tx.fetch(SHARES_HELD, b=list(offers)):
             cpu, memory = map(int, held.split("|"))
             offers[session].take(Need(0, cpu, memory))
         return list(offers.values())
 
+    async def _choosy(self, offers: Sequence[Offer], ahead: Micros) -> list[Row]:
+        """The runs that not every worker can take, as far as one of those that wait may have them at all: the others
+        are left to other servers."""
+        waiting = [profile for (profile,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)]
+        suited = [each for each in waiting if any(offer.suits(fitting.need_of(each)) for offer in offers)]
+        if not suited:
+            return []
+        free = min(sum(offer.slots for offer in offers), MOST_CLAIMS)
+        return await self._tx.fetch(FITTABLE, b=sorted(suited), ahead=ahead, free=free)
+
     async def _hand_out(
-        self, tx: Tx, chosen: Sequence[tuple[_Candidate, Offer]], gates: Mapping[str, Gates | None]
+        self, chosen: Sequence[tuple[_Candidate, Offer]], gates: Mapping[str, Gates | None]
     ) -> list[Claim]:
         if not chosen:
             return []
         handed = [
             (msgspec.structs.astuple(each), token, self._wants[offer.session])
-            for (each, offer), token in zip(chosen, await tx.tokens(len(chosen)), strict=True)
+            for (each, offer), token in zip(chosen, await self._tx.tokens(len(chosen)), strict=True)
         ]
-        await tx.execute(CLAIM, b=[_handed(*each, self._leased) for each in handed], at=self._now)
+        await self._tx.execute(CLAIM, b=[_handed(*each, self._leased) for each in handed], at=self._now)
         shares = []
         for each, _ in chosen:
-            passes = gates.get(each.id)
-            need = PLAIN if each.profile is None else fitting.need_of(each.profile)
+            passes, need = gates.get(each.id), _need(each)
             share = f"{need.cpu}|{need.memory}" if need.cpu or need.memory else None
             permit = None if passes is None else passes.permit
             if share is not None or permit is not None:
                 shares.append((each.id, permit, share))
         if shares:
-            await tx.execute(HOLD_SHARES, b=shares)
+            await self._tx.execute(HOLD_SHARES, b=shares)
         return [_claim(*each) for each in handed]
 
-    async def _reserve(self, tx: Tx, unfit: Mapping[str, _Candidate]) -> None:
-        """Keep a worker free for each run that nothing younger outranks any more and that still did not fit."""
-        for profile, each in unfit.items():
-            if self._now - each.eligible_at <= bound(each.priority, self._credit):
-                continue
-            need = fitting.need_of(profile)
-            able = []
-            for session, slots, labels, cpu, memory, dedicated, reserved_for, running in await tx.fetch(RESERVABLE):
-                if reserved_for == each.id:
-                    break
-                offer = Offer(
-                    session=session,
-                    slots=slots,
-                    cpu=UNLIMITED if cpu < 0 else cpu,
-                    memory=UNLIMITED if memory < 0 else memory,
-                    labels=frozenset(msgspec.json.decode(labels, type=list[str])),
-                    dedicated=bool(dedicated),
-                )
-                if reserved_for is None and offer.fits(need):
-                    able.append((running, session))
-            else:
-                if able:
-                    await tx.execute(RESERVE, session=min(able)[1], run_id=each.id)
+    async def _reserve(
+        self,
+        offers: Sequence[Offer],
+        chosen: Sequence[tuple[_Candidate, Offer]],
+        unfit: Mapping[str, _Candidate],
+    ) -> None:
+        """Keep a worker free for each kind of runs of which one did not fit although nothing younger outranks it any
+        more; and no longer for those that found their worker."""
+        kept: list[tuple[str, str | None, int]] = [
+            (offer.session, None, 0) for each, offer in chosen if offer.reserved_for == each.profile is not None
+        ]
+        late = [
+            profile
+            for profile, each in unfit.items()
+            if self._now - each.eligible_at > bound(each.priority, self._credit)
+        ]
+        if late:
+            taken = {profile for (profile,) in await self._tx.fetch(RESERVED_PROFILES)}
+            taken -= {offer.reserved_for for _, offer in chosen}
+            free = {offer.session: offer for offer in offers if offer.reserved_for is None}
+            for profile in late:
+                need = fitting.need_of(profile)
+                able = [offer for session, offer in free.items() if self._idle[session].fits(need)]
+                if profile not in taken and able:
+                    session = max(able, key=lambda offer: offer.slots).session
+                    kept.append((session, profile, RESERVED_FOR))
+                    del free[session]
+        if kept:
+            await self._tx.execute(RESERVE, b=sorted(kept, key=lambda each: each[0]))
+
+
+def _need(each: _Candidate) -> Need:
+    return PLAIN if each.profile is None else fitting.need_of(each.profile)
+
+
+def _left(offers: Sequence[Offer]) -> int:
+    """Slots that any run could have."""
+    return sum(offer.slots for offer in offers if not offer.dedicated and offer.reserved_for is None)
 
 
 def _gates(each: _Candidate, unwell: bool) -> Gates | None:
     """The gates of a run, if it has any; hosts only matter while one is unwell."""
     if not each.gated and '"http"' not in (each.task or each.spec):
         return None
-    limits = _decode_limits(each.spec)
-    task = limits.task if each.task is None else _decode_task(each.task)
+    try:
+        limits = _decode_limits(each.spec)
+        task = limits.task if each.task is None else _decode_task(each.task)
+    except msgspec.MsgspecError as error:
+        unread(each.job_id, error)
+        return UNREADABLE
     host = host_of(task) if unwell and task is not None else None
     if limits.concurrency is None and limits.rate_limit is None and host is None:
         return None
     return Gates(each.tenant, limits.concurrency, limits.rate_limit, host)
-
-
-def _free(wants: Sequence[Want]) -> int:
-    return min(sum(want.slots for want in wants), MOST_CLAIMS)
 
 
 def _interleaved(wants: Sequence[Want]) -> list[Want]:

@@ -9,6 +9,8 @@ In the texts stand
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
     {skip_locked}, {skip_locked_of r}      keep them too, but pass over rows that others keep
+    {among} (SELECT ... {among_end})       IN, for a subquery that names a column from outside: evaluated once per row
+                                           of that, not once per pair
     {same}, {greatest}, {id}, ...          words that are spelled differently, see `Dialect.fragments`
 """
 
@@ -99,6 +101,8 @@ SQLITE = Dialect(
         "lock": "",
         "skip_locked": "",
         "skip_locked_of": "",
+        "among": "IN",
+        "among_end": "",
         "same": "IS",
         "greatest": "max",
         "least": "min",
@@ -116,6 +120,8 @@ POSTGRES = Dialect(
         "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
         "skip_locked_of": "FOR UPDATE OF {0} SKIP LOCKED",
+        "among": "= ANY (ARRAY",
+        "among_end": ")",
         "same": "IS NOT DISTINCT FROM",
         "greatest": "GREATEST",
         "least": "LEAST",

@@ -23,6 +23,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import plain
 from timeball.stores.sql.tables import GateRow, as_tuple
 
+GATES_THAT_EXIST = query("gates_that_exist")
 TAKE_GATES = query("take_gates")
 NEW_GATES = query("new_gates")
 LOCK_GATES = query("lock_gates")
@@ -94,9 +95,11 @@ class Gatehouse:
         keys = sorted({key for gates in wanted for key in gates.keys})
         if not keys:
             return cls({}, {})
+        # New ones first: making one may mean waiting for somebody, who must not wait for one that is kept here.
+        known = {(tenant, gate) for tenant, gate in await tx.fetch(GATES_THAT_EXIST, b=keys)}
+        if missing := [key for key in keys if key not in known]:
+            await tx.execute(NEW_GATES, b=missing)
         rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(TAKE_GATES, b=keys)}
-        if missing := [key for key in keys if key not in rows]:
-            rows |= {(tenant, gate): GateRow(tenant, gate) for tenant, gate in await tx.fetch(NEW_GATES, b=missing)}
         limits = [key for key in rows if key[1].startswith("limit:")]
         counted = await tx.fetch(PERMITS, b=limits) if limits else []
         return cls(rows, {(tenant, gate): count for tenant, gate, count in counted})
@@ -109,7 +112,7 @@ class Gatehouse:
         """The gate that does not let a run through at an instant; None: it may go."""
         if gates.concurrency is not None:
             key = (gates.tenant, limit_gate(gates.concurrency.key))
-            self._remember(key, capacity=gates.concurrency.limit)
+            self._remember(key, capacity=max(gates.concurrency.limit, self._rows[key].capacity))
             if self._permits[key] >= gates.concurrency.limit:
                 return key[1]
         if gates.host is not None:
@@ -118,8 +121,8 @@ class Gatehouse:
                 return key[1]
         if gates.rate is not None:
             key = (gates.tenant, rate_gate(gates.rate.key))
-            bucket = gates.rate.bucket(self._rows[key].spent_until)
-            self._remember(key, capacity=bucket.burst, pace=bucket.pace)
+            bucket = gates.rate.bucket(self._rows[key].spent_until, at)
+            self._remember(key, capacity=bucket.burst, pace=bucket.pace, spent_until=bucket.spent_until)
             if bucket.token_at > at:
                 return key[1]
         return None
@@ -134,7 +137,7 @@ class Gatehouse:
                 self._remember(key, probe=run_id)
         if gates.rate is not None:
             key = (gates.tenant, rate_gate(gates.rate.key))
-            bucket = gates.rate.bucket(self._rows[key].spent_until)
+            bucket = gates.rate.bucket(self._rows[key].spent_until, at)
             self._remember(key, spent_until=bucket.take(at).spent_until)
 
     def park(self, run_id: str, gates: Gates, gate: str, rank: int) -> None:
@@ -173,6 +176,8 @@ async def settle(
         key = (each.tenant, host_gate(each.host))
         known = _circuit(rows[key])
         rows[key] = _with(rows[key], circuit.failed(known, each.run_id, now) if each.unwell else circuit.succeeded())
+        if each.unwell:
+            rows[key] = msgspec.structs.replace(rows[key], failed_at=now)
     for key in abandoned:
         rows[key] = _with(rows[key], circuit.abandoned(_circuit(rows[key])))
     for key in keys:

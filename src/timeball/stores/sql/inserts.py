@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from timeball.domain.run import NewRun
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.tables import NEW_HISTORY, NEW_RUNS, PROFILES, RULED_HISTORY, RULED_RUNS, Table
+from timeball.stores.sql.library import query
+from timeball.stores.sql.tables import NEW_HISTORY, NEW_RUNS, RULED_HISTORY, RULED_RUNS, Table
+
+KEEP_PROFILES = query("keep_profiles")
 
 
 async def insert_runs(tx: Tx, rows: Sequence[Row]) -> None:
@@ -22,7 +25,7 @@ async def insert_history(tx: Tx, rows: Sequence[Row]) -> None:
 async def keep_profiles(tx: Tx, runs: Iterable[NewRun]) -> None:
     """Remember the kinds of runs that not every worker can take, so that whoever claims looks at each of them."""
     if profiles := {run.profile for run in runs if run.profile is not None}:
-        await tx.insert(PROFILES, [(profile,) for profile in sorted(profiles)], ignore=True)
+        await tx.execute(KEEP_PROFILES, b=sorted(profiles))
 
 
 async def _insert(tx: Tx, plain: Table, ruled: Table, rows: Sequence[Row]) -> None:

@@ -56,7 +56,7 @@ class _Writes(Struct):
     """What a batch of settlements comes to."""
 
     history: list[Row] = []
-    again: list[tuple[str, int, Micros, Micros | None, str | None]] = []
+    again: list[tuple[str, int, Micros, Micros | None, str | None, Micros | None]] = []
     attempts: list[Row] = []
     unsaid: list[tuple[str, int]] = []
     """Attempts that were given back: what they printed would pass for words of the next one, which has their number."""
@@ -64,6 +64,8 @@ class _Writes(Struct):
     """Serial jobs one of whose runs ended."""
     gone: list[Gone] = []
     """Runs with an ordering key that ended."""
+    returned: list[Gone] = []
+    """Runs with an ordering key that were given back."""
     permits: set[GateKey] = set()
     """Gates one of whose permits is free again."""
     answers: list[Answer] = []
@@ -179,14 +181,16 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     eligible_at = min(max(transition.eligible_at, run.due), MAX)
     if transition.event is Event.GIVE_BACK:
         started_at = run.started_at if run.attempt > 1 else None
-        writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure))
+        # What has started in time is not too late when it has to start once more.
+        start_by = None if _may_have_started(run, settlement) else run.start_by
+        writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure, start_by))
         writes.unsaid.append((run.id, run.attempt))
         return None
     reported = _started_at(run, settlement)
     attempt_started = reported if reported is not None else run.attempt_started_at
     started_at = run.started_at if run.started_at is not None else attempt_started
     failure = failure_json(transition.failure)
-    writes.again.append((run.id, run.attempt, eligible_at, started_at, failure))
+    writes.again.append((run.id, run.attempt, eligible_at, started_at, failure, run.start_by))
     attempt = AttemptRow(
         run.id,
         run.attempt,
@@ -196,7 +200,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         _finished_at(settlement, attempt_started),
         failure,
         run.claimed_at,
-        run.eligible_at,
+        run.free_at,
     )
     writes.attempts.append(as_tuple(attempt))
     return None
@@ -211,6 +215,8 @@ def _share(
         gave_up = transition.to in (Status.FAILED, Status.DEAD)
         key = (run.tenant, run.ordering_key)
         writes.gone.append(Gone(key, run.id, stays=gave_up and rules.on_failure == "block"))
+    elif run.ordering_key is not None and transition.event is Event.GIVE_BACK:
+        writes.returned.append(Gone((run.tenant, run.ordering_key), run.id))
     if run.permit is not None:
         writes.permits.add((run.tenant, run.permit))
     if settlement.host is not None and isinstance(settlement.outcome, Succeeded | Failed):
@@ -263,3 +269,5 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
         await tx.execute(DROP_LOGS, b=writes.unsaid)
     await release(tx, writes.released)
     await turns.leave(tx, writes.gone)
+    if writes.returned:
+        await turns.reconsider(tx, writes.returned)

@@ -87,6 +87,7 @@ class RunRow(RuledRunRow, frozen=True):
     """The number of its session's poll for which it was claimed."""
     gate: str | None
     gate_rank: int | None
+    let_at: Micros | None
     permit: str | None
     needs: str | None
     cancel_reason: str | None
@@ -96,6 +97,11 @@ class RunRow(RuledRunRow, frozen=True):
     def due(self) -> Micros:
         """When it should start, not earlier."""
         return self.fire_time if self.due_at is None else self.due_at
+
+    @property
+    def free_at(self) -> Micros:
+        """From when on nothing but a worker was missing."""
+        return self.eligible_at if self.let_at is None else max(self.eligible_at, self.let_at)
 
 
 class NewHistoryRow(Struct, frozen=True):
@@ -163,6 +169,7 @@ class GateRow(Struct, frozen=True):
     """From one token of a rate to the next."""
     spent_until: Micros = 0
     failures: int = 0
+    failed_at: Micros = 0
     open_until: Micros | None = None
     rests: int = 0
     probe: str | None = None
@@ -172,6 +179,7 @@ class GateRow(Struct, frozen=True):
 
 class ProfileRow(Struct, frozen=True):
     profile: str
+    used_at: Micros
 
 
 class VersionRow(Struct, frozen=True):

@@ -7,7 +7,7 @@ and before those on runs.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -101,8 +101,36 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
         for holder, key in displaced.items():
             if holder not in stepped_back:  # it was claimed in the last moment
                 del given[key]
+        await _let_earlier_go(tx, given, [displaced[holder] for holder in stepped_back], newcomers)
     await _write(tx, given)
     return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+
+
+async def _let_earlier_go(
+    tx: Tx, given: dict[TurnKey, str], keys: Sequence[TurnKey], newcomers: Mapping[TurnKey, Sequence[NewRun]]
+) -> None:
+    """A turn that is taken away from somebody goes to the earliest, who need not be the newcomer."""
+    heads = await tx.fetch(NEXT_IN_TURN, b=sorted(keys)) if keys else []
+    earlier = []
+    for tenant, key, run_id, fire_time in heads:
+        first = min((run.fire_time, run.id) for run in newcomers[tenant, key])
+        if run_id is not None and (fire_time, run_id) < first:
+            given[tenant, key] = run_id
+            earlier.append(run_id)
+    if earlier:
+        await tx.execute(GIVE_TURN, b=sorted(earlier))
+
+
+async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
+    """Runs came back from a worker as if they had never been claimed: an earlier one may have come meanwhile. The
+    turns are locked."""
+    holders = await lock(tx, (each.key for each in given_back))
+    mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
+    movable = [row[0] for row in await tx.fetch(TURN_HOLDERS, b=sorted(mine)) if row[2]] if mine else []
+    heads = {(row[0], row[1]): row[2] for row in await tx.fetch(NEXT_IN_TURN, b=sorted(mine[each] for each in movable))}
+    if late := [run_id for run_id in movable if heads[mine[run_id]] != run_id]:
+        stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(late))}
+        await pass_on(tx, [mine[run_id] for run_id in stepped_back])
 
 
 async def overtake(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
@@ -137,16 +165,16 @@ async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
     """Give the turn to the next run under each key, if there is one. The turns are locked."""
     if not keys:
         return
-    heads = {(tenant, key): run_id for tenant, key, run_id in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
+    heads = {(tenant, key): run_id for tenant, key, run_id, _ in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
     await _write(tx, heads)
     if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
         await tx.execute(GIVE_TURN, b=chosen)
 
 
-async def abandon(tx: Tx, key: TurnKey, job_id: str) -> None:
-    """Nobody will deal with a run of this job that gave up and keeps the turn: pass it on. The turn is locked."""
-    if await tx.fetch(DEAD_HOLDERS, tenant=key[0], ordering_key=key[1], job_id=job_id):
-        await pass_on(tx, [key])
+async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[TurnKey, tuple[str, str]]:
+    """The turns that finished runs of these jobs keep, each with that run and its job."""
+    rows = await tx.fetch(DEAD_HOLDERS, b=list(job_ids)) if job_ids else []
+    return {(tenant, key): (holder, job_id) for tenant, key, holder, job_id in rows}
 
 
 async def dismiss(tx: Tx, run_ids: Sequence[str]) -> None:

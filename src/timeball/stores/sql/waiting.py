@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from timeball.domain.instant import Micros
+from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.lifecycle import State, Status
 from timeball.stores.sql import gates, settling, turns
 from timeball.stores.sql.driver import Tx
@@ -19,6 +19,7 @@ TOO_LATE = query("too_late")
 NEXT_EXPIRY = query("next_expiry")
 FORGET_GATES = query("forget_gates")
 FORGET_TURNS = query("forget_turns")
+FORGET_PROFILES = query("forget_profiles")
 
 EXPIRED: Final = "it did not start within its start deadline"
 
@@ -68,7 +69,8 @@ class WaitingRooms(Part):
 
     async def forget_unused(self, limit: int) -> None:
         async def work(tx: Tx) -> None:
-            await tx.execute(FORGET_GATES, most=limit)
+            await tx.execute(FORGET_GATES, most=limit, lately=10 * MINUTE)
             await tx.execute(FORGET_TURNS, most=limit)
+            await tx.execute(FORGET_PROFILES, most=limit, long=DAY)
 
         await self._db.write(work)

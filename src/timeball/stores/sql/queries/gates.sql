@@ -1,14 +1,19 @@
 -- Gates: where runs wait for a permit, a token, or a host.
 
+-- name: gates_that_exist
+-- Which of these gates there are.
+SELECT g.tenant, g.gate FROM {batch b: tenant text, gate text}
+JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate;
+
 -- name: take_gates
 -- Gates that nobody else is at, kept from every other writer.
 SELECT {columns gates g} FROM {batch b: tenant text, gate text}
 JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate {skip_locked};
 
 -- name: new_gates
--- Make gates that do not exist yet, and keep them.
+-- Make gates that do not exist yet.
 INSERT INTO gates (tenant, gate) SELECT b.tenant, b.gate FROM {batch b: tenant text, gate text} WHERE true
-ORDER BY b.tenant, b.gate ON CONFLICT DO NOTHING RETURNING tenant, gate;
+ORDER BY b.tenant, b.gate ON CONFLICT DO NOTHING;
 
 -- name: lock_gates
 -- Gates, made if need be, kept from every other writer; in their order, so that nobody waits in a circle.
@@ -27,14 +32,14 @@ SELECT look_at FROM gates WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1;
 
 -- name: gates_probed_by
 -- The hosts that these runs probe.
-SELECT g.tenant, g.gate FROM {batch b: id text} JOIN gates g ON g.probe = b.id AND g.failures > 0;
+SELECT g.tenant, g.gate FROM {batch b: id text} JOIN gates g ON g.probe = b.id AND g.probe IS NOT NULL;
 
 -- name: write_gates
 -- What became of gates, whose rows are locked.
 UPDATE gates SET capacity = b.capacity, pace = b.pace, spent_until = b.spent_until, failures = b.failures,
-  open_until = b.open_until, rests = b.rests, probe = b.probe, look_at = b.look_at
+  failed_at = b.failed_at, open_until = b.open_until, rests = b.rests, probe = b.probe, look_at = b.look_at
 FROM {batch b: tenant text, gate text, capacity bigint, pace bigint, spent_until bigint, failures bigint,
-  open_until bigint, rests bigint, probe text, look_at bigint}
+  failed_at bigint, open_until bigint, rests bigint, probe text, look_at bigint}
 WHERE gates.tenant = b.tenant AND gates.gate = b.gate;
 
 -- name: permits
@@ -49,21 +54,24 @@ FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.s
 
 -- name: first_at_gate
 -- The runs at a gate that go first, kept from every other writer.
-SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate AND (r.holds & 4) = 4
+SELECT r.id FROM runs r
+WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = 'blocked' AND (r.holds & 4) = 4
 ORDER BY r.gate_rank, r.id LIMIT :most {skip_locked};
 
 -- name: crowd_at_gate
 -- Whether a run waits at a gate, and how many were let through lately that nobody has claimed yet.
 SELECT
-  EXISTS (SELECT 1 FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate AND (r.holds & 4) = 4),
+  EXISTS (SELECT 1 FROM runs r
+    WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = 'blocked' AND (r.holds & 4) = 4),
   (SELECT COUNT(*) FROM runs r
-    WHERE r.tenant = :tenant AND r.gate = :gate AND r.state = 'ready' AND r.eligible_at > {now} - :lately);
+    WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = 'ready'
+      AND r.let_at > {now} - :lately);
 
 -- name: let_through
 -- Runs, whose rows are locked, do not wait at a gate any more. It stays known which one that was.
 UPDATE runs SET holds = holds - 4, state = CASE WHEN holds = 4 THEN 'ready' ELSE 'blocked' END,
-  eligible_at = {greatest}(eligible_at, {now})
-WHERE (holds & 4) = 4 AND id IN (SELECT id FROM {batch b: id text});
+  let_at = {now}
+WHERE (holds & 4) = 4 AND state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: hold_shares
 -- Record what claimed runs hold beside their slot.
@@ -74,7 +82,8 @@ WHERE runs.id = b.id;
 -- Drop gates that nobody waits at and that have nothing to remember.
 DELETE FROM gates WHERE (tenant, gate) IN (
   SELECT g.tenant, g.gate FROM gates g
-  WHERE g.failures = 0 AND g.look_at IS NULL AND g.spent_until < {now}
+  WHERE g.look_at IS NULL AND g.probe IS NULL AND g.spent_until < {now}
+    AND g.failed_at < {now} - :lately AND COALESCE(g.open_until, 0) < {now} - :lately
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.gate = g.gate)
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.permit = g.gate)
   LIMIT :most {skip_locked}
@@ -89,3 +98,16 @@ ORDER BY start_by LIMIT :most;
 -- When the earliest run becomes too late to start.
 SELECT start_by FROM runs WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0
 ORDER BY start_by LIMIT 1;
+
+-- name: keep_profiles
+-- Remember that runs of these kinds were made just now.
+INSERT INTO profiles (profile, used_at) SELECT b.profile, {now} FROM {batch b: profile text} WHERE true
+ORDER BY b.profile ON CONFLICT (profile) DO UPDATE SET used_at = excluded.used_at;
+
+-- name: forget_profiles
+-- Drop kinds of which no run was made for long and none is left.
+DELETE FROM profiles WHERE profile IN (
+  SELECT p.profile FROM profiles p
+  WHERE p.used_at < {now} - :long AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.profile = p.profile)
+  LIMIT :most {skip_locked}
+);

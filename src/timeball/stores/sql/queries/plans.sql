@@ -69,13 +69,13 @@ SELECT {now}, EXISTS (SELECT 1 FROM gates WHERE failures > 0);
 -- Nothing of their own job holds these runs any more.
 UPDATE runs SET holds = holds - 1, state = CASE WHEN holds = 1 THEN 'ready' ELSE 'blocked' END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & 1) = 1 AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & 1) = 1 AND state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: release
 -- The next run of each job all of whose runs wait for an earlier one. The jobs are locked.
 UPDATE runs SET holds = holds - 1, state = CASE WHEN holds = 1 THEN 'ready' ELSE 'blocked' END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & 1) = 1 AND id IN (
+WHERE (holds & 1) = 1 AND state = 'blocked' AND id IN (
   SELECT (
     SELECT h.id FROM runs h WHERE h.job_id = b.id AND (h.holds & 1) = 1 ORDER BY h.fire_time, h.id LIMIT 1
   ) FROM {batch b: id text}

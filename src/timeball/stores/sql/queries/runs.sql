@@ -2,9 +2,11 @@
 
 -- name: leased_sessions
 -- The sessions among these that have a lease: the worker's name, whether it takes only runs that ask for it, and for
--- which run it is kept free. And whether a host is unwell, and whether runs wait that ask for a kind of worker.
+-- which kind of runs it is kept free. And whether a host is unwell, and whether runs wait that ask for a kind of worker.
 SELECT w.session, w.name, w.dedicated,
-  (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready'),
+  CASE WHEN w.reserved_until > {now} AND EXISTS (
+    SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = w.reserved_for AND r.eligible_at <= {now}
+  ) THEN w.reserved_for END,
   EXISTS (SELECT 1 FROM gates g WHERE g.failures > 0),
   EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NOT NULL AND r.eligible_at <= {now} + :ahead)
 FROM {batch b: session text} JOIN workers w ON w.session = b.session
@@ -30,22 +32,28 @@ COALESCE(c.spec, j.spec),
   WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END),
 c.tenant, c.ordering_key, c.gated, c.profile
 
+-- name: profiles_waiting
+-- The kinds of ready runs that not every worker can take.
+SELECT p.profile FROM profiles p WHERE EXISTS (
+  SELECT 1 FROM runs x WHERE x.state = 'ready' AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
+);
+
 -- name: fittable
--- The first ready runs of each kind that not every worker can take, kept from every other claimer.
+-- The first ready runs of certain kinds, kept from every other claimer.
 SELECT
   {candidate}
 FROM (
-  SELECT r.* FROM profiles p JOIN runs r ON r.id IN (
+  SELECT r.* FROM {batch b: profile text} JOIN runs r ON r.id {among} (
     SELECT x.id FROM runs x
-    WHERE x.state = 'ready' AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
+    WHERE x.state = 'ready' AND x.profile = b.profile AND x.eligible_at <= {now} + :ahead
       AND (x.start_by IS NULL OR x.start_by >= {now} OR x.attempt > 0)
     ORDER BY x.eligible_at, x.fire_time, x.id LIMIT :free
-  ) WHERE r.state = 'ready' {skip_locked_of r}
+  {among_end}) WHERE r.state = 'ready' {skip_locked_of r}
 ) AS c JOIN jobs j ON j.id = c.job_id;
 
 -- name: offers
 -- What workers offer, each kept from other servers that claim for it.
-SELECT w.session, w.labels, w.cpu, w.memory, w.dedicated
+SELECT w.session, w.slots, w.labels, w.cpu, w.memory, w.dedicated
 FROM {batch b: session text} JOIN workers w ON w.session = b.session {skip_locked_of w};
 
 -- name: shares_held
@@ -53,16 +61,15 @@ FROM {batch b: session text} JOIN workers w ON w.session = b.session {skip_locke
 SELECT r.session, r.needs FROM {batch b: session text} JOIN runs r ON r.session = b.session
 WHERE r.state = 'running' AND r.needs IS NOT NULL;
 
--- name: reservable
--- All workers, idle: what they would offer, the run each is kept free for, and how many each has.
-SELECT w.session, w.slots, w.labels, w.cpu, w.memory, w.dedicated,
-  (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready'),
-  (SELECT COUNT(*) FROM runs r WHERE r.session = w.session AND r.state = 'running')
-FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now};
+-- name: reserved_profiles
+-- The kinds of runs for which a worker is kept free.
+SELECT w.reserved_for FROM workers w
+WHERE w.lapsed = 0 AND w.lease_until > {now} AND w.reserved_until > {now} AND w.reserved_for IS NOT NULL;
 
 -- name: reserve
--- Keep a worker free for a run.
-UPDATE workers SET reserved_for = :run_id WHERE session = :session;
+-- Keep workers, whose rows are locked, free for runs of a kind; or, with no time left, for nobody any more.
+UPDATE workers SET reserved_for = b.profile, reserved_until = {now} + b.lasts
+FROM {batch b: session text, profile text, lasts bigint} WHERE workers.session = b.session;
 
 -- name: claimable_level
 -- The first ready runs of one priority: within it, the order of rank is the order of the index.
@@ -78,7 +85,7 @@ SELECT * FROM (
 -- Hand runs, whose rows are locked, to sessions.
 UPDATE runs SET
   state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
-  poll = b.poll, claimed_at = :at
+  poll = b.poll, claimed_at = :at, gate = NULL
 FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND runs.state = 'ready';
 
@@ -126,9 +133,10 @@ DELETE FROM runs WHERE id IN (SELECT id FROM {batch b: id text});
 -- Put runs whose attempt ended, and whose rows are locked, back for another.
 UPDATE runs SET
   state = 'ready', attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
+  start_by = b.start_by,
   token = NULL, session = NULL, worker = NULL, poll = NULL, claimed_at = NULL, attempt_started_at = NULL,
-  progress = NULL, progress_note = '', permit = NULL, needs = NULL, gate = NULL, gate_rank = NULL
-FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, failure text}
+  progress = NULL, progress_note = '', permit = NULL, needs = NULL, gate = NULL, gate_rank = NULL, let_at = NULL
+FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, failure text, start_by bigint}
 WHERE runs.id = b.id;
 
 -- name: drop_logs

@@ -33,16 +33,18 @@ SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE
 
 -- name: next_in_turn
 -- The first live run under each key. The turns are locked.
-SELECT b.tenant, b.ordering_key, (
-  SELECT r.id FROM runs r WHERE r.tenant = b.tenant AND r.ordering_key = b.ordering_key
-  ORDER BY r.fire_time, r.id LIMIT 1
-) FROM {batch b: tenant text, ordering_key text};
+SELECT f.tenant, f.ordering_key, f.id, r.fire_time FROM (
+  SELECT b.tenant, b.ordering_key, (
+    SELECT r.id FROM runs r WHERE r.tenant = b.tenant AND r.ordering_key = b.ordering_key
+    ORDER BY r.fire_time, r.id LIMIT 1
+  ) AS id FROM {batch b: tenant text, ordering_key text}
+) AS f LEFT JOIN runs r ON r.id = f.id;
 
 -- name: give_turn
 -- It is the turn of these runs.
 UPDATE runs SET holds = holds - 2, state = CASE WHEN holds = 2 THEN 'ready' ELSE 'blocked' END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & 2) = 2 AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & 2) = 2 AND state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: write_turns
 -- Record whose turn it is.
@@ -59,9 +61,10 @@ SELECT DISTINCT r.tenant, r.ordering_key FROM {batch b: id text} JOIN runs r ON 
 WHERE r.ordering_key IS NOT NULL;
 
 -- name: dead_holders
--- Finished runs of a job that keep others from their turn under a key.
-SELECT h.id FROM turns t JOIN history h ON h.id = t.holder
-WHERE t.tenant = :tenant AND t.ordering_key = :ordering_key AND h.job_id = :job_id;
+-- The keys under which a finished run of these jobs keeps others from their turn.
+SELECT t.tenant, t.ordering_key, t.holder, h.job_id FROM {batch b: id text} JOIN history h ON h.job_id = b.id
+JOIN turns t ON t.holder = h.id AND t.holder IS NOT NULL
+WHERE h.status IN ('failed', 'dead') AND h.retried_as IS NULL AND h.discarded_at IS NULL;
 
 -- name: forget_turns
 -- Drop keys that nobody uses any more.

@@ -47,7 +47,9 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 -- name: workers
 -- Sessions with a lease, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
-  w.cpu, w.memory, w.dedicated, (SELECT r.id FROM runs r WHERE r.id = w.reserved_for AND r.state = 'ready')
+  w.cpu, w.memory, w.dedicated, CASE WHEN w.reserved_until > {now} AND EXISTS (
+    SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = w.reserved_for AND r.eligible_at <= {now}
+  ) THEN w.reserved_for END
 FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
 -- name: shares_used
