@@ -159,9 +159,9 @@ def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tu
 
 
 @contextlib.contextmanager
-def running_server(folder: Path, dsn: str, port: int | None = None) -> Iterator[tuple[Process, Api]]:
+def running_server(folder: Path, dsn: str, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
     port = port or free_port()
-    arguments = ["server", "--port", str(port), "--data-dir", str(folder / "data"), "--store", dsn]
+    arguments = ["server", "--port", str(port), "--data-dir", str(folder / "data"), "--store", dsn, *more]
     with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
         api.await_ready(process)
         yield process, api
