@@ -60,17 +60,12 @@ class Crowd(Struct):
         """Count a run that was admitted."""
         if admission is Admission.RUN:
             self.active.append(run_id)
-        else:
-            self.waiting.append(Waiting(run_id, fire_time))
-            if admission is Admission.REPLACE:
-                self.successor = run_id
-
-    def give_up_waiting(self) -> list[str]:
-        """Another run takes the place of those that wait, too; their ids."""
-        ids = [waiting.id for waiting in self.waiting]
-        self.active += ids
-        self.waiting = []
-        return ids
+            return
+        if admission is Admission.REPLACE:
+            self.active += [waiting.id for waiting in self.waiting]
+            self.waiting = []
+            self.successor = run_id
+        self.waiting.append(Waiting(run_id, fire_time))
 
     @property
     def skip_reason(self) -> str:

@@ -128,8 +128,9 @@ async def _decide_blocked(
     reasons: dict[str, str] = {}
     for job_id, crowd in by_job.items():
         skipped = crowd.settle_waiting(newer=_newest_due(plans[job_id], now) is not None)
-        if crowd.free or crowd.waiting:
+        if crowd.free:
             tails[job_id].close()
+        tails[job_id].close_before(waiting.fire_time for waiting in crowd.waiting)
         reasons.update((blocked.id, TAKEN_OVER if crowd.replaces else crowd.skip_reason) for blocked in skipped)
     if not reasons:
         return
@@ -138,6 +139,8 @@ async def _decide_blocked(
         row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
         if run.origin in DUE:
             tails[run.job_id].add(NewHistoryRow(*row[: len(NEW_HISTORY.columns)]))
+            if by_job[run.job_id].replaces:  # it may have waited while later instants were closed
+                tails[run.job_id].close()
         else:
             writes.history.append(row)
         writes.gone.append(run)

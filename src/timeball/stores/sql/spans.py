@@ -23,12 +23,15 @@ class Tail(Struct):
     """The id of that row. None: a run came last."""
     verdict: str = ""
     reason: str = ""
+    until: Micros = 0
+    """The last instant of that row."""
     grown: tuple[str, Micros, int] | None = None
     """The stored row that grows, until when, and by how many instants."""
     new: list[NewHistoryRow] = []
 
     def add(self, row: NewHistoryRow) -> None:
         """Append instants that follow everything added before."""
+        self.until = row.fire_until
         if self.last is None or (row.verdict, row.reason) != (self.verdict, self.reason):
             self.last, self.verdict, self.reason = row.id, row.verdict, row.reason
             self.new.append(row)
@@ -43,6 +46,11 @@ class Tail(Struct):
         """A run follows: nothing joins the row any more."""
         self.last = None
 
+    def close_before(self, instants: Iterable[Micros]) -> None:
+        """Close it if one of these, at which runs stand, comes behind it."""
+        if any(instant > self.until for instant in instants):
+            self.close()
+
 
 async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[str, Tail]:
     """The tails of jobs, given the id of each one's newest ledger row."""
@@ -51,7 +59,7 @@ async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[st
         rows = {row[0]: row for row in await tx.fetch(SPANS, b=known)}
         for tail in by_job.values():
             if tail.last is not None:
-                _, tail.verdict, tail.reason = rows.get(tail.last, (None, "", ""))
+                _, tail.verdict, tail.reason, tail.until = rows.get(tail.last, (None, "", "", 0))
     return by_job
 
 

@@ -129,7 +129,7 @@ async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
 async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True) -> list[Status | None]:
     jobs = await _locked(tx, [run.job_id for run in runs])
     ((now,),) = await tx.fetch(NOW)
-    known = await _known(tx, [run.id for run in runs], now)
+    known = await _known(tx, [run.id for run in runs])
     wanted: dict[str, NewRun] = {}
     for run in runs:
         job = jobs.get(run.job_id)
@@ -143,37 +143,42 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     concerned = [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}]
     heirs = await _lock_turns(tx, concerned, wanted.values())
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
-    live: dict[str, tuple[NewRun, int, bool]] = {}
-    skipped: list[Row] = []
+    last = {run.job_id: run.id for run in wanted.values()}
+    live: list[tuple[NewRun, int, bool]] = []
+    skipped: dict[str, Row] = {}
     for run in wanted.values():
         crowd = by_job.get(run.job_id)
+        if crowd is not None and crowd.replaces and run.id != last[run.job_id]:
+            skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
+            continue
         admission = Admission.RUN if crowd is None else crowd.admit()
         if admission is Admission.SKIP and run.id in heirs and crowd is not None and crowd.is_kept_back:
             admission = Admission.WAIT  # what is in its way waits for it
         serial = jobs[run.job_id].serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
         match admission:
             case Admission.RUN | Admission.WAIT | Admission.REPLACE:
-                live[run.id] = (run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial)
-                if crowd is not None and admission is Admission.REPLACE:
-                    for waiting in crowd.give_up_waiting():
-                        if waiting in live:  # asked for in the same breath
-                            skipped.append(as_tuple(unstarted(live.pop(waiting)[0], Verdict.SKIPPED, TAKEN_OVER, now)))
-                            known[waiting] = Status.SKIPPED
+                live.append((run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial))
                 if crowd is not None:
                     crowd.join(run.id, admission, run.fire_time)
             case Admission.SKIP:
                 assert crowd is not None
-                skipped.append(as_tuple(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now)))
-                known[run.id] = Status.SKIPPED
+                skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
             case _:
                 assert_never(admission)
-    known |= await _insert(tx, list(live.values()), now)
+    known |= await _insert(tx, live, now)
+    known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
-        await insert_history(tx, skipped)
-    for crowd in by_job.values():
-        if crowd.successor is not None and crowd.active:
-            await replace(tx, crowd)
+        await insert_history(tx, list(skipped.values()))
+    known |= await _take_over(tx, [crowd for crowd in by_job.values() if crowd.successor is not None])
     return [known.get(run.id) for run in runs]
+
+
+async def _take_over(tx: Tx, taken: Sequence[Crowd]) -> dict[str, Status]:
+    """Have all other runs of jobs end for their successors; answers how these stand, which may be free at once."""
+    for crowd in taken:
+        await replace(tx, crowd)
+    successors = [crowd.successor for crowd in taken if crowd.successor is not None]
+    return await _known(tx, successors) if successors else {}
 
 
 async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) -> dict[str, Status]:
@@ -225,10 +230,10 @@ async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:
         await tx.insert(EDITED, [(run_id, spec) for run_id, spec, _ in edited])
 
 
-async def _known(tx: Tx, run_ids: Sequence[str], now: Micros) -> dict[str, Status]:
-    """What became of runs that were inserted before: the call is a repetition."""
+async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
+    """What became of runs, those of them that are in the store."""
     known: dict[str, Status] = {}
-    for run_id, state, attempt, due_at, eligible_at in await tx.fetch(LIVE_STATES, b=list(run_ids)):
+    for run_id, state, attempt, due_at, eligible_at, now in await tx.fetch(LIVE_STATES, b=list(run_ids)):
         known[run_id] = shown_as(now, state, attempt, due_at, eligible_at)
     known.update((run_id, Status(status)) for run_id, status in await tx.fetch(RUN_STATUSES, b=list(run_ids)))
     return known

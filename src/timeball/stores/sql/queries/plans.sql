@@ -88,7 +88,7 @@ UPDATE jobs SET last_span = NULL WHERE last_span IS NOT NULL AND id IN (SELECT i
 
 -- name: spans
 -- What may grow: the newest ledger rows of jobs.
-SELECT h.id, h.verdict, h.reason FROM {batch b: id text} JOIN history h ON h.id = b.id;
+SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN history h ON h.id = b.id;
 
 -- name: grow_spans
 -- Add instants to ledger rows.
@@ -100,6 +100,6 @@ FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id
 SELECT h.id, h.status FROM {batch b: id text} JOIN history h ON h.id = b.id;
 
 -- name: live_states
--- Where live runs stand.
-SELECT r.id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at
+-- Where live runs stand, now.
+SELECT r.id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at, {now}
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;
