@@ -279,6 +279,16 @@ async def unwell(store: Any) -> int:
     return len(await store._db.read(work))
 
 
+async def test_a_token_that_was_taken_ahead_of_its_time_stays_taken(store: Store) -> None:
+    now, ahead = store.now(), HOUR
+    rate = RateLimit("api", 1, per="1h")
+    await store.submit([one_shot(now, at=now + HOUR // 2, rate_limit=rate, priority=9)])
+    (claimed,) = (await store.claim([Want("w_1", "", 1)], ahead)).claims
+    await store.submit([one_shot(now, rate_limit=rate)])
+    assert (await store.claim([Want("w_1", "", 1)], ahead)).claims == []
+    assert await store.next_look_at() == claimed.eligible_at + HOUR
+
+
 async def test_a_raised_rate_does_not_have_to_pay_for_the_old_one(store: Store) -> None:
     await store.submit([one_shot(store.now(), rate_limit=RateLimit("api", 1, per="1d"))])
     assert len(await claim(store)) == 1

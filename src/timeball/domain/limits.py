@@ -39,10 +39,11 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
         if (self.burst or self.limit) * self.pace > LONGEST:
             raise ValueError("per: so many tokens would take more than a hundred years; choose a shorter time")
 
-    def bucket(self, spent_until: Micros, at: Micros) -> Bucket:
-        """How it stands at an instant. Whatever the limit was before, never more than all tokens are spent."""
+    def bucket(self, spent_until: Micros, latest: Micros) -> Bucket:
+        """How it stands. Whatever the limit was before, never more than all tokens are spent, at the latest instant for
+        which one may have been taken: runs are claimed ahead of their time."""
         burst = self.limit if self.burst is None else self.burst
-        return Bucket(burst, self.pace, min(spent_until, at + burst * self.pace))
+        return Bucket(burst, self.pace, min(spent_until, latest + burst * self.pace))
 
     @property
     def pace(self) -> Micros:

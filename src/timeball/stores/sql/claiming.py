@@ -137,7 +137,8 @@ class _Choice:
         self._now = rows[0][7]
         candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
         gates = {each.id: _gates(each, unwell) for each in candidates if each.gated or unwell}
-        house = await Gatehouse.take(self._tx, [each for each in gates.values() if isinstance(each, Gates)])
+        wanted = [each for each in gates.values() if isinstance(each, Gates)]
+        house = await Gatehouse.take(self._tx, wanted, self._now + ahead)
         chosen: list[tuple[_Candidate, Offer]] = []
         unfit: dict[str, _Candidate] = {}
         for each in candidates:

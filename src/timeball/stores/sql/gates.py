@@ -84,17 +84,19 @@ def host_gate(host: str) -> str:
 class Gatehouse:
     """The gates that the candidates of one claim have to pass, as far as nobody else is at them."""
 
-    def __init__(self, rows: Mapping[GateKey, GateRow], permits: Mapping[GateKey, int]) -> None:
+    def __init__(self, rows: Mapping[GateKey, GateRow], permits: Mapping[GateKey, int], latest: Micros) -> None:
         self._rows = dict(rows)
+        self._latest = latest
         self._permits = dict(permits)
         self._changed: set[GateKey] = set()
         self.parked: list[tuple[str, str, int]] = []
 
     @classmethod
-    async def take(cls, tx: Tx, wanted: Iterable[Gates]) -> Gatehouse:
+    async def take(cls, tx: Tx, wanted: Iterable[Gates], latest: Micros) -> Gatehouse:
+        """`latest`: the last instant for which a run may be claimed now."""
         keys = sorted({key for gates in wanted for key in gates.keys})
         if not keys:
-            return cls({}, {})
+            return cls({}, {}, latest)
         # New ones first: making one may mean waiting for somebody, who must not wait for one that is kept here.
         known = {(tenant, gate) for tenant, gate in await tx.fetch(GATES_THAT_EXIST, b=keys)}
         if missing := [key for key in keys if key not in known]:
@@ -102,7 +104,7 @@ class Gatehouse:
         rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(TAKE_GATES, b=keys)}
         limits = [key for key in rows if key[1].startswith("limit:")]
         counted = await tx.fetch(PERMITS, b=limits) if limits else []
-        return cls(rows, {(tenant, gate): count for tenant, gate, count in counted})
+        return cls(rows, {(tenant, gate): count for tenant, gate, count in counted}, latest)
 
     def knows(self, gates: Gates) -> bool:
         """Whether all of a run's gates are here; else somebody else is at one of them."""
@@ -121,7 +123,7 @@ class Gatehouse:
                 return key[1]
         if gates.rate is not None:
             key = (gates.tenant, rate_gate(gates.rate.key))
-            bucket = gates.rate.bucket(self._rows[key].spent_until, at)
+            bucket = gates.rate.bucket(self._rows[key].spent_until, self._latest)
             self._remember(key, capacity=bucket.burst, pace=bucket.pace, spent_until=bucket.spent_until)
             if bucket.token_at > at:
                 return key[1]
@@ -137,7 +139,7 @@ class Gatehouse:
                 self._remember(key, probe=run_id)
         if gates.rate is not None:
             key = (gates.tenant, rate_gate(gates.rate.key))
-            bucket = gates.rate.bucket(self._rows[key].spent_until, at)
+            bucket = gates.rate.bucket(self._rows[key].spent_until, self._latest)
             self._remember(key, spent_until=bucket.take(at).spent_until)
 
     def park(self, run_id: str, gates: Gates, gate: str, rank: int) -> None:
