@@ -9,7 +9,10 @@
     chaos     what goes wrong, when
     world     all of these, put together from one seed
     oracle    which instants are due, by arithmetic of its own
+    rules     what jobs share in a world, and what each asks for
+    inspector looks at every claim: turns, limits, hosts, deadlines, workers, ranks
     checker   the promises I1 to I26, one function each
+    sharing   those of them about what runs share
     plants    bugs that the checker must find
 
 `python -m tests.simulation --help` runs it by hand.

@@ -109,7 +109,7 @@ class Auditor:
                 raise Violation("I18", f"session {claim.session} got more runs than it has slots")
             self.held[claim.run_id] = Held(claim.run_id, claim.token, claim.attempt, claim.session)
             self.grants[claim.token] = Grant(world.now, claim.session, claim.run_id, claim.attempt, claim.eligible_at)
-        self.inspector.claimed(result.claims, world.now)
+        self.inspector.claimed(result.claims, {want.session for want in args[0]}, world.now)
         if result.now > world.now:
             raise Violation("I3", f"the store said {result.now} at {world.now}")
 

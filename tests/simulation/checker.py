@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import oracle
+from tests.simulation import oracle, sharing
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
@@ -115,7 +115,7 @@ class Checker:
         )
 
     def check(self) -> None:
-        for promise in PROMISES:
+        for promise in (*PROMISES, *sharing.PROMISES):
             promise(self)
 
 

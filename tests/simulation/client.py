@@ -16,7 +16,7 @@ from tests.simulation.weather import S
 from timeball.domain import instant
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.job import JobSpec
-from timeball.domain.overlap import Overlap
+from timeball.domain.overlap import REPLACING, Overlap
 from timeball.domain.retry import Retry
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task import Shell
@@ -90,6 +90,9 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
     often = isinstance(when, Interval | CronSchedule)
     behave = behaviour(dice, often, theme)
     long_running = behave["length"] > S
+    overlap = dice.choice(tuple(Overlap))
+    if often and overlap in REPLACING and dice.random() < 0.5:
+        behave["length"] = dice.choice((3 * S, 12 * S))  # nothing piles up behind it
     asked = rules.asked(past=isinstance(when, Date) and instant.parse(when.expression) <= now)
     if "ordering_key" in asked:
         behave["fails"] = min(behave["fails"], 0.5)
@@ -106,7 +109,7 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
         ),
         timeout="6s" if long_running and dice.random() < 0.3 else None,
         grace=dice.choice(("1s", "3s")),
-        overlap=dice.choice(tuple(Overlap)),
+        overlap=overlap,
         catch_up=dice.choice(("all", "last", "none")),
         catch_up_window=dice.choice(("10s", "1m", "5m")) if often else "1h",
         priority=dice.choice(("high", "medium", "low", 5)),

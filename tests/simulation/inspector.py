@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tests.simulation.records import Micros, Violation
 from tests.simulation.weather import MS, S
-from timeball.domain.job import JobSpec, decode_spec
+from timeball.domain.job import Job, JobSpec, JobState, decode_spec
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Failed, Succeeded
 from timeball.domain.run import Run, Status
@@ -27,7 +27,7 @@ WHERE state = 'ready' AND profile IS NULL AND gated = 0 AND eligible_at <= ? AND
 """
 WAITING_FOR_A_WORKER = """
 SELECT r.id, r.profile, r.priority, r.eligible_at,
-  r.gated OR EXISTS (SELECT 1 FROM workers w WHERE w.reserved_for = r.id)
+  r.gated OR EXISTS (SELECT 1 FROM workers w WHERE w.reserved_for = r.profile AND w.reserved_until > ?)
 FROM runs r
 WHERE r.state = 'ready' AND r.profile IS NOT NULL AND (r.start_by IS NULL OR r.start_by >= ? OR r.attempt > 0)
 ORDER BY r.eligible_at, r.fire_time, r.id
@@ -91,13 +91,14 @@ class Inspector:
         self.gave_up: dict[str, str] = {}
         """The run that keeps all others of an ordering key waiting."""
         self._claimed: set[str] = set()
-        self._unkept: set[str] = set()
-        """Runs for which a worker could be kept free since the last claim; that one may not have looked at them."""
+        self._unkept: set[tuple[str, str]] = set()
+        """Runs, and workers that could be kept free for them, since the last claim; it may not have looked at them."""
 
     def registered(self, worker: Worker) -> None:
         self.offers[worker.session] = worker
 
-    def claimed(self, claims: list[Claim], now: Micros) -> None:
+    def claimed(self, claims: list[Claim], asking: set[str], now: Micros) -> None:
+        """What was handed out to the sessions that asked."""
         for claim in claims:
             spec = decode_spec(claim.spec)
             self.specs[claim.token] = spec
@@ -110,7 +111,7 @@ class Inspector:
             self._claimed.add(claim.run_id)
         if claims:
             self._nobody_better(claims, now)
-            self._kept_free(now)
+            self._kept_free(asking, now)
 
     def settled(self, item: Settlement, settled: Settled, now: Micros) -> None:
         """An accepted report."""
@@ -163,10 +164,16 @@ class Inspector:
         """Whether a run that gave up was retried, and the retry is this run or over; or was discarded."""
         if _repeats(run, blocker):
             return True
-        gone = self._run(blocker)
-        if gone.discarded_at is not None:
+        successor = self._run(blocker).retried_as
+        return self.is_dealt_with(blocker) and (successor is None or self._run(successor).is_terminal)
+
+    def is_dealt_with(self, blocker: str) -> bool:
+        """Whether somebody retried or discarded a run that gave up, or cancelled its job."""
+        run = self._run(blocker)
+        if run.retried_as is not None or run.discarded_at is not None:
             return True
-        return gone.retried_as is not None and self._run(gone.retried_as).is_terminal
+        job: Job = self._world.read("jobs", [run.job_id])[run.job_id].job
+        return job.state is JobState.CANCELLED
 
     def _within_limit(self, claim: Claim, spec: JobSpec) -> None:
         if spec.concurrency is not None:
@@ -229,11 +236,12 @@ class Inspector:
         if passed_over:
             raise Violation("I17", f"run {worst.run_id} was claimed before {passed_over}, which rank higher")
 
-    def _kept_free(self, now: Micros) -> None:
-        """I17: for a run that waited until nothing younger outranks it, a worker that suits it is kept free."""
+    def _kept_free(self, asking: set[str], now: Micros) -> None:
+        """I17: for a run that waited until nothing younger outranks it, a worker that suits it is kept free, if one
+        asks for work."""
         seen: set[str] = set()
         before, self._unkept = self._unkept, set()
-        for run_id, profile, priority, eligible_at, kept in self._world.rows(WAITING_FOR_A_WORKER, now):
+        for run_id, profile, priority, eligible_at, kept in self._world.rows(WAITING_FOR_A_WORKER, now, now):
             first = profile not in seen
             seen.add(profile)
             if kept or not first or now - eligible_at <= (9 - priority) * self._world.credit:
@@ -241,10 +249,10 @@ class Inspector:
             run = self._run(run_id)
             spec = self._world.read("jobs", [run.job_id])[run.job_id].job.spec
             for worker in self._world.read("workers"):
-                if worker.reserved_for is not None or not _could_run(worker, spec):
+                if worker.reserved_for is not None or worker.session not in asking or not _could_run(worker, spec):
                     continue
-                self._unkept.add(run_id)
-                if run_id in before:
+                self._unkept.add((run_id, worker.session))
+                if (run_id, worker.session) in before:
                     raise Violation("I17", f"run {run_id} waits since {eligible_at}; {worker} is not kept free for it")
 
     def _run(self, run_id: str) -> Run:

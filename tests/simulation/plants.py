@@ -13,13 +13,25 @@ from msgspec import structs
 
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
-from timeball.domain import lifecycle, planning
+from timeball.domain import circuit, fitting, lifecycle, limits, planning
 from timeball.domain.overlap import Admission
 from timeball.ports.dispatch import Orders
 from timeball.ports.store import Accepted, Settled, Settlement
 from timeball.service import desk, worker_session
+from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer
-from timeball.stores.sql import amending, overlapping, plans, runs, settling, workers
+from timeball.stores.sql import (
+    amending,
+    claiming,
+    gates,
+    overlapping,
+    plans,
+    runs,
+    settling,
+    triggers,
+    turns,
+    workers,
+)
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 
@@ -216,26 +228,158 @@ def _catch_up_everything(world: World) -> Patches:
     ]
 
 
+def _permit_kept(world: World) -> Patches:
+    """Who waits at a gate does not hear of a permit that is free again."""
+    real = gates.settle
+
+    async def settle(tx: Tx, freed: Any, *rest: Any) -> None:
+        await real(tx, (), *rest)
+
+    return [mock.patch.object(gates, "settle", settle)]
+
+
+def _permit_leaked(world: World) -> Patches:
+    """A run that waits for its retry keeps its permit."""
+    return [_text(settling, "READY_AGAIN", "permit = NULL, ", "")]
+
+
+def _limit_ignored(world: World) -> Patches:
+    real = gates.Gatehouse.closed
+
+    def closed(self: gates.Gatehouse, wanted: gates.Gates, at: int) -> str | None:
+        return real(self, structs.replace(wanted, concurrency=None), at)
+
+    return [mock.patch.object(gates.Gatehouse, "closed", closed)]
+
+
+def _tokens_uncounted(world: World) -> Patches:
+    return [mock.patch.object(limits.Bucket, "take", lambda self, at: self)]
+
+
+def _turn_kept(world: World) -> Patches:
+    """Nobody passes the turn on."""
+
+    async def leave(tx: Tx, gone: Any) -> None:
+        return None
+
+    return [mock.patch.object(turns, "leave", leave)]
+
+
+def _turn_ignored(world: World) -> Patches:
+    async def enter(tx: Tx, runs: Any) -> set[str]:
+        return set()
+
+    return [mock.patch.object(turns, "enter", enter)]
+
+
+def _turn_stolen(world: World) -> Patches:
+    """A run that gave up keeps nobody waiting."""
+    return [mock.patch.object(settling, "Gone", lambda key, run_id, stays: turns.Gone(key, run_id))]
+
+
+def _no_change_of_places(world: World) -> Patches:
+    """Runs of one job that wait for each other do so for good."""
+
+    async def overtake(tx: Tx, runs: Any, waiting: Any) -> set[str]:
+        return set()
+
+    return [mock.patch.object(turns, "overtake", overtake)]
+
+
+def _labels_ignored(world: World) -> Patches:
+    return [mock.patch.object(fitting.Offer, "suits", return_value=True)]
+
+
+def _resources_ignored(world: World) -> Patches:
+    """What the running attempts of a worker hold of it is not looked at."""
+    return [_text(claiming, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
+
+
+def _nothing_reserved(world: World) -> Patches:
+    async def reserve(*_: Any) -> None:
+        return None
+
+    return [mock.patch.object(claiming._Choice, "_reserve", reserve)]
+
+
+def _rank_ignored(world: World) -> Patches:
+    """High priorities always go first, however long others wait."""
+    return [mock.patch.object(claiming, "_claimable", lambda credit, real=claiming._claimable: real(3600_000_000))]
+
+
+def _expirer_asleep(world: World) -> Patches:
+    async def turn(self: Expirer) -> int:
+        return EVERY
+
+    return [mock.patch.object(Expirer, "turn", turn)]
+
+
+def _deadline_ignored(world: World) -> Patches:
+    """What is too late to start is handed out nevertheless."""
+    real = claiming._claimable
+
+    def claimable(credit: int) -> Query:
+        query = real(credit)
+        return Query(f"{query.name}_planted", query.text.replace("(start_by IS NULL OR", "(1 = 1 OR"))
+
+    return [mock.patch.object(claiming, "_claimable", claimable), *_expirer_asleep(world)]
+
+
+def _previous_spared(world: World) -> Patches:
+    """A later fire waits for the earlier run and does not have it end."""
+
+    async def replace(tx: Tx, crowd: Any) -> None:
+        return None
+
+    return [mock.patch.object(plans, "replace", replace), mock.patch.object(triggers, "replace", replace)]
+
+
+def _circuit_ignored(world: World) -> Patches:
+    return [mock.patch.object(circuit, "lets_through", return_value=True)]
+
+
+def _circuit_stays_open(world: World) -> Patches:
+    """Nobody probes a host that had its rest."""
+    return [mock.patch.object(circuit, "lets_through", lambda known, at: known.open_until is None)]
+
+
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
-        ("no-fencing", "I6 I7 I8", _no_fencing, None, 3),
+        ("no-fencing", "I6 I7 I8", _no_fencing, None, 10),
         ("answer-before-commit", "I1 I14", _answer_before_commit, None, 0),
         ("no-rescue", "I26", _no_rescue, None, 3),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
-        ("unguarded-settle", "I6 I13", _unguarded_settle, None, 16),
-        ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 2),
-        ("no-once-only-guard", "I5", _no_once_only_guard, None, 0),
+        ("unguarded-settle", "I6 I13", _unguarded_settle, None, 18),
+        ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 12),
+        ("no-once-only-guard", "I5", _no_once_only_guard, None, 1),
         ("cancel-ignored", "I10", _cancel_ignored, None, 0),
-        ("cancel-undelivered", "I10", _cancel_undelivered, None, 2),
-        ("careless-give-back", "I7 I12", _careless_give_back, None, 16),
-        ("overlap-unseen", "I16", _overlap_unseen, None, 4),
+        ("cancel-undelivered", "I10", _cancel_undelivered, None, 0),
+        ("careless-give-back", "I7 I12", _careless_give_back, None, 25),
+        ("overlap-unseen", "I16", _overlap_unseen, None, 0),
         ("early-start", "I3", _early_start, None, 0),
         ("edit-keeps-future-run", "I5 I11", _edit_keeps_future_run, None, 0),
-        ("late-self-kill", "I7", _late_self_kill, "zombies", 6),
+        ("late-self-kill", "I7", _late_self_kill, "zombies", 3),
         ("endless-retries", "I12", _endless_retries, None, 0),
         ("delivered-again", "I12", _delivered_again, None, 0),
-        ("starts-forgotten", "I12", _starts_forgotten, None, 22),
+        ("starts-forgotten", "I12", _starts_forgotten, None, 43),
+        ("permit-kept", "I26", _permit_kept, "limits", 3),
+        ("permit-leaked", "I18 I26", _permit_leaked, "limits", 1),
+        ("limit-ignored", "I16", _limit_ignored, "limits", 3),
+        ("tokens-uncounted", "I16", _tokens_uncounted, "limits", 3),
+        ("turn-kept", "I18 I26", _turn_kept, "order", 0),
+        ("turn-ignored", "I16", _turn_ignored, "order", 0),
+        ("turn-stolen", "I16", _turn_stolen, "order", 0),
+        ("no-change-of-places", "I26", _no_change_of_places, "order", 50),
+        ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
+        ("resources-ignored", "I18", _resources_ignored, "fitting", 3),
+        ("nothing-reserved", "I17", _nothing_reserved, "fitting", 3),
+        ("rank-ignored", "I17", _rank_ignored, "mixed", 43),
+        ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 9),
+        ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 0),
+        ("previous-spared", "I16", _previous_spared, "mixed", 43),
+        ("circuit-ignored", "I16", _circuit_ignored, "hosts", 0),
+        ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 9),
         ("catch-up-everything", "I20", _catch_up_everything, None, 2),
     )
 }

@@ -41,6 +41,20 @@ STUCK = (15 + 5 + 60) * S
 """Lease + longest backoff + 60 s without any progress: I26 is broken."""
 HEALTHY = 6 * S
 """How long the fleet is watched undisturbed."""
+FORGOTTEN = (
+    (
+        "too late to start and not skipped",
+        "I4",
+        "SELECT id, start_by FROM runs WHERE start_by < ? AND state <> 'running' AND attempt = 0",
+    ),
+    (
+        "nobody probes a host that had its rest",
+        "I26",
+        """SELECT gate, open_until FROM gates g WHERE open_until < ? AND probe IS NULL
+           AND EXISTS (SELECT 1 FROM runs r WHERE r.gate = g.gate AND r.holds = 4)""",
+    ),
+)
+"""What must not be there some time after the last fault."""
 LIVE = RunFilter(
     tenant=TENANT,
     status=frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED, Status.RUNNING, Status.RETRYING}),
@@ -388,6 +402,7 @@ class World:
             self.healthy_from = self.now
             await self._watch_health()
             self._look_for_stopped_schedules()
+            self._look_for_forgotten()
             await self._wind_up()
         self.over = True
 
@@ -423,6 +438,12 @@ class World:
             if job.state is JobState.PAUSED and job.paused_until is not None and job.paused_until < self.now - 2 * S:
                 self.fail(Violation("I20", f"the pause of job {job.id} was to end at {job.paused_until}"))
 
+    def _look_for_forgotten(self) -> None:
+        """I4, I26: nobody waits past a deadline, nor at a host that had its rest."""
+        for what, promise, sql in FORGOTTEN:
+            if found := self.rows(sql, self.now - 5 * S):
+                self.fail(Violation(promise, f"{what}: {found[:3]}"))
+
     async def _wind_up(self) -> None:
         """Pause every schedule, then wait until all that was accepted has ended."""
         uids = {status.job.id: status.job.spec.parameters["uid"] for status in self.jobs()}
@@ -448,6 +469,7 @@ class World:
         patience = STUCK + (LONGEST_REST if self.uses_hosts else 0)
         while alive := self.alive_runs():
             await self.sleep(S)
+            self._look_for_forgotten()
             if self.now - self.last_progress > patience:
                 self.fail(Violation("I26", f"no progress for {patience // S} s: {alive[:3]}"))
         await self.sleep(3 * S)
@@ -461,13 +483,8 @@ class World:
 
     def blocked_keys(self) -> dict[str, str]:
         """Ordering keys with the run that gave up, which nobody has dealt with."""
-        gave_up = self.auditor.inspector.gave_up
-        runs = self.read("runs", list(gave_up.values()))
-        return {
-            key: run_id
-            for key, run_id in gave_up.items()
-            if runs[run_id].retried_as is None and runs[run_id].discarded_at is None
-        }
+        inspector = self.auditor.inspector
+        return {key: run_id for key, run_id in inspector.gave_up.items() if not inspector.is_dealt_with(run_id)}
 
     def alive_runs(self) -> list[Any]:
         """Those that have to end by themselves."""
