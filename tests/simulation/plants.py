@@ -376,10 +376,10 @@ PLANTS: dict[str, Plant] = {
         ("nothing-reserved", "I17", _nothing_reserved, "fitting", 3),
         ("rank-ignored", "I17", _rank_ignored, "mixed", 43),
         ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 9),
-        ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 0),
+        ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 3),
         ("previous-spared", "I16", _previous_spared, "mixed", 43),
         ("circuit-ignored", "I16", _circuit_ignored, "hosts", 0),
         ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 9),
-        ("catch-up-everything", "I20", _catch_up_everything, None, 2),
+        ("catch-up-everything", "I20", _catch_up_everything, None, 13),
     )
 }
