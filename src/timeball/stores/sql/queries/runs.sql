@@ -95,6 +95,7 @@ SELECT MIN(eligible_at) FROM (
   {levels}
   UNION ALL SELECT (
     SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile AND r.eligible_at > :choosy_after
+      AND (r.start_by IS NULL OR r.start_by >= {now} OR r.attempt > 0)
     ORDER BY r.eligible_at LIMIT 1
   ) FROM profiles p
 ) AS firsts;
@@ -104,6 +105,7 @@ SELECT MIN(eligible_at) FROM (
 SELECT * FROM (
   SELECT eligible_at FROM runs
   WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at > :after
+    AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   ORDER BY eligible_at LIMIT 1
 ) AS level_{level}
 
