@@ -10,7 +10,6 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ TASKS = "tests.acceptance.order_tasks"
 LONG = 600.0
 RETRY = {"maxRetries": 50, "backoff": "fixed", "base": "0s"}
 
-pytestmark = [pytest.mark.timeout(1_200 if THOROUGH else 240), pytest.mark.xdist_group("order")]
+pytestmark = pytest.mark.timeout(1_200 if THOROUGH else 240)
 
 
 class Attempt(msgspec.Struct):
@@ -102,10 +101,8 @@ class Records(msgspec.Struct):
     """Rows that should not be there any more."""
 
 
-@pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresCluster) -> Iterator[Records]:
+def work_off(folder: Path, postgres: PostgresCluster, dsn: str) -> Records:
     """Keys and a limit at once, on one server with PostgreSQL, while workers are killed."""
-    folder, dsn = tmp_path_factory.mktemp("order"), postgres.create_database()
     keys, limited = folder / "keys", folder / "limited"
     with contextlib.ExitStack() as stack:
         _, api = stack.enter_context(running_server(folder, dsn))
@@ -124,14 +121,13 @@ def records(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresCluster)
             crew.hire()
         until(lambda: not postgres.fetch_value("SELECT COUNT(*) FROM runs", dsn), "all runs to end", LONG)
         crew.dismiss()
-        yield Records(
+        return Records(
             ended(attempts(keys), crew),
             ended(attempts(limited), crew),
             set(crew.gone),
             succeeded(postgres, dsn),
             {table: postgres.fetch_value(f"SELECT COUNT(*) FROM {table} WHERE {what}", dsn) for table, what in REST},
         )
-    postgres.drop_database(dsn)
 
 
 REST = (
@@ -211,8 +207,20 @@ def most_at_once(seen: list[Attempt]) -> int:
     return max(accumulate(change for _, change in changes))
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_runs_of_a_key_go_one_by_one_in_the_order_of_their_fires(records: Records, key: str) -> None:
+def test_order_and_limits_hold_while_workers_are_killed(
+    tmp_path: Path, postgres: PostgresCluster, postgres_dsn: str
+) -> None:
+    records = work_off(tmp_path, postgres, postgres_dsn)
+    for key in KEYS:
+        runs_of_a_key_went_one_by_one_in_the_order_of_their_fires(records, key)
+    for pair in combinations(KEYS, 2):
+        assert most_at_once([each for each in records.keys if each.group in pair]) == 2, "keys do not wait for others"
+    no_more_than_the_limit_ran_at_once(records)
+    each_run_succeeded_once(records)
+    assert records.left == {table: 0 for table, _ in REST}, "no run, no permit and no turn is left"
+
+
+def runs_of_a_key_went_one_by_one_in_the_order_of_their_fires(records: Records, key: str) -> None:
     mine = [each for each in records.keys if each.group == key]
     order = [(each.fire, each.number) for each in mine]
     assert order == sorted(order), "no retry is overtaken"
@@ -223,20 +231,14 @@ def test_runs_of_a_key_go_one_by_one_in_the_order_of_their_fires(records: Record
     assert how["failed"]
 
 
-@pytest.mark.parametrize("pair", list(combinations(KEYS, 2)), ids="-".join)
-def test_keys_do_not_wait_for_each_other(records: Records, pair: tuple[str, str]) -> None:
-    both = [each for each in records.keys if each.group in pair]
-    assert most_at_once(both) == 2
-
-
-def test_no_more_than_the_limit_run_at_once(records: Records) -> None:
+def no_more_than_the_limit_ran_at_once(records: Records) -> None:
     how = Counter(each.how for each in records.limited)
     workers = {each.pid for each in records.limited}
     print(f"{len(records.limited)} attempts of {LIMITED_RUNS} runs by {len(workers)} workers: {dict(how)}")
     assert most_at_once(records.limited) == LIMIT
 
 
-def test_each_run_succeeds_once(records: Records) -> None:
+def each_run_succeeded_once(records: Records) -> None:
     """Whatever ended well did so once, unless its worker was killed before it could say so."""
     assert records.succeeded == Counter(dict.fromkeys(KEYS, RUNS_PER_KEY) | {"limited": LIMITED_RUNS})
     seen = [*records.keys, *records.limited]
@@ -248,7 +250,3 @@ def test_each_run_succeeds_once(records: Records) -> None:
     assert {each.pid for each in seen if each.how == "interrupted"} == records.killed
     for *unsaid, _ in well.values():
         assert all(each.pid in records.killed for each in unsaid)
-
-
-def test_nothing_is_left_no_run_no_permit_and_no_turn(records: Records) -> None:
-    assert records.left == {table: 0 for table, _ in REST}
