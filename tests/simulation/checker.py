@@ -379,6 +379,17 @@ def _bounded_attempts(checker: Checker) -> None:
                 raise Violation("I12", f"{case}: run {run.id} is dead after {run.attempt} of {most} attempts")
 
 
+def _one_successor(checker: Checker) -> None:
+    """I13: a retry takes the place of one run, once, and both know each other."""
+    for case in checker.cases:
+        for run in case.runs.values():
+            if run.origin is not Origin.RETRY or run.retry_of is None:
+                continue
+            old = case.runs.get(run.retry_of)
+            if old is None or old.retried_as != run.id:
+                raise Violation("I13", f"{case}: run {run.id} is the retry of {run.retry_of}, which has another: {old}")
+
+
 def _at_most_once(checker: Checker) -> None:
     """I12, for those who asked for it: no run starts twice, and none that never started counts as interrupted."""
     for case in checker.cases:
@@ -548,6 +559,7 @@ PROMISES: tuple[Callable[[Checker], None], ...] = (
     _cancel_wins,
     _edits_win,
     _bounded_attempts,
+    _one_successor,
     _at_most_once,
     _overlap,
     _covered_once,

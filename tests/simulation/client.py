@@ -20,19 +20,24 @@ from timeball.domain.overlap import REPLACING, Overlap
 from timeball.domain.retry import Retry
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task import Shell
+from timeball.operation import bulk
 from timeball.operation.cancel import cancel_job, cancel_run
+from timeball.operation.discard import discard
+from timeball.operation.fate import Fate
 from timeball.operation.pause import pause, resume
-from timeball.operation.retry_run import retry_run
+from timeball.operation.replay_run import replay_run
+from timeball.operation.retry_run import retry_run, retry_runs
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob
 from timeball.operation.update import update
-from timeball.ports.store import RunFilter
+from timeball.ports.store import Match, RunFilter
 from timeball.service.server import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 TENANT = "t"
+ABOUT_RUNS = ("run_now", "cancel_run", "retry_run", "retry_letters", "discard_run", "replay_run")
 CRONS = (
     "* * * * * *",
     "*/5 * * * * *",
@@ -139,7 +144,7 @@ class Clients:
             record.submissions.append(Request(kind, record.uid, world.now, spec=record.spec, batch=request))
         self.requests += 1
         job = self.jobs[uid]
-        book = {"submit": job.submissions, "run_now": job.others, "cancel_run": job.others, "retry_run": job.others}
+        book = {"submit": job.submissions, **dict.fromkeys(ABOUT_RUNS, job.others)}
         book.get(kind, job.changes).append(request)
         house = world.dice.choice(world.servers)
         try:
@@ -243,7 +248,34 @@ class Clients:
     async def retry_some_run(self, record: JobRecord) -> None:
         unlucky = [run for run in self._runs(record) if run.status in ("dead", "failed", "retrying", "cancelled")]
         if unlucky:
-            await self._about_run("retry_run", retry_run, record, unlucky[0].id)
+            again = self._world.dice.choice((1, 1, 2))
+            await asyncio.gather(
+                *(self._about_run("retry_run", retry_run, record, unlucky[0].id) for _ in range(again))
+            )
+
+    async def retry_letters(self, record: JobRecord) -> None:
+        """Retry all dead letters of a job."""
+        job_id = self._world.find(record)
+
+        async def retry_all(server: Server) -> None:
+            async def act(matches: Sequence[Match]) -> Sequence[Fate]:
+                return await retry_runs(server.context, TENANT, matches, only_letters=True)
+
+            letters = RunFilter(tenant=TENANT, job_id=job_id, dead_letters=True)
+            await bulk.over_filter(server.context, letters, act)
+
+        await self.ask("retry_letters", record.uid, retry_all)
+
+    async def discard_some_run(self, record: JobRecord) -> None:
+        letters = [run for run in self._runs(record) if run.status in ("dead", "failed")]
+        if letters:
+            match = Match(letters[0].id, letters[0].job_id, letters[0].status)
+            await self.ask("discard_run", record.uid, lambda server: discard(server.context, [match]))
+
+    async def replay_some_run(self, record: JobRecord) -> None:
+        ended = [run for run in self._runs(record) if run.is_terminal]
+        if ended:
+            await self._about_run("replay_run", replay_run, record, ended[0].id)
 
     async def retry(self, run_id: str) -> None:
         """Retry a certain run."""
@@ -313,7 +345,7 @@ class Clients:
 
     async def _do_something(self, record: JobRecord) -> None:
         dice = self._world.dice
-        kinds = ["update", "pause", "resume", "run_now", "cancel_run", "retry_run"]
+        kinds = ["update", "pause", "resume", *ABOUT_RUNS]
         if record.recurring:
             kinds += ["update", "reschedule", "pause", "resume", "pause_until"]
         if record.spec.ordering_key is not None:
@@ -327,6 +359,12 @@ class Clients:
                 await self.cancel_some_run(record)
             case "retry_run":
                 await self.retry_some_run(record)
+            case "retry_letters":
+                await asyncio.gather(*(self.retry_letters(record) for _ in range(dice.choice((1, 2)))))
+            case "discard_run":
+                await self.discard_some_run(record)
+            case "replay_run":
+                await self.replay_some_run(record)
             case "update" if dice.random() < 0.2:
                 await asyncio.gather(self.change(record, "update"), self.change(record, "update"))
             case kind:

@@ -221,6 +221,11 @@ def _starts_forgotten(world: World) -> Patches:
     return [mock.patch.object(settling, "_may_have_started", return_value=False)]
 
 
+def _retries_unseen(world: World) -> Patches:
+    """Whether a run was retried already is not looked at."""
+    return [_text(triggers, "TO_FOLLOW", "h.retried_as", "NULL")]
+
+
 def _catch_up_everything(world: World) -> Patches:
     return [
         mock.patch.object(planning._Judge, "verdict", return_value=None),
@@ -346,7 +351,7 @@ def _circuit_stays_open(world: World) -> Patches:
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
-        ("no-fencing", "I6 I7 I8", _no_fencing, None, 10),
+        ("no-fencing", "I6 I7 I8", _no_fencing, None, 9),
         ("answer-before-commit", "I1 I14", _answer_before_commit, None, 0),
         ("no-rescue", "I26", _no_rescue, None, 3),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
@@ -362,7 +367,7 @@ PLANTS: dict[str, Plant] = {
         ("late-self-kill", "I7", _late_self_kill, "zombies", 3),
         ("endless-retries", "I12", _endless_retries, None, 0),
         ("delivered-again", "I12", _delivered_again, None, 0),
-        ("starts-forgotten", "I12", _starts_forgotten, None, 43),
+        ("starts-forgotten", "I12", _starts_forgotten, None, 80),
         ("permit-kept", "I26", _permit_kept, "limits", 3),
         ("permit-leaked", "I18 I26", _permit_leaked, "limits", 1),
         ("limit-ignored", "I16", _limit_ignored, "limits", 3),
@@ -370,16 +375,17 @@ PLANTS: dict[str, Plant] = {
         ("turn-kept", "I18 I26", _turn_kept, "order", 0),
         ("turn-ignored", "I16", _turn_ignored, "order", 0),
         ("turn-stolen", "I16", _turn_stolen, "order", 0),
-        ("no-change-of-places", "I26", _no_change_of_places, "order", 50),
+        ("no-change-of-places", "I26", _no_change_of_places, "order", 205),
         ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
         ("resources-ignored", "I18", _resources_ignored, "fitting", 3),
         ("nothing-reserved", "I17", _nothing_reserved, "fitting", 3),
-        ("rank-ignored", "I17", _rank_ignored, "mixed", 43),
-        ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 9),
-        ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 3),
-        ("previous-spared", "I16", _previous_spared, "mixed", 43),
+        ("rank-ignored", "I17", _rank_ignored, "mixed", 14),
+        ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 3),
+        ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 0),
+        ("previous-spared", "I16", _previous_spared, "mixed", 19),
         ("circuit-ignored", "I16", _circuit_ignored, "hosts", 0),
         ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 9),
-        ("catch-up-everything", "I20", _catch_up_everything, None, 13),
+        ("retries-unseen", "I13", _retries_unseen, None, 45),
+        ("catch-up-everything", "I20", _catch_up_everything, None, 2),
     )
 }

@@ -87,7 +87,7 @@ class JobRecord:
     changes: list[Request] = field(default_factory=list)
     """Updates, pauses, resumes and cancels of the job."""
     others: list[Request] = field(default_factory=list)
-    """Run now, cancel and retry of runs."""
+    """What they did with its runs."""
     job_id: str | None = None
 
     @property
