@@ -69,7 +69,8 @@ def _outcome(spec: bytes) -> Outcome:
     parameters = decode_spec(spec).parameters
     if (error := parameters.get("error")) is None:
         return Succeeded()
-    return Failed(Failure(kind="exit", message=f"exit code 1: {ERRORS[error].format(parameters['row'])}", exit_code=1))
+    message = ERRORS[error].format(parameters.get("row"))
+    return Failed(Failure(kind="exit", message=f"exit code 1: {message}", exit_code=1))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -166,6 +167,29 @@ async def test_what_a_call_makes_is_not_its_own_next_match(fleet: Fleet) -> None
     await fleet.work_off()
     assert (answer["matched"], answer["changed"]) == (1_200, 1_200)
     assert (await fleet.api.get("/v1/dead-letters/groups"))["items"][0]["count"] == 1_200
+
+
+async def test_runs_that_have_to_wait_for_each_other_are_retried_and_replayed_in_their_order(fleet: Fleet) -> None:
+    hourly = {"type": "interval", "expression": "1h"}
+    job = await fleet.api.create(schedule=hourly, overlap="queue", maxRetries=0, parameters={"error": "net"})
+    for _ in range(20):
+        await fleet.post(f"/v1/jobs/{job['jobId']}/run")
+    await fleet.work_off()
+
+    async def executed(origin: str, link: str) -> list[str]:
+        """Which runs were followed, in the order in which their followers were claimed."""
+        runs = (await fleet.api.get("/v1/runs", params={"origin": origin}))["items"]
+        return [run[link] for run in sorted(runs, key=lambda run: run["fencingToken"])]
+
+    dead = sorted(await executed("manual", "runId"))
+    assert len(dead) == 20
+    assert (await fleet.post("/v1/dead-letters:retry", all=True))["retried"] == 20
+    await fleet.work_off()
+    assert await executed("retry", "retryOf") == dead
+    replayed = await fleet.post("/v1/runs:bulk", action="replay", filter={"origin": "manual"})
+    assert replayed["changed"] == 20
+    await fleet.work_off()
+    assert await executed("replay", "replayOf") == dead
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from timeball.domain.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
-from timeball.operation.retry_run import check_task
+from timeball.operation.retry_run import check_task, in_order
 from timeball.operation.wake import wake
 from timeball.ports.store import Match
 
@@ -27,7 +27,8 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
     if not old.is_terminal:
         raise Conflict(f"run {run_id} is {old.status}; only a run that has ended can be replayed")
     job = (await find_job(context, tenant, old.job_id)).job
-    run = _replay(context, job, run_id, edit, context.store.now())
+    now = context.store.now()
+    run = _replay(job, ids.run(now, context.dice), run_id, edit, now)
     [status] = await context.store.trigger([run])
     if status is None:
         raise _cancelled(job.id)
@@ -44,7 +45,7 @@ async def replay_runs(
     now = context.store.now()
     fates: dict[str, Fate] = {}
     pairs: list[tuple[str, NewRun]] = []
-    for match in matches:
+    for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         job = jobs[match.job_id].job if match.job_id in jobs else None
         if match.status not in TERMINAL:
             refused = Conflict(f"run {match.run_id} is {match.status}; only a run that has ended can be replayed")
@@ -52,7 +53,7 @@ async def replay_runs(
         elif job is None or job.state is JobState.CANCELLED:
             fates[match.run_id] = Fate(match.run_id, error=_cancelled(match.job_id))
         else:
-            pairs.append((match.run_id, _replay(context, job, match.run_id, edit, now)))
+            pairs.append((match.run_id, _replay(job, run_id, match.run_id, edit, now)))
     statuses = await context.store.replay(pairs, since)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         fates[old_id] = _fate(old_id, run.id, status)
@@ -60,11 +61,11 @@ async def replay_runs(
     return [fates[match.run_id] for match in matches]
 
 
-def _replay(context: Context, job: Job, old_id: str, edit: Edit | None, now: Micros) -> NewRun:
+def _replay(job: Job, run_id: str, old_id: str, edit: Edit | None, now: Micros) -> NewRun:
     if job.state is JobState.CANCELLED:
         raise _cancelled(job.id)
     edited = None if edit is None else edit.apply(job.spec)
-    return new_run(job, ids.run(now, context.dice), Origin.REPLAY, now, now, retry_of=old_id, edited=edited)
+    return new_run(job, run_id, Origin.REPLAY, now, now, retry_of=old_id, edited=edited)
 
 
 def _fate(old_id: str, run_id: str, status: Status | None) -> Fate:

@@ -63,7 +63,7 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
     now = context.store.now()
     pairs: list[tuple[str, NewRun]] = []
     fates: list[Fate] = []
-    for match in matches:
+    for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         found = jobs.get(match.job_id)
         old = specs.get(match.run_id)
         if found is None or old is None:
@@ -73,7 +73,7 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
                 Fate(match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more"))
             )
         else:
-            pairs.append((match.run_id, _successor(context, found.job, match.run_id, old, edit, now)))
+            pairs.append((match.run_id, _successor(found.job, run_id, match.run_id, old, edit, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
     wake(context, (found.job for found in jobs.values()))
@@ -89,11 +89,16 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
     return fates
 
 
-def _successor(context: Context, job: Job, old_id: str, old: RunSpec, edit: Edit | None, now: Micros) -> NewRun:
+def in_order(context: Context, count: int, now: Micros) -> list[str]:
+    """Ids for runs that are made at once and, where they have to wait for each other, go one after the other."""
+    return sorted(ids.run(now, context.dice) for _ in range(count))
+
+
+def _successor(job: Job, run_id: str, old_id: str, old: RunSpec, edit: Edit | None, now: Micros) -> NewRun:
     edited = old.spec if old.edited else None
     if edit is not None:
         edited = edit.apply(old.spec)
-    return new_run(job, ids.run(now, context.dice), Origin.RETRY, now, now, retry_of=old_id, edited=edited)
+    return new_run(job, run_id, Origin.RETRY, now, now, retry_of=old_id, edited=edited)
 
 
 def _unready(match: Match, edit: Edit | None) -> TimeballError:

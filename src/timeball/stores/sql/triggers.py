@@ -92,7 +92,8 @@ class Triggers(Part):
             ids = list(dict.fromkeys(run_ids))
             await settling.lock_jobs(tx, [job_id for (job_id,) in await tx.fetch(JOBS_OF_FINISHED, b=ids)])
             discarded = {run_id for (run_id,) in await tx.fetch(DISCARD, b=ids)}
-            await turns.dismiss(tx, sorted(discarded))
+            if discarded:
+                await turns.dismiss(tx, sorted(discarded))
             return [run_id in discarded for run_id in run_ids]
 
         return await self._db.write(work) if run_ids else []
@@ -109,6 +110,8 @@ async def _follow(
         old = finished.get(old_id)
         if old is not None and old.job_id == run.job_id and is_free(old, run):
             linked.setdefault(old_id, msgspec.structs.replace(run, retry_of=old_id))
+    if not linked:
+        return [None] * len(pairs)
     answers = await _trigger(tx, list(linked.values()), record_skips=False)
     statuses = {run.id: status for run, status in zip(linked.values(), answers, strict=True)}
     # A successor that overlap forbade leaves the old run where it was: to be followed later.
