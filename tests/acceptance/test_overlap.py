@@ -211,7 +211,8 @@ def all_ran_in_order(series: Series) -> None:
 def skipped_while_another_ran(series: Series) -> None:
     one_by_one(series)
     ran = series.instants(*RAN)
-    assert all(later - earlier >= 3 * SECOND for earlier, later in pairwise(ran))
+    punctual = set(series.instants("on_time"))  # what is late was decided late: its blocker may have ended meanwhile
+    assert all(later - earlier >= 3 * SECOND for earlier, later in pairwise(ran) if {earlier, later} <= punctual)
     assert len(ran) >= 3
     for row in series.rows("skipped"):
         blocker = series.runs[found(r"run (\w+) was still running", row["reason"])]

@@ -110,7 +110,7 @@ async def test_a_drain_stops_and_hands_back(crew: Crew) -> None:
     assert crew.server.ended[1].outcome == Released()
     assert crew.server.ended[2].outcome == Succeeded()
     assert crew.server.goodbyes == ["w_1"]
-    assert not crew.processes()
+    await crew.server.until(lambda: not crew.processes())
 
 
 async def test_processes_are_gone_when_beats_stay_unanswered(tmp_path: Path) -> None:
