@@ -218,8 +218,8 @@ def _turn(facts: Circumstances) -> Reason:
         return Reason(
             code=Code.TURN_BLOCKED,
             text=f"Run {holder.id} gave up and keeps the turn under the ordering key {key} ({holder.status}{error}).",
-            unblocks=f"Retry it (timeball runs retry {holder.id}), discard it, or let others go on with"
-            " onFailure: continue.",
+            unblocks=f"Retry it (timeball runs retry {holder.id}), discard it (timeball dead discard {holder.id}), or"
+            " let others go on with onFailure: continue.",
             since=holder.finished_at,
             run_id=holder.id,
         )
