@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from timeball.domain.lifecycle import Failure
@@ -26,36 +27,38 @@ _TELLING = "code|detail|details|error|errors|error_description|message|msg|reaso
 _NOUNS = "argument|attribute|column|constraint|field|function|module|named|relation|table|KeyError:|NameError: name"
 
 _RULES: Final = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\x1b\[[0-9;]*[A-Za-z]", ""),
+    (needle, re.compile(pattern), replacement)
+    for needle, pattern, replacement in (
+        ("\x1b", r"\x1b\[[0-9;]*[A-Za-z]", ""),
         # An address keeps its host and path; who asked, and what for, is left out.
         (
+            "://",
             r"(\b[a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"<>]*@)?([^\s?#'\"<>]*)(?:[?#](?:[^\s'\"<>]*[^\s'\"<>:;,.)])?)?",
             r"\1\2",
         ),
         # What a JSON answer calls its error, and the names of code and tables, are not data.
-        (rf"(?i)\"({_TELLING})\"\s*:\s*\"((?:[^\"\\]|\\.)*)\"", r"\1: \2"),
-        (rf"\b({_NOUNS}) ([\"'`])([A-Za-z_][\w.]*)\2", r"\1 \3"),
-        (r"(?<!\w)[bruBRU]{0,2}([\"'`])(?:(?!\1)[^\n])*\1(?!\w)", "<text>"),
-        (r"[“‘«][^“”‘’«»\n]*[”’»]", "<text>"),
-        (rf"\b\d{{4}}-\d\d-\d\d(?:[T ,]+{_CLOCK}{_ZONE})?", "<time>"),
-        (rf"\b(?:{_DAY},? +)?\d{{1,2}}[ /-]{_MONTH}[ /-]\d{{4}}(?:[ :]{_CLOCK}{_ZONE})?", "<time>"),
-        (rf"\b(?:{_DAY},? +)?{_MONTH} +\d{{1,2}},?(?: +\d{{4}})?(?: +{_CLOCK}{_ZONE})?(?: +\d{{4}})?\b", "<time>"),
-        (rf"\b{_CLOCK}{_ZONE}\b", "<time>"),
-        (r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", "<id>"),
-        (r"(?<![\w.:/~<-])~?/[\w.@%+=,-]+(?:/[\w.@%+=,-]*)*", "<path>"),
-        (r"\b[A-Za-z]:\\[^\s\"':<>|]+", "<path>"),
-        (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
-        (r"\b0[xX][0-9a-fA-F]+\b", "<id>"),
-        (r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])", "<n>"),
+        ('"', rf"(?i)\"({_TELLING})\"\s*:\s*\"((?:[^\"\\]|\\.)*)\"", r"\1: \2"),
+        ("", rf"\b({_NOUNS}) ([\"'`])([A-Za-z_][\w.]*)\2", r"\1 \3"),
+        ("", r"(?<!\w)[bruBRU]{0,2}([\"'`])(?:(?!\1)[^\n])*\1(?!\w)", "<text>"),
+        ("", r"[“‘«][^“”‘’«»\n]*[”’»]", "<text>"),
+        ("-", rf"\b\d{{4}}-\d\d-\d\d(?:[T ,]+{_CLOCK}{_ZONE})?", "<time>"),
+        ("", rf"\b(?:{_DAY},? +)?\d{{1,2}}[ /-]{_MONTH}[ /-]\d{{4}}(?:[ :]{_CLOCK}{_ZONE})?", "<time>"),
+        ("", rf"\b(?:{_DAY},? +)?{_MONTH} +\d{{1,2}},?(?: +\d{{4}})?(?: +{_CLOCK}{_ZONE})?(?: +\d{{4}})?\b", "<time>"),
+        (":", rf"\b{_CLOCK}{_ZONE}\b", "<time>"),
+        ("@", r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", "<id>"),
+        ("/", r"(?<![\w.:/~<-])~?/[\w.@%+=,-]+(?:/[\w.@%+=,-]*)*", "<path>"),
+        ("\\", r"\b[A-Za-z]:\\[^\s\"':<>|]+", "<path>"),
+        ("-", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
+        ("0", r"\b0[xX][0-9a-fA-F]+\b", "<id>"),
+        (":", r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])", "<n>"),
         # Hexadecimal digits, or letters and digits that take turns: nobody's word.
-        (r"(?<![A-Za-z0-9])(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{6,}(?![A-Za-z0-9])", "<id>"),
-        (r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*", "<id>"),
-        (rf"[-+]?\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?(?: ?(?:{_UNITS})\b|%)?", "<n>"),
-        (r"\s+", " "),
+        ("", r"(?<![A-Za-z0-9])(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{6,}(?![A-Za-z0-9])", "<id>"),
+        ("", r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*", "<id>"),
+        ("", rf"[-+]?\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?(?: ?(?:{_UNITS})\b|%)?", "<n>"),
+        ("", r"\s+", " "),
     )
 )
+"""What is looked for where these characters are, and what becomes of it; one after the other."""
 
 
 def fingerprint(failure: Failure) -> str:
@@ -72,7 +75,12 @@ def fingerprint(failure: Failure) -> str:
 
 def essence(message: str) -> str:
     """A message without what differs from run to run."""
-    text = message[:LOOKED_AT]
-    for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
+    return _essence(message[:LOOKED_AT])
+
+
+@lru_cache(maxsize=1_024)
+def _essence(text: str) -> str:
+    for needle, pattern, replacement in _RULES:
+        if needle in text:
+            text = pattern.sub(replacement, text)
     return text.strip()
