@@ -122,6 +122,17 @@ async def test_of_many_who_end_a_pause_at_once_one_does(stores: tuple[Store, Sto
         assert (found.state, found.version, found.next_fire_at) == (JobState.ACTIVE, 3, job.next_fire_at)
 
 
+async def test_instants_that_were_cancelled_ahead_are_known(store: Store) -> None:
+    jobs = [await submitted(store, -5 * SECOND) for _ in range(2)]
+    await plan_due(store)
+    (future,) = await read(store, jobs[0])
+    await store.request_cancel([future.id])
+    assert await store.cancelled_ahead(jobs) == {jobs[0].id: frozenset({future.fire_time})}
+    later = jobs[0].with_(next_fire_at=future.fire_time + 1)
+    assert await store.cancelled_ahead([later, jobs[1]]) == {}
+    assert await store.cancelled_ahead([]) == {}
+
+
 async def test_a_new_schedule_takes_effect_as_given(store: Store) -> None:
     job = await submitted(store, -5 * SECOND)
     await plan_due(store)

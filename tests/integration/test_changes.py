@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from tests.support.still import START, World
-from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, render
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job import JobSpec
 from timeball.domain.ledger import Origin
 from timeball.domain.overlap import Overlap
@@ -111,6 +111,37 @@ async def test_an_instant_that_was_cancelled_does_not_come_back_with_a_new_sched
     await world.work_off()
     assert await world.fired(job) == [pending.fire_time + MINUTE]
     assert await world.ledger(job) == {"cancelled": 1, "on_time": 1}
+
+
+@pytest.mark.parametrize("rest", [0, 30 * SECOND], ids=["active", "paused"])
+async def test_a_cancelled_instant_stays_so_in_the_middle_of_a_new_schedule(world: World, rest: Micros) -> None:
+    job = await world.create(Interval(expression="10s"), catch_up_window="1h")
+    [pending] = await world.runs(job)
+    await cancel_run(world.context, "default", pending.id)
+    await world.edit(job, schedule=CronSchedule(expression="*/2 * * * * *"))
+    if rest:
+        world.time += 3 * SECOND
+        await pause(world.context, "default", job)
+        world.time += rest
+        await resume(world.context, "default", job)
+    await world.live(12 * SECOND)
+    instants = range(START + 2 * SECOND, world.time + 1, 2 * SECOND)
+    assert await world.fired(job) == [at for at in instants if at != pending.fire_time]
+    ledger = await world.ledger(job)
+    assert ledger.pop("cancelled") == 1
+    assert sum(ledger.values()) == len(instants) - 1
+    assert (await world.job(job)).fired == len(await world.runs(job))
+
+
+async def test_instants_that_a_pause_forgoes_do_not_count_what_was_cancelled(world: World) -> None:
+    job = await world.create(Interval(expression="10s"))
+    [pending] = await world.runs(job)
+    await cancel_run(world.context, "default", pending.id)
+    await world.edit(job, schedule=Interval(expression="5s"))
+    await pause(world.context, "default", job)
+    world.time += 21 * SECOND
+    await world.edit(job, schedule=Interval(expression="1h"))
+    assert await world.ledger(job) == {"cancelled": 1, "missed": 3}
 
 
 async def test_a_run_that_was_asked_for_survives_an_edit(world: World) -> None:

@@ -72,16 +72,24 @@ class _Gap(Struct):
     verdict: Verdict
 
 
-def plan(job: Job, now: Micros, *, most_runs: int = MOST_RUNS, most_instants: int = MOST_INSTANTS) -> Plan:
-    """Everything that is due, by the catch-up rule, and at most one future fire within the horizon."""
+def plan(
+    job: Job,
+    now: Micros,
+    taken: frozenset[Micros] = frozenset(),
+    *,
+    most_runs: int = MOST_RUNS,
+    most_instants: int = MOST_INSTANTS,
+) -> Plan:
+    """Everything that is due, by the catch-up rule, and at most one future fire within the horizon. Instants that are
+    taken have their verdict already."""
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
-    judge = _Judge(job, now)
+    judge = _Judge(job, now, taken)
     steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
-    ahead = instants(job)
+    ahead = instants(job, taken)
     upcoming = next(ahead, None)
     if upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
         gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
@@ -108,11 +116,21 @@ def plan(job: Job, now: Micros, *, most_runs: int = MOST_RUNS, most_instants: in
     return Plan(job, done, upcoming, _look_again(job, upcoming, last_run, now))
 
 
-def instants(job: Job) -> Iterator[Micros]:
+def begins_anew(job: Job) -> bool:
+    """Whether an edit may have let the schedule begin anew before instants that were runs already, as far ahead as
+    runs are made. Somebody may have cancelled one of these."""
+    return job.version > 1 and job.next_fire_at is not None and job.next_fire_at <= job.updated_at + HORIZON
+
+
+def instants(job: Job, taken: frozenset[Micros] = frozenset()) -> Iterator[Micros]:
     """The instants that are neither a run nor a span yet, in order."""
     if job.next_fire_at is None:
         return iter(())
-    return chain((job.next_fire_at,), fires(job, job.next_fire_at))
+    return _without(taken, chain((job.next_fire_at,), fires(job, job.next_fire_at)))
+
+
+def _without(taken: frozenset[Micros], ahead: Iterator[Micros]) -> Iterator[Micros]:
+    return (at for at in ahead if at not in taken) if taken else ahead
 
 
 def fires(job: Job, after: Micros) -> Iterator[Micros]:
@@ -157,9 +175,10 @@ class _Judge:
     """Decides about the instants of a job, seen from one moment. Lateness counts from when a fire should start, which
     is at its instant and its jitter. One-shots run however late they are, unless they have a deadline."""
 
-    def __init__(self, job: Job, now: Micros) -> None:
+    def __init__(self, job: Job, now: Micros, taken: frozenset[Micros] = frozenset()) -> None:
         spec = job.spec
         self._job = job
+        self._taken = taken
         self._newest: Micros | None = None
         self.late = _NEVER if spec.one_shot else now - TOLERANCE
         """What was to start before this is late."""
@@ -200,7 +219,7 @@ class _Judge:
         width = SECOND
         while True:
             back = max(self.late - width, since)
-            recent = takewhile(lambda at: at < self.late, fires(self._job, back))
+            recent = takewhile(lambda at: at < self.late, _without(self._taken, fires(self._job, back)))
             late = [at for at in recent if self._is_late(at)]
             if late or back == since:
                 return late[-1] if late else since

@@ -16,6 +16,7 @@ from timeball.domain.ledger import Verdict
 from timeball.domain.planning import Span
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.recall import recall
 from timeball.ports.hints import Topic
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
 
@@ -61,7 +62,8 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
 
 async def plan_job(context: Context, job: Job, now: Micros) -> None:
     """One bounded step of planning, as the planner would do it."""
-    plan = planning.plan(job, now)
+    taken = (await recall(context, [job])).get(job.id, frozenset())
+    plan = planning.plan(job, now, taken)
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
 
@@ -72,9 +74,10 @@ async def _forgone(context: Context, job: Job, now: Micros) -> tuple[Span, ...]:
     """
     if job.state is not JobState.PAUSED:
         return ()
+    taken = (await recall(context, [job])).get(job.id, frozenset())
     first = last = None
     count = 0
-    for instant in takewhile(lambda instant: instant <= now, planning.instants(job)):
+    for instant in takewhile(lambda instant: instant <= now, planning.instants(job, taken)):
         first, last, count = first or instant, instant, count + 1
         if count % BREATH == 0:
             await context.clock.sleep(1)

@@ -178,6 +178,11 @@ class PlanStore(Protocol):
         one fresh id per step of each plan."""
         ...
 
+    async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
+        """The instants from each job's next fire on that have their verdict already: their runs were cancelled before
+        an edit let the schedule begin anew."""
+        ...
+
     async def next_plan_at(self) -> Micros | None:
         """When the earliest job has to be planned."""
         ...

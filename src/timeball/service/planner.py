@@ -11,6 +11,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.overlap import REPLACING
 from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
 from timeball.operation.context import Context
+from timeball.operation.recall import recall
 from timeball.ports.hints import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
@@ -25,6 +26,7 @@ class Planner(Loop):
 
     def __init__(self, context: Context, hints: LocalHints) -> None:
         super().__init__(context.clock, hints)
+        self._context = context
         self._store = context.store
         self._dice = context.dice
 
@@ -33,13 +35,14 @@ class Planner(Loop):
         if not jobs:
             upcoming = await self._store.next_plan_at()
             return TICK if upcoming is None else max(0, upcoming - self._store.now())
+        taken = await recall(self._context, jobs)
         now = self._store.now()
         plans: list[Plan] = []
         # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
         runs, instants = MOST_RUNS, MOST_INSTANTS
         for job in jobs:
             try:
-                plan = planning.plan(job, now, most_runs=runs, most_instants=instants)
+                plan = planning.plan(job, now, taken.get(job.id, frozenset()), most_runs=runs, most_instants=instants)
             except Exception:
                 _log.exception("a job cannot be planned; the others are", job=job.id)
                 continue

@@ -28,6 +28,7 @@ from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRo
 
 DUE_JOBS = query("due_jobs")
 NEXT_PLAN_AT = query("next_plan_at")
+CANCELLED_AHEAD = query("cancelled_ahead")
 PAUSES_OVER = query("pauses_over")
 NEXT_RESUME_AT = query("next_resume_at")
 NOW = query("now")
@@ -77,6 +78,16 @@ class Plans(Part):
             return rows[0][0] if rows else None
 
         return await self._db.read(work)
+
+    async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
+        async def work(tx: Tx) -> dict[str, frozenset[Micros]]:
+            rows = await tx.fetch(CANCELLED_AHEAD, b=[(job.id, job.next_fire_at) for job in jobs])
+            found: dict[str, set[Micros]] = {}
+            for job_id, at in rows:
+                found.setdefault(job_id, set()).add(at)
+            return {job_id: frozenset(instants) for job_id, instants in found.items()}
+
+        return await self._db.read(work) if jobs else {}
 
     async def pauses_over(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:

@@ -9,6 +9,12 @@ WHERE j.state = 'active' AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER 
 -- When the earliest job has to be planned.
 SELECT plan_at FROM jobs WHERE state = 'active' AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
 
+-- name: cancelled_ahead
+-- Instants from the next fires of jobs on that have a verdict.
+SELECT h.job_id, h.fire_time
+FROM {batch b: id text, since bigint} JOIN history h ON h.job_id = b.id AND h.fire_time >= b.since
+WHERE h.origin IN ('schedule', 'catch_up');
+
 -- name: pauses_over
 -- Paused jobs that are to be resumed, in the order of their pauses' ends.
 SELECT {columns jobs j} FROM jobs j

@@ -1,0 +1,17 @@
+"""Recall which instants that are to be planned have their verdict already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain import planning
+from timeball.domain.instant import Micros
+from timeball.domain.job import Job
+from timeball.operation.context import Context
+
+
+async def recall(context: Context, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
+    """The instants of each job that somebody cancelled before an edit let its schedule begin anew. Jobs that were not
+    edited lately have none and are not asked for."""
+    edited = [job for job in jobs if planning.begins_anew(job)]
+    return await context.store.cancelled_ahead(edited) if edited else {}
