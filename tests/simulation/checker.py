@@ -30,6 +30,8 @@ LAG: Micros = 35 * MS
 TOLERANCE: Micros = 2 * S
 DEADLINE = "eadline"
 """What is skipped for its start deadline says so."""
+NOT_THERE = "not running at the time"
+"""What became of instants that nobody planned in time says so."""
 WINDOWS = {"10s": 10 * S, "1m": 60 * S, "5m": 300 * S, "1h": 3600 * S}
 
 
@@ -138,13 +140,13 @@ def _covered_once(checker: Checker) -> None:
     for case in checker.cases:
         due = oracle.due(case.record, case.job.created_at, case.job.next_fire_at, world.now)
         covered: Counter[Micros] = Counter()
+        cancelled = {row.fire_time for row in case.rows if row.fires == 1 and _cancelled_ahead(row)}
+        due.allowed |= cancelled
         for row in case.rows:
-            if row.verdict is Verdict.CANCELLED and row.finished_at is not None and row.finished_at < row.fire_time:
-                due.allowed.add(row.fire_time)  # a user cancelled this one fire before it was due
             if row.fires == 1:
                 covered[row.fire_time] += 1
                 continue
-            inside = [instant for instant in due.allowed if row.fire_time <= instant <= row.fire_until]
+            inside = [at for at in due.allowed - cancelled if row.fire_time <= at <= row.fire_until]
             if len(inside) != row.fires and row.fire_until < due.fuzzy_from:
                 raise Violation("I2", f"{case}: a row counts {row.fires} instants where {len(inside)} are due: {row}")
             covered.update(set(inside) | {row.fire_time, row.fire_until})
@@ -153,6 +155,9 @@ def _covered_once(checker: Checker) -> None:
                 raise Violation("I5", f"{case}: instant {instant} is covered {times} times")
             if instant not in due.allowed and instant < due.fuzzy_from:
                 raise Violation("I2", f"{case}: instant {instant} is covered, but was never due")
+        if case.job.exhausted:
+            last = max(covered, default=0)
+            due.required = {instant for instant in due.required if instant <= last}
         missing = sorted(
             i for i in due.required - covered.keys() if i < due.fuzzy_from and _must_be_there(checker, case, i)
         )
@@ -165,6 +170,23 @@ def _covered_once(checker: Checker) -> None:
         waiting = sum(not run.is_terminal and run.ordering_key in blocked for run in case.runs.values())
         if world.bounded and sums.counts.get(Verdict.OPEN, 0) > waiting:
             raise Violation("I26", f"{case}: {sums.counts} after all faults stopped")
+
+
+def _cancelled_ahead(row: Run) -> bool:
+    """Whether a user cancelled this one fire before it was due."""
+    return row.verdict is Verdict.CANCELLED and row.finished_at is not None and row.finished_at < row.fire_time
+
+
+def _counted(checker: Checker) -> None:
+    """I23: a job knows how often it fired, and does so no more often than it may."""
+    for case in checker.cases:
+        fires = [run for run in case.runs.values() if run.is_due_instant and not run.reason.startswith(NOT_THERE)]
+        count = sum(run.fires for run in fires if run.verdict is not Verdict.MISSED)
+        if count != case.job.fired:
+            raise Violation("I23", f"{case}: it says that it fired {case.job.fired} times, but {count} fires exist")
+        most = case.record.spec.max_runs
+        if most is not None and count > most:
+            raise Violation("I23", f"{case}: it fired {count} times, allowed are {most}")
 
 
 def _must_be_there(checker: Checker, case: Case, instant: Micros) -> bool:
@@ -482,6 +504,8 @@ def _caught_up(checker: Checker) -> None:
                 _check_missed(case, row, following, rule, window)
             elif row.origin is Origin.CATCH_UP:
                 _check_caught_up(case, row, following, rule, window)
+            elif row.status is Status.SKIPPED and case.record.spec.jitter is not None:
+                continue  # what never ran does not tell its jitter
             elif row.origin is Origin.SCHEDULE and row.fires == 1 and DEADLINE not in row.reason:
                 late = planned_at(row) - due_at(row)
                 if late > TOLERANCE + LAG:
@@ -563,6 +587,7 @@ PROMISES: tuple[Callable[[Checker], None], ...] = (
     _at_most_once,
     _overlap,
     _covered_once,
+    _counted,
     _caught_up,
     _judged_truly,
     _punctual,

@@ -99,6 +99,8 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
     if often and overlap in REPLACING and dice.random() < 0.5:
         behave["length"] = dice.choice((3 * S, 12 * S))  # nothing piles up behind it
     asked = rules.asked(past=isinstance(when, Date) and instant.parse(when.expression) <= now)
+    if often:
+        asked |= rules.bounds(uid, when, now)
     if "ordering_key" in asked:
         behave["fails"] = min(behave["fails"], 0.5)
     return JobSpec(
@@ -311,6 +313,9 @@ class Clients:
             rate_limit=None,
             resources=None,
             runs_on=[],
+            start_at=None,
+            end_at=None,
+            max_runs=None,
             jitter=None,
             start_deadline=None,
             task=Shell(command="simulated"),

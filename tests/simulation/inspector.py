@@ -201,6 +201,8 @@ class Inspector:
         """No first attempt is handed out after its deadline."""
         if spec.start_deadline is None or claim.attempt > 1:
             return
+        if any(witness.run_id == claim.run_id for witness in self._world.witnesses):
+            return  # it started in time, and was handed back
         run = self._run(claim.run_id)
         due = run.fire_time if run.due_at is None else run.due_at
         if now > due + millis(spec.start_deadline):

@@ -23,21 +23,29 @@ CRON: dict[str, Callable[[int], bool]] = {
 """For each expression, whether it fires in a second of the day (UTC): tried second by second."""
 
 
-def instants(schedule: Schedule, anchor: Micros, until: Micros) -> list[Micros]:
-    """All fires of a schedule that took effect at `anchor`, up to and with `until`."""
+def instants(schedule: Schedule, anchor: Micros, until: Micros, starts: Micros | None = None) -> list[Micros]:
+    """All fires of a schedule that was set at `anchor`, up to and with `until`, and not before `starts`."""
     match schedule:
         case Interval(expression=text):
             step = int(str(text).removesuffix("s")) * S
-            return list(range(anchor + step, until + 1, step))
+            grid = anchor if starts is None else starts
+            return [instant for instant in range(grid + step, until + 1, step) if instant > anchor]
         case CronSchedule(expression=text):
             fires = CRON[text]
-            return [second * S for second in range(anchor // S + 1, until // S + 1) if fires(second % 86_400)]
+            seconds = range(anchor // S + 1, until // S + 1)
+            return [at * S for at in seconds if fires(at % 86_400) and (starts is None or at * S >= starts)]
         case Date(expression=text):
-            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-            whole = round(moment.replace(microsecond=0).timestamp()) * S + moment.microsecond
-            return [whole] if whole <= until else []
+            whole = _micros(text)
+            return [whole] if whole is not None and whole <= until else []
         case _:
             return [anchor] if anchor <= until else []
+
+
+def _micros(text: str | None) -> Micros | None:
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return round(moment.replace(microsecond=0).timestamp()) * S + moment.microsecond
 
 
 @dataclass(slots=True)
@@ -57,10 +65,11 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
         (record.spec.schedule, created_at, created_at, None)
     ]
     fuzzy_from = FOREVER
+    starts, ends = (_micros(moment) for moment in (record.spec.start_at, record.spec.end_at))
     for change in endings:
         if change.kind == "reschedule":
             anchor = _anchor(change)
-            if anchor is None:
+            if anchor is None or starts is not None:
                 fuzzy_from = min(fuzzy_from, change.lo)
             else:
                 assert change.spec is not None
@@ -73,7 +82,7 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
         later = [change for change in endings if made_by is None or (change.lo >= made_by.lo and change is not made_by)]
         latest = min((change.hi for change in later if change.happened), default=FOREVER)
         surely_until = min((change.lo for change in later), default=FOREVER)
-        for instant in instants(schedule, anchor, now):
+        for instant in instants(schedule, anchor, now if ends is None else min(now, ends), starts):
             if instant <= latest or not record.recurring:
                 allowed.add(instant)
             certain = instant > since or made_by is None

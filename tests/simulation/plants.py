@@ -14,6 +14,7 @@ from msgspec import structs
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
 from timeball.domain import circuit, fitting, lifecycle, limits, planning
+from timeball.domain.job import JobSpec
 from timeball.domain.overlap import Admission
 from timeball.ports.dispatch import Orders
 from timeball.ports.store import Accepted, Settled, Settlement
@@ -226,6 +227,25 @@ def _retries_unseen(world: World) -> Patches:
     return [_text(triggers, "TO_FOLLOW", "h.retried_as", "NULL")]
 
 
+def _fires_uncounted(world: World) -> Patches:
+    """How often a job fired is not kept up with its schedule."""
+    return [_text(plans, "MOVE_JOBS", "jobs.fired + b.fires", "jobs.fired")]
+
+
+def _counted_for_good(world: World) -> Patches:
+    """A run that an edit drops counts nevertheless."""
+    return [_text(amending, "WRITE_JOBS", "fired = b.fired", "fired = jobs.fired")]
+
+
+def _end_ignored(world: World) -> Patches:
+    real = planning.fires
+    return [mock.patch.object(planning, "fires", lambda job, after: real(job.with_(spec=_endless(job.spec)), after))]
+
+
+def _endless(spec: JobSpec) -> JobSpec:
+    return structs.replace(spec, end_at=None)
+
+
 def _catch_up_everything(world: World) -> Patches:
     return [
         mock.patch.object(planning._Judge, "verdict", return_value=None),
@@ -356,7 +376,7 @@ PLANTS: dict[str, Plant] = {
         ("no-rescue", "I26", _no_rescue, None, 3),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
         ("unguarded-settle", "I6 I13", _unguarded_settle, None, 18),
-        ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 12),
+        ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 18),
         ("no-once-only-guard", "I5", _no_once_only_guard, None, 1),
         ("cancel-ignored", "I10", _cancel_ignored, None, 0),
         ("cancel-undelivered", "I10", _cancel_undelivered, None, 0),
@@ -367,25 +387,28 @@ PLANTS: dict[str, Plant] = {
         ("late-self-kill", "I7", _late_self_kill, "zombies", 3),
         ("endless-retries", "I12", _endless_retries, None, 0),
         ("delivered-again", "I12", _delivered_again, None, 0),
-        ("starts-forgotten", "I12", _starts_forgotten, None, 80),
+        ("starts-forgotten", "I12", _starts_forgotten, None, 178),
         ("permit-kept", "I26", _permit_kept, "limits", 3),
         ("permit-leaked", "I18 I26", _permit_leaked, "limits", 1),
         ("limit-ignored", "I16", _limit_ignored, "limits", 3),
         ("tokens-uncounted", "I16", _tokens_uncounted, "limits", 3),
         ("turn-kept", "I18 I26", _turn_kept, "order", 0),
         ("turn-ignored", "I16", _turn_ignored, "order", 0),
-        ("turn-stolen", "I16", _turn_stolen, "order", 0),
-        ("no-change-of-places", "I26", _no_change_of_places, "order", 205),
+        ("turn-stolen", "I16", _turn_stolen, "order", 9),
+        ("no-change-of-places", "I26", _no_change_of_places, "order", 217),
         ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
-        ("resources-ignored", "I18", _resources_ignored, "fitting", 3),
-        ("nothing-reserved", "I17", _nothing_reserved, "fitting", 3),
+        ("resources-ignored", "I18", _resources_ignored, "fitting", 8),
+        ("nothing-reserved", "I17", _nothing_reserved, "fitting", 12),
         ("rank-ignored", "I17", _rank_ignored, "mixed", 14),
         ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 3),
         ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 0),
-        ("previous-spared", "I16", _previous_spared, "mixed", 19),
+        ("previous-spared", "I16", _previous_spared, "mixed", 51),
         ("circuit-ignored", "I16", _circuit_ignored, "hosts", 0),
         ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 9),
-        ("retries-unseen", "I13", _retries_unseen, None, 45),
-        ("catch-up-everything", "I20", _catch_up_everything, None, 2),
+        ("retries-unseen", "I13", _retries_unseen, None, 79),
+        ("catch-up-everything", "I20", _catch_up_everything, None, 18),
+        ("fires-uncounted", "I23", _fires_uncounted, None, 0),
+        ("counted-for-good", "I23", _counted_for_good, None, 0),
+        ("end-ignored", "I2", _end_ignored, None, 227),
     )
 }

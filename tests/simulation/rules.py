@@ -7,8 +7,10 @@ from random import Random
 from typing import Any
 
 from tests.simulation.weather import S
+from timeball.domain import instant
 from timeball.domain.fitting import Resources
 from timeball.domain.limits import Concurrency, RateLimit
+from timeball.domain.schedule import Interval, Schedule
 from timeball.domain.task import Http, Python, Shell, Task
 
 Micros = int
@@ -30,7 +32,8 @@ class Offer:
 class Rules:
     """Few keys for many jobs, so that they meet."""
 
-    def __init__(self, dice: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
+    def __init__(self, seed: int, dice: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
+        self._seed = seed
         self._dice = dice
         self._theme = theme
         self.orders = [f"o{n}" for n in range(dice.choice((1, 2, 3)))]
@@ -89,6 +92,21 @@ class Rules:
                 fields["start_deadline"] = dice.choice(("500ms", "2s", "10s"))
             if dice.random() < 0.5:
                 fields["jitter"] = dice.choice(("300ms", "3s"))
+        return fields
+
+    def bounds(self, uid: int, when: Schedule, now: Micros) -> dict[str, Any]:
+        """Where a schedule that repeats begins and ends. It fires at least once, however late it is accepted."""
+        dice = Random(f"{self._seed} {uid}")
+        fields: dict[str, Any] = {}
+        if dice.random() > 0.15:
+            return fields
+        start = dice.choice((None, now + dice.randrange(-20 * S, 20 * S)))
+        if start is not None:
+            fields["start_at"] = instant.render(start)
+        if dice.random() < 0.5:
+            fields["max_runs"] = dice.choice((1, 2, 5, 20))
+        elif isinstance(when, Interval):
+            fields["end_at"] = instant.render(max(start or 0, now) + dice.randrange(60 * S, 90 * S))
         return fields
 
     def task(self) -> Task:

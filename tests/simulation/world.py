@@ -226,7 +226,7 @@ class World:
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
-        self.rules = Rules(dice, self.theme, self.now, self.calm_at)
+        self.rules = Rules(seed, dice, self.theme, self.now, self.calm_at)
         self.credit: Micros = dice.choice((S // 5, S, 60 * S))
         """What a level of priority is worth in waiting time."""
         self.store = SqliteStore(
