@@ -14,7 +14,7 @@ from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Ou
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.store import Claim, LogLine, Settled, Store, Want, Wanted
+from timeball.ports.store import Claim, LogLine, RunFilter, Settled, Store, Want, Wanted
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 AT_ONCE = Retry(max_retries=2, backoff=["0s"])
@@ -330,3 +330,38 @@ async def test_no_attempt_seems_to_start_before_its_fire_time(store: Store) -> N
     assert (run.started_at, run.attempt_started_at) == (noted.fire_time,) * 2
     (attempt,) = await store.attempts(failing.run_id)
     assert (attempt.started_at, attempt.finished_at) == (failing.fire_time,) * 2
+
+
+async def jittered(store: Store, wait: int) -> tuple[str, int]:
+    """A run whose time has come and which should start a while later; when that is."""
+    sent = one_shot(store.now(), jitter="1h")
+    at = store.now() + wait
+    first = msgspec.structs.replace(sent.runs[0], due_at=at, eligible_at=at)
+    await store.submit([msgspec.structs.replace(sent, runs=(first,))])
+    return first.id, at
+
+
+async def test_a_run_with_jitter_that_comes_back_too_soon_waits_for_its_time(store: Store) -> None:
+    run_id, at = await jittered(store, 10 * SECOND)
+    (got,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    assert (got.run_id, got.eligible_at) == (run_id, at)
+    assert (await store.runs([run_id]))[run_id].status is Status.SCHEDULED
+    listed = await store.list_runs(RunFilter(tenant="default", status=frozenset({Status.SCHEDULED})), None, 10)
+    assert [each.id for each in listed.items] == [run_id]
+    await store.settle([settlement(got, Released())])
+    assert await store.next_eligible_at() == at
+    (again,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    await store.settle([settlement(again, Lost())])
+    assert await store.next_eligible_at() == at
+    assert await store.hurry(run_id)
+    assert await store.next_eligible_at() == at, "no hurry makes it early"
+
+
+async def test_no_attempt_of_a_run_with_jitter_starts_before_its_time(store: Store) -> None:
+    run_id, at = await jittered(store, 10 * SECOND)
+    (got,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    await store.note("w_1", [(Started(run_id=run_id, token=got.token, age=0), at - SECOND)], [])
+    assert (await store.runs([run_id]))[run_id].started_at == at
+    await store.settle([settlement(got, at=at - SECOND)])
+    ended = (await store.runs([run_id]))[run_id]
+    assert (ended.started_at, ended.due_at, ended.verdict) == (at, at, Verdict.ON_TIME)

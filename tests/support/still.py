@@ -12,6 +12,7 @@ from timeball.domain.lifecycle import Status, Succeeded
 from timeball.domain.run import Run
 from timeball.domain.task import Shell
 from timeball.operation.context import Context
+from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
 from timeball.ports.store import RunFilter, Settlement, Want, Worker
@@ -27,6 +28,7 @@ class World:
 
     def __init__(self) -> None:
         self.time = START
+        self._workers = 0
         self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
         self.hints = LocalHints(lambda _: None)
         self.context = Context(self.store, self, random.Random(1), self.hints)
@@ -56,12 +58,8 @@ class World:
         """Claim and end everything that is due."""
         await self.plan()
         now = self.store.now()
-        session = Worker(
-            session=f"w_{now}", name="w", slots=9, labels=[], tasks=[], version="", started_at=now, seen_at=now,
-            lease_until=now,
-        )  # fmt: skip
-        await self.store.register(session, MINUTE)
-        while claims := (await self.store.claim([Want(session.session, "w", 100)], 0)).claims:
+        session = await self.worker()
+        while claims := (await self.store.claim([Want(session, "w", 100)], 0)).claims:
             await self.store.settle(
                 [
                     Settlement(
@@ -71,6 +69,20 @@ class World:
                     for claim in claims
                 ]
             )  # fmt: skip
+
+    async def worker(self) -> str:
+        """The session of a new worker."""
+        now = self.store.now()
+        self._workers += 1
+        worker = Worker(
+            session=f"w_{self._workers}", name="w", slots=9, labels=[], tasks=[], version="", started_at=now,
+            seen_at=now, lease_until=now,
+        )  # fmt: skip
+        await self.store.register(worker, MINUTE)
+        return worker.session
+
+    async def trigger(self, job_id: str) -> None:
+        await run_now(self.context, "default", job_id)
 
     async def live(self, length: Micros, step: Micros = SECOND) -> None:
         """Let time pass, working off what is due at every step of it."""
