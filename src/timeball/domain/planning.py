@@ -85,22 +85,23 @@ def plan(
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
-    judge = _Judge(job, now, taken)
     steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
     ahead = instants(job, taken)
     upcoming = next(ahead, None)
-    if upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
+    judge = _Judge(job, now, taken) if upcoming is not None and upcoming < now else None
+    if judge is not None and upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
         gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
         looked_at = gone.count
         steps += [gone] if gone.count else []
     while upcoming is not None and upcoming <= now + HORIZON and runs < most_runs and looked_at < most_instants:
         instant, upcoming = upcoming, next(ahead, None)
         looked_at += 1
-        verdict = judge.verdict(instant, upcoming)
+        verdict = None if judge is None else judge.verdict(instant, upcoming)
         if verdict is None:
-            steps.append(Fire(instant, judge.origin(instant), max(instant, now)))
+            origin = Origin.SCHEDULE if judge is None else judge.origin(instant)
+            steps.append(Fire(instant, origin, max(instant, now)))
             runs += 1
             last_run = instant
             if instant > now:
@@ -112,8 +113,8 @@ def plan(
             steps.append(_Gap(instant, instant, 1, verdict))
     if spec.max_runs is not None and job.fired + runs >= spec.max_runs:
         upcoming = None
-    done = tuple(_span(spec, step) if isinstance(step, _Gap) else step for step in steps)
-    return Plan(job, done, upcoming, _look_again(job, upcoming, last_run, now))
+    done = [_span(spec, step) if isinstance(step, _Gap) else step for step in steps]
+    return Plan(job, tuple(done), upcoming, _look_again(job, upcoming, last_run, now))
 
 
 def begins_anew(job: Job) -> bool:
@@ -144,7 +145,7 @@ def coming(job: Job, after: Micros) -> Iterator[Micros]:
         return fires(job, after)
     following = job.next_fire_at
     planned = takewhile(lambda at: at < following, fires(job, after))
-    return chain(planned, islice(fires(job, max(after, following - 1)), job.spec.max_runs - job.fired))
+    return chain(planned, islice(fires(job, max(after, following - 1)), max(0, job.spec.max_runs - job.fired)))
 
 
 def first_fire(job: Job, now: Micros) -> Micros:
@@ -157,7 +158,7 @@ def first_fire(job: Job, now: Micros) -> Micros:
             detail = f"this schedule never fires: its first fire would be at {render(endless)}, after endAt"
             raise InvalidSchedule(detail, "/endAt")
         raise InvalidSchedule("this schedule never fires", "/startAt" if spec.start_at else "/schedule/expression")
-    if spec.one_shot and _Judge(job, now).verdict(first, None) is not None:
+    if spec.one_shot and spec.start_deadline is not None and _Judge(job, now).verdict(first, None) is not None:
         detail = f"this schedule never fires: {render(first)} is longer ago than startDeadline, {spec.start_deadline}"
         raise InvalidSchedule(detail, "/startDeadline")
     return first
