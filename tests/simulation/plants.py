@@ -393,7 +393,7 @@ PLANTS: dict[str, Plant] = {
         ("limit-ignored", "I16", _limit_ignored, "limits", 3),
         ("tokens-uncounted", "I16", _tokens_uncounted, "limits", 3),
         ("turn-kept", "I18 I26", _turn_kept, "order", 0),
-        ("turn-ignored", "I16", _turn_ignored, "order", 0),
+        ("turn-ignored", "I16 I18", _turn_ignored, "order", 0),
         ("turn-stolen", "I16", _turn_stolen, "order", 9),
         ("no-change-of-places", "I26", _no_change_of_places, "order", 217),
         ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
