@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 SEEDS  ?= 10000
-JOBS   ?= 3
+JOBS   ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev up test lint fmt bench sim clean

@@ -99,7 +99,7 @@ async def test_a_waiting_run_can_be_cancelled(store: Store) -> None:
 
 
 async def test_many_claimers_never_exceed_a_limit(stores: list[Store]) -> None:
-    count, limit = 300, 5
+    count, limit = 150, 5
     sent = limited(stores[0], count, limit=limit, retry=Retry(max_retries=9, backoff="fixed", base="0s"))
     for at in range(8):
         await stores[0].register(worker(f"w_c{at}"), 600 * SECOND)
