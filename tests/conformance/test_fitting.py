@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.fitting import Need, Resources
-from timeball.domain.instant import MINUTE
+from timeball.domain.instant import HOUR, MINUTE
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.retry import Retry
 from timeball.ports.store import Claim, Claimed, Store, Submission, Want
@@ -164,6 +164,27 @@ async def test_a_worker_is_kept_free_for_any_run_of_a_kind(store: Store) -> None
     await store.submit([second])
     await store.settle([settlement(got) for got in held])
     assert [got.run_id for got in await claim(store, ("w_4", 4))] == run_ids(second)
+
+
+async def test_a_worker_that_served_one_kind_is_kept_free_for_the_next_at_once(store: Store) -> None:
+    """In the claim that ends the first reservation: until the next claim others would take the room."""
+    await store.end_session("w_1")
+    await store.register(worker("w_4", slots=4), LEASE)
+    await asking(store)
+    held = await claim(store, ("w_4", 4))
+    first, second = (
+        one_shot(store.now(), at=store.now() - HOUR, resources=Resources(slots=4), priority=level) for level in (1, 0)
+    )
+    await store.submit([first, second])
+    assert await claim(store, ("w_4", 3)) == []
+    assert await kept_for(store) == [first.runs[0].profile]
+    await store.settle([settlement(got) for got in held])
+    assert [got.run_id for got in await claim(store, ("w_4", 4))] == run_ids(first)
+    assert await kept_for(store) == [second.runs[0].profile]
+
+
+async def kept_for(store: Store) -> list[str]:
+    return [each.reserved_for for each in await store.workers() if each.reserved_for is not None]
 
 
 async def test_only_a_worker_that_asks_for_work_is_kept_free(store: Store) -> None:

@@ -246,9 +246,8 @@ class _Choice:
     ) -> None:
         """Keep a worker free for each kind of runs of which one did not fit although nothing younger outranks it any
         more; and no longer for those that found their worker."""
-        kept: list[tuple[str, str | None, int]] = [
-            (offer.session, None, 0) for each, offer in chosen if offer.reserved_for == each.profile is not None
-        ]
+        found = {offer.session for each, offer in chosen if offer.reserved_for == each.profile is not None}
+        kept: dict[str, tuple[str | None, Micros]] = dict.fromkeys(found, (None, 0))
         late = [
             profile
             for profile, each in unfit.items()
@@ -257,16 +256,16 @@ class _Choice:
         if late:
             taken = {profile for (profile,) in await self._tx.fetch(RESERVED_PROFILES)}
             taken -= {offer.reserved_for for _, offer in chosen}
-            free = {offer.session: offer for offer in offers if offer.reserved_for is None}
+            free = {offer.session: offer for offer in offers if offer.reserved_for is None or offer.session in found}
             for profile in late:
                 need = fitting.need_of(profile)
                 able = [offer for session, offer in free.items() if self._idle[session].fits(need)]
                 if profile not in taken and able:
                     session = max(able, key=lambda offer: offer.slots).session
-                    kept.append((session, profile, RESERVED_FOR))
+                    kept[session] = (profile, RESERVED_FOR)
                     del free[session]
         if kept:
-            await self._tx.execute(RESERVE, b=sorted(kept, key=lambda each: each[0]))
+            await self._tx.execute(RESERVE, b=[(session, *kept[session]) for session in sorted(kept)])
 
 
 def _need(each: _Candidate) -> Need:
