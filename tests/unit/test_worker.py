@@ -433,6 +433,18 @@ async def test_no_goodbye_before_it_was_heard_what_had_begun(monkeypatch: pytest
     assert bench.server.goodbyes == []
 
 
+async def test_no_goodbye_in_a_session_that_was_lost_with_its_last_words() -> None:
+    bench = Bench(lease=SECOND, beat_every=100 * MILLISECOND)
+    await bench.worker.start()
+    await bench.server.until(lambda: bench.worker.session is not None)
+    for call in ("report", "beat", "hello"):
+        bench.server.failing[call] = lambda: Unavailable("away")
+    bench.server.give(python(1, "noop"))
+    await bench.server.until(lambda: bench.executor.started == [1])
+    await bench.worker.stop()
+    assert bench.server.goodbyes == []
+
+
 async def test_no_goodbye_while_something_still_runs() -> None:
     async def unstoppable(attempt: Attempt) -> Outcome:
         attempt.on_cancel(lambda: None)

@@ -119,18 +119,22 @@ class Worker:
         if self._guard is not None:
             self._guard.kill_all()
         gone = await self._within(DYING, self._attempts.idle())
-        session = None if self._session is None or self._session.lost else self._session.id
-        heard = session is not None and await self._within(LAST_WORDS, self._outbox.flushed())
+        session = self._session
+        heard = session is not None and await self._hear_out(session)
         if self._life is not None:
             self._life.cancel()
             await asyncio.wait([self._life])
         # Who says goodbye gives everything to others at once, as never started: not while something of it still runs
         # here, nor before it was heard what ran.
         if session is not None and gone and heard:
-            await self._within(LAST_WORDS, self._dispatch.goodbye(session))
+            await self._within(LAST_WORDS, self._dispatch.goodbye(session.id))
         self._attempts.close()
         self._alarms.clear()
         self._ended.set()
+
+    async def _hear_out(self, session: Session) -> bool:
+        """Whether everything was said. A session that is lost, also meanwhile, takes the unsaid with it."""
+        return not session.lost and await self._within(LAST_WORDS, self._outbox.flushed()) and not session.lost
 
     async def _live(self) -> None:
         backoff = Backoff(self._clock, self._dice)
