@@ -1,9 +1,59 @@
-"""`make bench`: every figure; exits with 1 when a promise was missed."""
+"""Measures the sections that are asked for, or all of them, and exits with 1 when a promise was missed."""
 
+from __future__ import annotations
+
+import argparse
 import sys
+from importlib import import_module
+from pathlib import Path
 
-from bench import cron, lateness, throughput
+from bench import machine, notebook
+from bench.house import STORES
+from bench.notebook import RESULTS, Scale
+
+SECTIONS = {
+    "ingest": "jobs/s accepted over HTTP, one per request and in batches",
+    "cron": "the cron engine",
+    "lifecycle": "jobs/s in steady state: submitted, durable, executed, result durable",
+}
+
+
+def main() -> int:
+    listed = "\n".join(f"  {name:10} {meaning}" for name, meaning in SECTIONS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        epilog=f"sections:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="what to measure (all by default)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, once: does it work? not: how fast is it")
+    parser.add_argument("--store", choices=STORES, help="only on this store")
+    parser.add_argument("--repeats", type=int, help="how often each figure is taken")
+    parser.add_argument(
+        "--results", type=Path, metavar="DIR", help="where to put SECTION.json (bench/results for a whole measurement)"
+    )
+    given = parser.parse_args()
+    if unknown := [name for name in given.sections if name not in SECTIONS]:
+        parser.error(f"there is no section {unknown[0]!r}; known are {', '.join(SECTIONS)}")
+    whole = not given.quick and given.store is None and given.repeats is None
+    scale = Scale(
+        quick=given.quick,
+        stores=STORES if given.store is None else (given.store,),
+        repeats=given.repeats,
+    )
+    folder: Path | None = given.results or (RESULTS if whole else None)
+    print(machine.described(), flush=True)
+    missed = []
+    for name in given.sections or SECTIONS:
+        findings = import_module(f"bench.sections.{name}").run(scale)
+        if not findings.good:
+            missed.append(name)
+        if folder is not None:
+            print(f"written to {notebook.write(findings, folder)}", flush=True)
+    print(f"\nMISSED in {', '.join(missed)}: see the tables" if missed else "\nAll promises were kept.")
+    return 1 if missed else 0
+
 
 if __name__ == "__main__":
-    results = [cron.run(), lateness.run(), throughput.run()]
-    sys.exit(0 if all(results) else 1)
+    sys.exit(main())

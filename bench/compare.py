@@ -1,4 +1,4 @@
-"""Is this checkout as fast as another? The life-cycle benchmark of both, in turns, so that a noisy machine hurts both.
+"""Is this checkout as fast as another? A burst of jobs on both, in turns, so that a noisy machine hurts both.
 
 python -m bench.compare OTHER_CHECKOUT [--pairs 5] [--jobs 10000]
 
@@ -13,7 +13,8 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-from bench.figures import machine, median
+from bench import machine
+from bench.figures import median
 
 _LINE = re.compile(r"^(\w+) +(\S.*?) {2,}([\d,]+) {3}")
 LEAST = 0.95
@@ -34,7 +35,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=10_000)
     given = parser.parse_args()
     here, other = Path.cwd(), given.other.resolve()
-    print(f"Life cycle of {given.jobs:,} no-op Python jobs, this checkout against another, in turns ({machine()})")
+    print(f"A burst of {given.jobs:,} no-op Python jobs, this checkout against another, in turns")
+    print(machine.described())
     ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
     for pair in range(given.pairs):
         order = (here, other) if pair % 2 else (other, here)

@@ -1,12 +1,11 @@
-"""How figures are summed up and shown."""
+"""What was measured: repeats of a figure, what is promised about it, and how a table of them reads."""
 
 from __future__ import annotations
 
-import os
-import platform
-import sqlite3
 import statistics
 from collections.abc import Iterable
+
+from msgspec import Struct
 
 
 def percentile(values: Iterable[float], share: float) -> float:
@@ -18,8 +17,113 @@ def median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 
-def machine() -> str:
-    return (
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version} (WAL, FULL), "
-        "PostgreSQL with fsync and synchronous_commit on; load generator and database on the same machine"
+class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One measurement, repeated. Its median is what counts."""
+
+    values: list[float]
+    least: float | None = None
+    """The promise: not less than this."""
+    most: float | None = None
+    """The promise: not more than this."""
+    digits: int = 0
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the median keeps the promise, or nothing was promised."""
+        return (self.least is None or self.median >= self.least) and (self.most is None or self.median <= self.most)
+
+    @property
+    def promise(self) -> str:
+        if self.least is not None:
+            return f"≥ {self.shown(self.least)}"
+        return "" if self.most is None else f"≤ {self.shown(self.most)}"
+
+    @property
+    def spread(self) -> str:
+        """The lowest and the highest of the repeats."""
+        if len(self.values) < 2:
+            return ""
+        return f"{self.shown(min(self.values))} - {self.shown(max(self.values))}"
+
+    def shown(self, value: float) -> str:
+        return f"{value:,.{self.digits}f}"
+
+    def __str__(self) -> str:
+        return self.shown(self.median)
+
+
+class Row(Struct, frozen=True):
+    labels: dict[str, str]
+    """What was measured, by column."""
+    figures: dict[str, Figure]
+    """What came out, by column."""
+
+
+class Table(Struct, frozen=True):
+    title: str
+    configuration: dict[str, str]
+    """With what it was measured."""
+    rows: list[Row]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The table as text, its heading first. Beside a promise stands whether it was kept."""
+        labels = _merged([list(row.labels) for row in self.rows])
+        figures = _merged([list(row.figures) for row in self.rows])
+        alone = len(figures) == 1
+        repeated = alone and any(figure.spread for row in self.rows for figure in row.figures.values())
+        promised = any(figure.promise for row in self.rows for figure in row.figures.values())
+        heading = [*labels, *figures, *(["lowest - highest"] if repeated else []), *(["promised"] if promised else [])]
+        lines = [heading]
+        for row in self.rows:
+            line = [row.labels.get(name, "") for name in labels]
+            line += [str(row.figures[name]) if name in row.figures else "" for name in figures]
+            line += [figure.spread for figure in row.figures.values()] if repeated else []
+            line += [promises(row, alone)] if promised else []
+            lines.append(line)
+        return lines
+
+
+def _merged(orders: list[list[str]]) -> list[str]:
+    """All names, each after those that it follows wherever it occurs."""
+    merged: list[str] = []
+    for order in orders:
+        place = 0
+        for name in order:
+            if name in merged:
+                place = merged.index(name) + 1
+            else:
+                merged.insert(place, name)
+                place += 1
+    return merged
+
+
+def promises(row: Row, alone: bool = False) -> str:
+    """`≥ 25,000: kept`."""
+    return ", ".join(
+        f"{'' if alone else name + ' '}{figure.promise}: {'kept' if figure.kept else 'MISSED'}"
+        for name, figure in row.figures.items()
+        if figure.promise
     )
+
+
+class Findings(Struct, frozen=True):
+    """What a section found out."""
+
+    section: str
+    title: str
+    taken: str
+    """When, in UTC."""
+    machine: dict[str, str]
+    tables: list[Table]
+    wrong: list[str]
+    """What did not add up, whatever the figures say."""
+
+    @property
+    def good(self) -> bool:
+        figures = [figure for table in self.tables for row in table.rows for figure in row.figures.values()]
+        return not self.wrong and all(figure.kept for figure in figures)

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 
+from bench import database, processes
+from bench.database import Database
 from tests.support.postgres import PostgresServer
 
 KEY = "benchmark-key-benchmark-key-benchmark-key"
 STORES = ("sqlite", "postgresql")
-WORKERS = ("in process", "separate, over HTTP")
+IN_PROCESS = "in process"
+SEPARATE = "separate, over HTTP"
+NONE = "none"
+WORKERS = (IN_PROCESS, SEPARATE)
 
 
-@dataclass(frozen=True)
+@dataclass
 class House:
     """A running Timeball and how to look into it."""
 
@@ -34,83 +40,162 @@ class House:
     folder: Path
     postgres: PostgresServer | None
     dsn: str
+    slots: int
+    python: str
+    """The interpreter: that of another checkout runs another checkout's Timeball."""
+    submitted: int = 0
+    """Jobs that were accepted so far."""
+    residents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """Processes by role: `up`, `server`, `worker`."""
+
+    def __post_init__(self) -> None:
+        self._counter = self.folder / "executed"
+        self._counter.write_bytes(bytes(8))
+        with self._counter.open("r+b") as file:
+            self._executed = memoryview(mmap.mmap(file.fileno(), 8)).cast("Q")
 
     @property
     def witness(self) -> Path:
+        """Where jobs write down when they started."""
         return self.folder / "witness"
+
+    @property
+    def executed(self) -> int:
+        """How many jobs the worker has executed: what it counts itself, in memory that it shares."""
+        return int(self._executed[0])
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
 
-    def count(self, sql: str) -> int:
-        """One number, straight from the database: the benchmark does not ask the system about itself."""
+    # --- processes ------------------------------------------------------------------------------------------------
+
+    def start(self, role: str) -> None:
+        """`up`, `server` or `worker`; returns when it is ready."""
+        data = ["--data-dir", str(self.folder / "data")]
+        where = [*data, "--port", self.url.rpartition(":")[2], *(["--store", self.dsn] if self.postgres else [])]
+        crew = ["--slots", str(self.slots), "--tasks", "bench.tasks"]
+        if role == "worker":
+            with self.client() as client:
+                key = client.post("/v1/api-keys", json={"role": "worker", "name": "bench"}).json()["key"]
+            self._launch("worker", ["--server", self.url, "--token", key, *crew])
+            self._await("a worker", lambda client: bool(client.get("/v1/workers").json()["items"]))
+        else:
+            self._launch(role, [*where, *(crew if role == "up" else [])])
+            self._await("the server", lambda client: client.get("/readyz").status_code == 200)
+
+    def stop(self, role: str) -> None:
+        """Ask it to go, and wait for it. It must not have gone by itself."""
+        process = self.residents.pop(role)
+        ended_early = process.poll() is not None
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if ended_early:
+            raise SystemExit(f"timeball {role} ended early:\n{self._log(role).read_text()[-2000:]}")
+
+    def _launch(self, role: str, arguments: list[str]) -> None:
+        ours = {
+            "TIMEBALL_ADMIN_KEY": KEY,
+            "TIMEBALL_BENCH_WITNESS": str(self.witness),
+            "TIMEBALL_BENCH_EXECUTED": str(self._counter),
+        }
+        with self._log(role).open("ab") as log:
+            command = [self.python, "-m", "timeball", role, *arguments]
+            process = subprocess.Popen(command, env=os.environ | ours, stdout=log, stderr=subprocess.STDOUT)
+        self.residents[role] = process
+
+    def _log(self, role: str) -> Path:
+        return self.folder / f"{role}.log"
+
+    def _await(self, whom: str, condition: Callable[[httpx.Client], bool]) -> None:
+        deadline = time.monotonic() + 60
+        with self.client() as client:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(httpx.TransportError):
+                    if condition(client):
+                        return
+                time.sleep(0.02)
+        logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
+        raise SystemExit(f"{whom} did not come up within 60 s:\n{logs}")
+
+    # --- what it costs --------------------------------------------------------------------------------------------
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Time on the CPU so far, by process; `load` is the benchmark itself."""
+        spent = {name: processes.cpu_seconds(pid) for name, pid in self._pids().items()}
         if self.postgres is not None:
-            return int(self.postgres.fetch_value(sql, self.dsn))
-        with contextlib.closing(sqlite3.connect(f"file:{self.folder}/data/timeball.db?mode=ro", uri=True)) as database:
-            return int(database.execute(sql).fetchone()[0])
+            spent["postgres"] = processes.cpu_seconds(self.postgres.pid, family=True)
+        return spent | {"load": time.process_time()}
+
+    def memory_mib(self) -> dict[str, float]:
+        """Memory of each process, without mapped files and shared memory."""
+        used = {name: processes.memory_mib(pid) for name, pid in self._pids().items()}
+        if self.postgres is not None:
+            used["postgres"] = processes.memory_mib(self.postgres.pid, family=True)
+        return used
+
+    def _pids(self) -> dict[str, int]:
+        """`up` is a server with a worker in it."""
+        return {"server" if role == "up" else role: process.pid for role, process in self.residents.items()}
+
+    # --- the database ---------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def database(self, *, writable: bool = False) -> Iterator[Database]:
+        """On SQLite, write only while no server runs."""
+        path = self.folder / "data/timeball.db"
+        opened = database.postgresql(self.dsn) if self.postgres else database.sqlite(path, writable=writable)
+        with opened as found:
+            yield found
+
+    def count(self, sql: str) -> int:
+        """One number."""
+        with self.database() as opened:
+            value: Any = opened.rows(sql)[0][0]
+        return int(value)
+
+    def await_executed(self, jobs: int, seconds: float = 300) -> None:
+        """Until so many jobs were executed since the beginning."""
+        deadline = time.monotonic() + seconds
+        while (executed := self.executed) < jobs:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"only {executed:,} of {jobs:,} jobs were executed within {seconds:g} s")
+            time.sleep(0.005)
+
+    def await_rest(self, seconds: float = 300) -> None:
+        """Until no run is alive, which is when every result is durable."""
+        self.await_executed(self.submitted, seconds)
+        deadline = time.monotonic() + seconds
+        with self.database() as opened:
+            while opened.rows("SELECT 1 FROM runs LIMIT 1"):
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"runs were still alive after {seconds:g} s")
+                time.sleep(0.005)
 
 
 @contextlib.contextmanager
-def house(store: str, worker: str, slots: int) -> Iterator[House]:
+def house(store: str, worker: str, slots: int, *, python: str = sys.executable) -> Iterator[House]:
+    """With the worker in the server's process, in its own, or with `NONE` yet."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-")))
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
         dsn = postgres.create_database() if postgres else f"sqlite:///{folder}/data/timeball.db"
-        port = _free_port()
-        running = House(store, worker, f"http://127.0.0.1:{port}", folder, postgres, dsn)
-        data = ["--data-dir", str(folder / "data")]
-        where = [*data, "--port", str(port), *(["--store", dsn] if postgres else [])]
-        crew = ["--slots", str(slots), "--tasks", "bench.tasks"]
-        if worker == "in process":
-            stack.enter_context(_process(running, ["up", *where, *crew]))
-        else:
-            stack.enter_context(_process(running, ["server", *where]))
-        _await_ready(running)
-        if worker != "in process":
-            key = running.client().post("/v1/api-keys", json={"role": "worker", "name": "bench"}).json()["key"]
-            stack.enter_context(_process(running, ["worker", "--server", running.url, "--token", key, *crew]))
-            _await_worker(running)
+        running = House(store, worker, f"http://127.0.0.1:{_free_port()}", folder, postgres, dsn, slots, python)
+        stack.callback(_stop_all, running)
+        running.start("up" if worker == IN_PROCESS else "server")
+        if worker == SEPARATE:
+            running.start("worker")
         yield running
 
 
-@contextlib.contextmanager
-def _process(running: House, arguments: list[str]) -> Iterator[None]:
-    environment = os.environ | {"TIMEBALL_ADMIN_KEY": KEY, "TIMEBALL_BENCH_WITNESS": str(running.witness)}
-    log = (running.folder / f"{arguments[0]}.log").open("wb")
-    command = [sys.executable, "-m", "timeball", *arguments]
-    process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        yield
-        if process.poll() is not None:
-            raise SystemExit(f"timeball {arguments[0]} ended early:\n{Path(log.name).read_text()[-2000:]}")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        log.close()
-
-
-def _await_ready(running: House) -> None:
-    _await(running, lambda client: client.get("/readyz").status_code == 200)
-
-
-def _await_worker(running: House) -> None:
-    _await(running, lambda client: bool(client.get("/v1/workers").json()["items"]))
-
-
-def _await(running: House, condition) -> None:
-    deadline = time.monotonic() + 30
-    with running.client() as client:
-        while time.monotonic() < deadline:
-            with contextlib.suppress(httpx.TransportError):
-                if condition(client):
-                    return
-            time.sleep(0.02)
-    logs = "\n".join(path.read_text()[-2000:] for path in running.folder.glob("*.log"))
-    raise SystemExit(f"Timeball did not come up within 30 s:\n{logs}")
+def _stop_all(running: House) -> None:
+    """Workers first: they have something to say to the server."""
+    with contextlib.ExitStack() as stack:
+        for role in [*running.residents]:
+            stack.callback(running.stop, role)
 
 
 def _free_port() -> int:

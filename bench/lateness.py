@@ -6,7 +6,8 @@ import argparse
 import datetime as dt
 import time
 
-from bench.figures import machine, median, percentile
+from bench import machine
+from bench.figures import median, percentile
 from bench.house import STORES, House, house
 from bench.probe import timer_and_fsync
 
@@ -18,7 +19,8 @@ LEAD = 2.0
 
 def run(repeats: int = 5, slots: int = 64) -> bool:
     """Prints the table; whether nothing was early and the spread jobs kept within the probe's p99 + 50 ms."""
-    print(f"\nStart lateness of {JOBS:,} one-shots in ms, median of {repeats} runs ({machine()}; {slots} slots)")
+    print(f"\nStart lateness of {JOBS:,} one-shots in ms, median of {repeats} runs, {slots} slots")
+    print(machine.described())
     print(f"{'':34}{'p50':>9}{'p99':>9}{'max':>9}{'early':>8}")
     spread = [index * SPREAD / JOBS for index in range(JOBS)]
     good = True

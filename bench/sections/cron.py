@@ -1,17 +1,12 @@
-"""How fast the cron engine is: fires per second in a stream, and the time of a single `next_fire`.
-
-python -m bench.cron [--repeats 5]
-"""
+"""How fast the cron engine is: fires per second in a stream, and the time of a single `next_fire`."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import platform
-import statistics
-import sys
 import time
 
+from bench.figures import Figure, Findings
+from bench.notebook import Notebook, Scale
 from timeball.domain import cron, zone
 from timeball.domain.fires import DstGap
 
@@ -53,31 +48,18 @@ def single_micros(expression: str, name: str, dst_gap: DstGap, calls: int = 50) 
     return (time.perf_counter() - started) / calls * 1e6
 
 
-def run(repeats: int = 5) -> bool:
-    """Prints the tables; whether every promised rate and time was kept."""
-    good = True
-    print(
-        f"\nCron engine, median of {repeats} (lowest - highest); Python {platform.python_version()} on"
-        f" {platform.machine()}, tzdata {zone.version()}, one thread"
-    )
-    print("fires() in a stream, fires/s")
-    for expression, name, count, promise in STREAMS:
-        rates = [stream_rate(expression, name, count) for _ in range(repeats)]
-        good &= statistics.median(rates) >= promise
-        print(f"  {expression:18} {name:18} {count:9,} fires  {summary(rates)}")
-    print("one next_fire(), µs")
-    for expression, name, dst_gap in SINGLES:
-        times = [single_micros(expression, name, dst_gap) for _ in range(repeats)]
-        good &= statistics.median(times) < SINGLE_PROMISE
-        print(f"  {expression:18} {name:18} dst_gap={dst_gap:5}  {summary(times)}")
-    return good
-
-
-def summary(values: list[float]) -> str:
-    return f"{statistics.median(values):12,.0f}  ({min(values):,.0f} - {max(values):,.0f})"
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description="Measure the cron engine.")
-    arguments.add_argument("--repeats", type=int, default=5)
-    sys.exit(0 if run(arguments.parse_args().repeats) else 1)
+def run(scale: Scale) -> Findings:
+    notebook = Notebook("cron", "The cron engine")
+    repeats, part = scale.times(5), scale.pick(1, 10)
+    configuration = {"tzdata": zone.version(), "threads": 1, "repeats": repeats}
+    with notebook.table("A stream of fires: fires/s", **configuration) as streams:
+        for expression, name, count, promise in STREAMS:
+            rates = [stream_rate(expression, name, count // part) for _ in range(repeats)]
+            labels = {"expression": expression, "zone": name, "fires": f"{count // part:,}"}
+            streams.row(labels, {"fires/s": Figure(values=rates, least=promise or None)})
+    with notebook.table("One next fire: µs", **configuration) as singles:
+        for expression, name, dst_gap in SINGLES:
+            times = [single_micros(expression, name, dst_gap) for _ in range(repeats)]
+            labels = {"expression": expression, "zone": name, "dstGap": dst_gap}
+            singles.row(labels, {"µs": Figure(values=times, most=SINGLE_PROMISE)})
+    return notebook.findings()

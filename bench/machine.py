@@ -1,0 +1,49 @@
+"""Where the figures come from: the machine, and the versions of what runs on it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import timeball
+from tests.support.postgres_binaries import find_binaries
+
+
+@functools.cache
+def facts() -> dict[str, str]:
+    return {
+        "machine": f"{os.cpu_count()} cores ({_processor()}), {_memory_gib()} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "SQLite": f"{sqlite3.sqlite_version}, WAL, synchronous FULL",
+        "PostgreSQL": f"{find_binaries().version}, fsync and synchronous_commit on, else as it comes",
+        "Timeball": _commit(),
+        "beside it": "load generator and database are on the same machine",
+    }
+
+
+def described() -> str:
+    return "; ".join(f"{name} {value}" for name, value in facts().items())
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _memory_gib() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+
+
+def _commit() -> str:
+    try:
+        answer = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return timeball.__version__
+    return f"{timeball.__version__} ({answer.stdout.strip()})"

@@ -1,0 +1,41 @@
+"""What processes cost: time on the CPU, and memory."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import psutil
+
+
+def cpu_seconds(pid: int, *, family: bool = False) -> float:
+    """Of the process; of a `family`, with all its children, also those that have ended."""
+    process = psutil.Process(pid)
+    times = process.cpu_times()
+    spent = times.user + times.system
+    if family:
+        spent += times.children_user + times.children_system
+        for child in process.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                of_child = child.cpu_times()
+                spent += of_child.user + of_child.system
+    return spent
+
+
+def memory_mib(pid: int, *, family: bool = False) -> float:
+    """What is its own. Pages of files that it mapped are the system's cache and not counted, nor is shared memory."""
+    pids = [pid, *([child.pid for child in psutil.Process(pid).children(recursive=True)] if family else [])]
+    return sum(_anonymous_kib(each) for each in pids) / 1024
+
+
+def resident_mib(pid: int) -> float:
+    """All that is in memory for it, mapped files included."""
+    return psutil.Process(pid).memory_info().rss / 2**20
+
+
+def _anonymous_kib(pid: int) -> int:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1])
+    return 0

@@ -1,0 +1,1 @@
+"""One section of the benchmarks per module, each with a `run(scale) -> Findings`."""

@@ -1,0 +1,88 @@
+"""Jobs per second in steady state for the whole way: submitted in batches → durable → executed → result durable.
+
+The number of jobs in flight is bounded, and only a window in the middle counts: neither the start, when nothing is to
+be settled yet, nor the end, when nothing is to be accepted any more.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from bench import accounts
+from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, feeding
+from bench.figures import Figure, Findings, median
+from bench.house import IN_PROCESS, SEPARATE, WORKERS, House, house
+from bench.notebook import Notebook, Scale
+
+SLOTS = 500
+PROMISED = {("sqlite", IN_PROCESS): 25_000, ("sqlite", SEPARATE): 15_000, ("postgresql", SEPARATE): 15_000}
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a window of steady state showed."""
+
+    rate: float
+    """Jobs per second."""
+    cpu: dict[str, float]
+    """Microseconds of CPU per job, by process."""
+    memory: dict[str, float]
+    """MiB at the end of the window, by process."""
+
+
+def run(scale: Scale) -> Findings:
+    notebook = Notebook("lifecycle", "Life cycle in steady state: submitted, durable, executed, result durable")
+    repeats, warm, window = scale.times(3), scale.pick(3.0, 1.0), scale.pick(10.0, 3.0)
+    configuration = {
+        "window": f"{window:g} s after {warm:g} s",
+        "batches": BATCH,
+        "connections": CONNECTIONS,
+        "in flight": IN_FLIGHT,
+        "slots": SLOTS,
+        "repeats": repeats,
+        "task": "no-op async function",
+    }
+    price = notebook.table("What a job costs: CPU in µs per job, and memory in MiB, by process", **configuration)
+    with price as prices, notebook.table("Jobs per second", **configuration) as rates:
+        for store in scale.stores:
+            for worker in WORKERS:
+                with house(store, worker, SLOTS) as running:
+                    found = [steady(running, warm, window) for _ in range(repeats)]
+                    accounts.check(notebook, running)
+                promised = PROMISED.get((store, worker))
+                labels = {"store": store, "worker": worker}
+                rates.row(labels, {"jobs/s": Figure(values=[each.rate for each in found], least=promised)})
+                prices.row(labels, costs(found))
+    return notebook.findings()
+
+
+def steady(running: House, warm: float, window: float) -> Steady:
+    """Feed it for a while, look at the middle of it, and let it come to rest."""
+    with feeding(running):
+        time.sleep(warm)
+        began, spent_before = _now(), running.cpu_seconds()
+        time.sleep(window)
+        ended, spent_after = _now(), running.cpu_seconds()
+        memory = running.memory_mib()
+        alive = running.count("SELECT count(*) FROM runs")
+    if alive > IN_FLIGHT + SLOTS:
+        raise SystemExit(f"{alive:,} runs were alive: results become durable more slowly than jobs are executed")
+    running.await_rest()
+    done = running.count(f"SELECT count(*) FROM history WHERE finished_at >= {began} AND finished_at < {ended}")
+    cpu = {name: (spent_after[name] - spent_before[name]) / max(done, 1) * 1e6 for name in spent_after}
+    return Steady(done / (ended - began) * 1e6, cpu, memory)
+
+
+def costs(found: list[Steady]) -> dict[str, Figure]:
+    """Columns for CPU and memory. The median is over repeats; the sum is over processes."""
+    columns = {"µs/job": Figure(values=[sum(each.cpu.values()) for each in found], digits=1)}
+    for name in found[0].cpu:
+        columns[f"{name} µs"] = Figure(values=[each.cpu[name] for each in found], digits=1)
+    for name in found[0].memory:
+        columns[f"{name} MiB"] = Figure(values=[median([each.memory[name] for each in found])])
+    return columns
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
