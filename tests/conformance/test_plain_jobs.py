@@ -21,12 +21,10 @@ ONE_SHOTS = [
     "claimable",
     "tokens",
     "claim",
-    "lock_attempts",
-    "now_and_health",
-    "insert 27 columns of history",
+    "record_successes",
     "delete_runs",
 ]
-"""For a thousand jobs in one batch. As many as before there were rules of order."""
+"""For a thousand jobs in one batch."""
 RECURRING = [
     "due_jobs",
     "lock_planned",
@@ -59,9 +57,9 @@ class _Recorder:
         self._said.append(query.name)
         return await self._tx.fetch(query, **parameters)
 
-    async def execute(self, query: Query, **parameters: Any) -> None:
+    async def execute(self, query: Query, **parameters: Any) -> int:
         self._said.append(query.name)
-        await self._tx.execute(query, **parameters)
+        return await self._tx.execute(query, **parameters)
 
     async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
         self._said.append(f"insert {len(table.columns)} columns of {table.name}")

@@ -1,6 +1,7 @@
 """What becomes of attempts: at most one effective end each, by its holder (I6, I7, I8, I10, I12, I13, I15)."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -8,13 +9,14 @@ from msgspec import Raw
 
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain.instant import MAX, SECOND
-from timeball.domain.ledger import Verdict
+from timeball.domain.instant import MAX, SECOND, Micros
+from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
 from timeball.domain.retry import NonRetryable, Retry
-from timeball.domain.run import Run
+from timeball.domain.run import NewRun, Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
 from timeball.ports.store import Claim, LogLine, RunFilter, Settled, Store, Want, Wanted
+from timeball.stores.sql import successes
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 AT_ONCE = Retry(max_retries=2, backoff=["0s"])
@@ -365,3 +367,66 @@ async def test_no_attempt_of_a_run_with_jitter_starts_before_its_time(store: Sto
     await store.settle([settlement(got, at=at - SECOND)])
     ended = (await store.runs([run_id]))[run_id]
     assert (ended.started_at, ended.due_at, ended.verdict) == (at, at, Verdict.ON_TIME)
+
+
+def _jittered(first: NewRun, now: Micros) -> NewRun:
+    return msgspec.structs.replace(first, due_at=now - SECOND, eligible_at=now - SECOND)
+
+
+def _caught_up(first: NewRun, now: Micros) -> NewRun:
+    return msgspec.structs.replace(first, origin=Origin.CATCH_UP)
+
+
+def _overdue(first: NewRun, now: Micros) -> NewRun:
+    return msgspec.structs.replace(first, fire_time=now - TOLERANCE - 1, eligible_at=now - TOLERANCE - 1)
+
+
+@pytest.mark.parametrize("change", [lambda first, now: first, _jittered, _caught_up, _overdue])
+@pytest.mark.parametrize("tried", [False, True])
+@pytest.mark.parametrize("began", [-5 * SECOND, 0, MAX])
+async def test_simple_successes_are_written_down_like_judged_ones(
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[NewRun, Micros], NewRun],
+    tried: bool,
+    began: Micros,
+) -> None:
+    """Those that never leave the database, and those that are looked at one by one."""
+    now = store.now()
+    submissions = [one_shot(now, retry=AT_ONCE) for _ in range(2)]
+    submissions = [msgspec.structs.replace(each, runs=(change(each.runs[0], now),)) for each in submissions]
+    await store.submit(submissions)
+    claims = (await store.claim([Want("w_1", "", 2)], 0)).claims
+    if tried:
+        await store.settle([settlement(claim, BROKEN, at=now) for claim in claims])
+        claims = (await store.claim([Want("w_1", "", 2)], 0)).claims
+        halves = [Progress(run_id=each.run_id, token=each.token, fraction=0.5, note="half") for each in claims]
+        await store.note("w_1", [], halves)
+    told = {"started_at": min(now + began, MAX), "finished_at": now + began + SECOND}
+    simple, judged = (settlement(claim, Succeeded(Raw(b"[1]")), **told) for claim in claims)
+    assert await store.settle([simple]) == [Settled(simple.run_id, Status.SUCCEEDED)]
+    monkeypatch.setattr(successes, "is_simple", lambda each: False)
+    assert await store.settle([judged]) == [Settled(judged.run_id, Status.SUCCEEDED)]
+    runs = await store.runs([simple.run_id, judged.run_id])
+
+    def without_names(run: Run) -> Run:
+        return msgspec.structs.replace(run, id="", job_id="", token=0)
+
+    assert without_names(runs[simple.run_id]) == without_names(runs[judged.run_id])
+
+
+async def test_one_special_end_among_simple_ones_changes_nothing_for_them(store: Store) -> None:
+    await store.submit([one_shot(store.now()) for _ in range(4)])
+    first, second, third, fourth = (await store.claim([Want("w_1", "", 4)], 0)).claims
+    await store.request_cancel([second.run_id])
+    reports = [
+        settlement(first),
+        settlement(second),
+        settlement(third, BROKEN),
+        settlement(fourth, attempt=2),
+        settlement(first),
+    ]
+    settled = [None if each is None else each.status for each in await store.settle(reports)]
+    assert settled == [Status.SUCCEEDED, Status.CANCELLED, None, None, None]
+    assert (await read(store, third)).status is Status.RETRYING
+    assert (await read(store, fourth)).status is Status.RUNNING

@@ -160,9 +160,11 @@ class _Tx:
         sql, arguments = self._compiler.arguments(query, parameters)
         return list(await self._connection.fetch(sql, *arguments, timeout=self._timeout))
 
-    async def execute(self, query: Query, **parameters: Any) -> None:
+    async def execute(self, query: Query, **parameters: Any) -> int:
         sql, arguments = self._compiler.arguments(query, parameters)
-        await self._connection.execute(sql, *arguments)
+        told = await self._connection.execute(sql, *arguments)
+        _, _, count = told.rpartition(" ")  # such as "INSERT 0 500"
+        return int(count) if count.isdigit() else 0
 
     async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
         if ignore:

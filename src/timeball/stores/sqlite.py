@@ -123,8 +123,8 @@ class _Tx:
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         return self._run(query, parameters).fetchall()
 
-    async def execute(self, query: Query, **parameters: Any) -> None:
-        self._run(query, parameters)
+    async def execute(self, query: Query, **parameters: Any) -> int:
+        return self._run(query, parameters).rowcount
 
     async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
         whole = len(rows) - len(rows) % ROWS_PER_INSERT

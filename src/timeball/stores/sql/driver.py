@@ -25,7 +25,9 @@ class Tx(Protocol):
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
 
-    async def execute(self, query: Query, **parameters: Any) -> None: ...
+    async def execute(self, query: Query, **parameters: Any) -> int:
+        """How many rows were written."""
+        ...
 
     async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
         """Insert tuples in the order of the table's columns; `ignore` leaves rows alone that are there already."""

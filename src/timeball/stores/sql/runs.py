@@ -10,7 +10,7 @@ from timeball.domain.lifecycle import State, Status
 from timeball.domain.overlap import Overlap
 from timeball.ports.dispatch import LogChunk, Progress, Started
 from timeball.ports.store import Cancelling, Claimed, Settled, Settlement, Want, Wanted
-from timeball.stores.sql import claiming, settling, turns
+from timeball.stores.sql import claiming, settling, successes, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import Crowd
@@ -49,6 +49,20 @@ class Runs(Part):
         return await self._db.read(work)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        simple = [each for each in settlements if successes.is_simple(each)]
+        if not simple:
+            return await self._judge(settlements)
+        try:
+            settled = await self._db.write(lambda tx: successes.settle(tx, simple))
+        except successes.Special:
+            return await self._judge(settlements)
+        if len(simple) == len(settlements):
+            return [*settled]
+        judged = iter(await self._judge([each for each in settlements if not successes.is_simple(each)]))
+        moved = iter(settled)
+        return [next(moved) if successes.is_simple(each) else next(judged) for each in settlements]
+
+    async def _judge(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
         async def work(tx: Tx) -> list[Settled | None]:
             return await settling.settle(tx, settlements)
 

@@ -127,6 +127,35 @@ WHERE r.state = 'running' {lock r};
 -- The rules by which runs without a spec of their own are judged.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
 
+-- name: a_host_is_unwell
+SELECT EXISTS (SELECT 1 FROM gates WHERE failures > 0);
+
+-- name: record_successes
+-- Write down held attempts that succeeded, of runs whose end concerns nobody else, and keep those runs from every other
+-- writer. What `rows.ended` and `ledger.verdict` say of such a run, in the words of the database.
+INSERT INTO history (
+  id, job_id, tenant, version, fire_time, fire_until, fires, origin, status,
+  verdict,
+  reason, attempt, token, worker, eligible_at,
+  created_at, claimed_at, started_at, attempt_started_at, finished_at,
+  progress, progress_note, failure, result, retry_of, due_at
+)
+SELECT
+  m.id, m.job_id, m.tenant, m.version, m.fire_time, m.fire_time, 1, m.origin, 'succeeded',
+  CASE WHEN m.origin = 'catch_up' THEN 'caught_up'
+    WHEN COALESCE(m.started_at, m.began) - m.due <= :tolerance THEN 'on_time' ELSE 'late' END,
+  '', m.attempt, m.token, m.worker, CASE WHEN m.let_at > m.eligible_at THEN m.let_at ELSE m.eligible_at END,
+  m.created_at, m.claimed_at, COALESCE(m.started_at, m.began), m.began, {greatest}(m.ended, m.began),
+  m.progress, m.progress_note, m.failure, m.result, m.retry_of, m.due_at
+FROM (
+  SELECT r.*, COALESCE(r.due_at, r.fire_time) AS due, {greatest}(b.began, COALESCE(r.due_at, r.fire_time)) AS began,
+    b.ended, b.result
+  FROM {batch b: id text, attempt bigint, token bigint, began bigint, ended bigint, result text}
+  JOIN runs r ON r.id = b.id
+  WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.cancel_requested_at IS NULL
+    AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL {lock r}
+) AS m;
+
 -- name: delete_runs
 -- Take finished runs, whose rows are locked, off the live table.
 DELETE FROM runs WHERE id IN (SELECT id FROM {batch b: id text});
