@@ -13,6 +13,8 @@ from bench.notebook import RESULTS, Scale
 
 SECTIONS = {
     "ingest": "jobs/s accepted over HTTP, one per request and in batches",
+    "drain": "jobs/s when a backlog meets a worker",
+    "lateness": "how late jobs start: one by one, spread, many at one instant, many per second",
     "cron": "the cron engine",
     "lifecycle": "jobs/s in steady state: submitted, durable, executed, result durable",
 }

@@ -27,8 +27,8 @@ async def noop() -> None:
 
 
 @timeball.task("bench.mark")
-async def mark(due: int) -> None:
-    """Write down when it was due and when it started, in microseconds."""
+async def mark(due: int, priority: int, ctx: timeball.Context) -> None:
+    """Write down when it was due and when it started, in microseconds, and who it is."""
     started = time.time_ns() // 1_000
-    os.write(_witness, b"%d %d\n" % (due, started))
+    os.write(_witness, b"%d %d %d %s\n" % (due, started, priority, ctx.run_id.encode()))
     _executed[0] += 1

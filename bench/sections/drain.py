@@ -1,0 +1,51 @@
+"""Jobs per second when a backlog of runs, all of them due, meets a worker that has just come.
+
+The clock runs from the first claim until no run is left, which is when the last result is durable.
+"""
+
+from __future__ import annotations
+
+import time
+
+from bench import accounts
+from bench.feeding import submit
+from bench.figures import Figure, Findings
+from bench.house import IN_PROCESS, NONE, WORKERS, House, house
+from bench.notebook import Notebook, Scale
+
+SLOTS = 500
+
+
+def run(scale: Scale) -> Findings:
+    notebook = Notebook("drain", "Drain of a backlog: every run is due before the worker starts")
+    repeats, jobs = scale.times(3), scale.pick(100_000, 5_000)
+    with notebook.table(
+        "Jobs per second", backlog=jobs, slots=SLOTS, repeats=repeats, task="no-op async function, one call per job"
+    ) as table:
+        for store in scale.stores:
+            for worker in WORKERS:
+                with house(store, NONE, SLOTS) as running:
+                    rates = [drain(running, worker, jobs) for _ in range(repeats)]
+                    accounts.check(notebook, running)
+                table.row({"store": store, "worker": worker}, {"jobs/s": Figure(values=rates)})
+    return notebook.findings()
+
+
+def drain(running: House, worker: str, jobs: int) -> float:
+    """Build a backlog, let a worker come, and send it away when all is done."""
+    began = time.time_ns() // 1_000
+    submit(running, jobs)
+    if worker == IN_PROCESS:
+        running.stop("server")
+        running.start("up")
+    else:
+        running.start("worker")
+    running.await_rest()
+    ended = time.time_ns() // 1_000
+    first = running.count(f"SELECT min(claimed_at) FROM history WHERE created_at >= {began}")
+    if worker == IN_PROCESS:
+        running.stop("up")
+        running.start("server")
+    else:
+        running.stop("worker")
+    return jobs / (ended - first) * 1e6
