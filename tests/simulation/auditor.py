@@ -5,7 +5,7 @@ It breaks off at the first answer that these books do not allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from timeball.domain.job import decode_spec
 from timeball.domain.run import Status
+from timeball.ports.store import Claim, Want
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -60,6 +61,7 @@ class Auditor:
         self._newest_token = 0
         self._observers: dict[str, Callable[[tuple[Any, ...], Any], None]] = {
             "claim": self._claim,
+            "submit_and_claim": self._submit_and_claim,
             "settle": self._settle,
             "append_logs": self._append_logs,
             "note": self._note,
@@ -90,9 +92,18 @@ class Auditor:
     # --- what is observed --------------------------------------------------------------------------------------
 
     def _claim(self, args: tuple[Any, ...], result: Any) -> None:
+        self._claimed(args[0], result.claims)
+        if result.now > self._world.now:
+            raise Violation("I3", f"the store said {result.now} at {self._world.now}")
+
+    def _submit_and_claim(self, args: tuple[Any, ...], result: Any) -> None:
+        _, claims = result
+        self._claimed(args[1], claims)
+
+    def _claimed(self, wants: Sequence[Want], claims: list[Claim]) -> None:
         world = self._world
-        slots = {want.session: want.slots for want in args[0]}
-        for claim in result.claims:
+        slots = {want.session: want.slots for want in wants}
+        for claim in claims:
             world.trace("claim", claim.run_id, claim.attempt, claim.token, claim.session)
             if claim.token <= self._newest_token:
                 raise Violation("I8", f"token {claim.token} is not newer than {self._newest_token}")
@@ -109,9 +120,7 @@ class Auditor:
                 raise Violation("I18", f"session {claim.session} got more runs than it has slots")
             self.held[claim.run_id] = Held(claim.run_id, claim.token, claim.attempt, claim.session)
             self.grants[claim.token] = Grant(world.now, claim.session, claim.run_id, claim.attempt, claim.eligible_at)
-        self.inspector.claimed(result.claims, {want.session for want in args[0]}, world.now)
-        if result.now > world.now:
-            raise Violation("I3", f"the store said {result.now} at {world.now}")
+        self.inspector.claimed(claims, set(slots), world.now)
 
     def _settle(self, args: tuple[Any, ...], result: Any) -> None:
         world = self._world

@@ -39,6 +39,18 @@ class NewRun(Struct, frozen=True, kw_only=True):
     profile: str | None = None
     """What it asks of a worker, if that is anything special."""
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether it has to look neither at others, nor at the clock, nor at who runs it."""
+        return (
+            not self.serial
+            and self.ordering_key is None
+            and not self.gated
+            and self.profile is None
+            and self.due_at is None
+            and self.start_by is None
+        )
+
 
 def new_run(
     job: Job,

@@ -141,6 +141,13 @@ class JobStore(Protocol):
         inside one batch is answered like any other. Submitting the same ids again changes nothing: `Accepted`."""
         ...
 
+    async def submit_and_claim(
+        self, submissions: Sequence[Submission], wants: Sequence[Want]
+    ) -> tuple[list[Submitted], list[Claim]]:
+        """The same, and at once hand to whoever wants what of it is due and asks for nothing special, by rank, as a
+        claim would; nothing, if other runs are ready that a claim would look at as well."""
+        ...
+
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
         """What a request with this tenant, idempotency key and fingerprint is answered as a repetition of an earlier
         one. None: the key is new."""

@@ -80,32 +80,55 @@ _decode_limits = msgspec.json.Decoder(_Limits).decode
 _decode_task: Any = msgspec.json.Decoder(Task).decode
 
 
-def _per_level(name: str) -> str:
+def per_level(name: str) -> str:
     return "\n  UNION ALL ".join(text(name).replace("{level}", str(level)) for level in LEVELS)
 
 
 @lru_cache
 def _claimable(credit: Micros) -> Query:
-    return query("claimable", levels=_per_level("claimable_level"), credit=str(credit), candidate=text("candidate"))
+    return query("claimable", levels=per_level("claimable_level"), credit=str(credit), candidate=text("candidate"))
 
 
 FITTABLE = query("fittable", candidate=text("candidate"))
-NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=_per_level("next_of_level"))
+NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=per_level("next_of_level"))
+
+
+class Crew(Struct, frozen=True):
+    """Who waits and has a lease, and whether some runs need a closer look."""
+
+    rows: dict[str, Row]
+    """Of `leased_sessions`."""
+    wants: list[Want]
+    unwell: bool = False
+    """A host is."""
+    fitted: bool = False
+    """Runs wait that not every worker can take."""
+
+    @property
+    def for_anybody(self) -> list[Want]:
+        """Those who are there for every run, and kept free for none."""
+        return [want for want in self.wants if not self.rows[want.session][2] and self.rows[want.session][3] is None]
+
+
+async def crew(tx: Tx, wants: Sequence[Want], ahead: Micros) -> Crew:
+    rows = {row[0]: row for row in await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)}
+    if not rows:
+        return Crew({}, [])
+    *_, unwell, fitted = next(iter(rows.values()))
+    return Crew(rows, [want for want in wants if want.session in rows], bool(unwell), bool(fitted))
 
 
 async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, before: Micros) -> Claimed:
-    leased = {row[0]: row for row in await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)}
-    wants = [want for want in wants if want.session in leased]
-    if not wants:
+    waiting = await crew(tx, wants, ahead)
+    leased, unwell, fitted = waiting.rows, waiting.unwell, waiting.fitted
+    if not leased:
         return Claimed([], before)
-    _, _, _, _, unwell, fitted = next(iter(leased.values()))
-    for_anybody = [want for want in wants if not leased[want.session][2] and leased[want.session][3] is None]
-    slots = _interleaved(for_anybody)
+    slots = interleaved(waiting.for_anybody)
     rows = await tx.fetch(_claimable(credit), ahead=ahead, free=len(slots)) if slots else []
     if fitted or unwell or any(row[_GATED] for row in rows):
         if len(slots) < LOOK_AT and any(row[_GATED] or unwell for row in rows):  # most of them may have to wait
             rows = await tx.fetch(_claimable(credit), ahead=ahead, free=LOOK_AT)
-        return await _Choice(tx, wants, leased, credit).make(rows, ahead, before, bool(fitted), bool(unwell))
+        return await _Choice(tx, waiting.wants, leased, credit).make(rows, ahead, before, fitted, unwell)
     if not rows:
         return Claimed([], before, left=len(slots))
     now: Micros = rows[0][7]
@@ -293,7 +316,7 @@ def _gates(each: _Candidate, unwell: bool) -> Gates | None:
     return Gates(each.tenant, limits.concurrency, limits.rate_limit, host)
 
 
-def _interleaved(wants: Sequence[Want]) -> list[Want]:
+def interleaved(wants: Sequence[Want]) -> list[Want]:
     """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
     turns = zip_longest(*(repeat(want, want.slots) for want in wants))
     return list(islice((want for turn in turns for want in turn if want is not None), MOST_CLAIMS))

@@ -11,6 +11,7 @@ from timeball.domain.job import Job, JobState
 from timeball.domain.lifecycle import Hold
 from timeball.ports.store import (
     Accepted,
+    Claim,
     JobFilter,
     JobStatus,
     Mismatched,
@@ -18,15 +19,17 @@ from timeball.ports.store import (
     Replayed,
     Submission,
     Submitted,
+    Want,
 )
 from timeball.stores.sql import turns
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.handing import hand_over
 from timeball.stores.sql.inserts import insert_runs, keep_profiles
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import job_row, new_run_row, plain, readable, tag_rows
-from timeball.stores.sql.tables import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
+from timeball.stores.sql.tables import HANDED_RUNS, IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
 KEYS_THAT_EXIST = query("keys_that_exist")
@@ -36,12 +39,19 @@ LIVE_OF_JOBS = query("live_of_jobs")
 NEWEST = "\U0010ffff"
 """Sorts after every id."""
 
+SPEC = NEW_JOBS.columns.index("spec")
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")
 
 
 class Jobs(Part):
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        async def work(tx: Tx) -> list[Submitted]:
+        answers, _ = await self.submit_and_claim(submissions, ())
+        return answers
+
+    async def submit_and_claim(
+        self, submissions: Sequence[Submission], wants: Sequence[Want]
+    ) -> tuple[list[Submitted], list[Claim]]:
+        async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
             answers: list[Submitted] = [Accepted(each.job.id) for each in submissions]
             repeated = await _repeated_keys(tx, submissions)
             for at, first in repeated.items():
@@ -49,10 +59,9 @@ class Jobs(Part):
             new = {each.job.id: each for at, each in enumerate(submissions) if at not in repeated}
             for (known,) in await tx.fetch(JOBS_THAT_EXIST, b=list(new)):
                 del new[known]
-            await _insert(tx, list(new.values()))
-            return answers
+            return answers, await _insert(tx, list(new.values()), wants, self._credit)
 
-        return await self._db.write(work) if submissions else []
+        return await self._db.write(work) if submissions else ([], [])
 
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
         wanted = [(tenant, plain(key)) for tenant, key, _ in keys]
@@ -125,11 +134,15 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
     return Replayed(first.job_id, bytes(first.answer))
 
 
-async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
+async def _insert(tx: Tx, submissions: Sequence[Submission], wants: Sequence[Want], credit: Micros) -> list[Claim]:
     if not submissions:
-        return
-    await tx.insert(NEW_JOBS, [job_row(each.job) for each in submissions])
-    new = [run for each in submissions for run in each.runs]
+        return []
+    jobs = [job_row(each.job) for each in submissions]
+    await tx.insert(NEW_JOBS, jobs)
+    handed = await hand_over(tx, submissions, [row[SPEC] for row in jobs], wants, credit)
+    if handed.rows:
+        await tx.insert(HANDED_RUNS, list(handed.rows.values()))
+    new = [run for each in submissions for run in each.runs if run.id not in handed.rows]
     waiting = await turns.enter(tx, new)
     await keep_profiles(tx, new)
     runs = [
@@ -141,6 +154,7 @@ async def _insert(tx: Tx, submissions: Sequence[Submission]) -> None:
         await insert_runs(tx, runs)
     if tags:
         await tx.insert(TAGS, tags)
+    return list(handed.claims.values())
 
 
 @lru_cache(maxsize=1024)

@@ -149,6 +149,31 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
     return row if rules == _NO_RULES else row + rules
 
 
+def handed_run_row(run: NewRun, token: int, session: str, worker: str, poll: int, now: Micros) -> Row:
+    """A row of `runs` of a simple run that a worker has from the start."""
+    return (
+        run.id,
+        run.job_id,
+        run.tenant,
+        run.version,
+        run.fire_time,
+        run.origin.value,
+        State.RUNNING.value,
+        0,
+        run.priority,
+        run.eligible_at,
+        1,
+        run.created_at,
+        run.retry_of,
+        0,
+        token,
+        session,
+        worker,
+        poll,
+        now,
+    )
+
+
 def ended(
     run: RunRow,
     status: Status,

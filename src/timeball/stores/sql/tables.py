@@ -57,6 +57,16 @@ class NewRunRow(Struct, frozen=True):
     holds: int
 
 
+class HandedRunRow(NewRunRow, frozen=True):
+    """What a run is born with that a worker has from the start."""
+
+    token: int
+    session: str
+    worker: str
+    poll: int
+    claimed_at: Micros
+
+
 class RuledRunRow(NewRunRow, frozen=True):
     """What a run is born with if it has to look at others, or at who runs it."""
 
@@ -246,6 +256,7 @@ JOBS: Final = Table("jobs", JobRow)
 NEW_JOBS: Final = Table("jobs", NewJobRow)
 RUNS: Final = Table("runs", RunRow)
 NEW_RUNS: Final = Table("runs", NewRunRow)
+HANDED_RUNS: Final = Table("runs", HandedRunRow)
 RULED_RUNS: Final = Table("runs", RuledRunRow)
 HISTORY: Final = Table("history", HistoryRow)
 NEW_HISTORY: Final = Table("history", NewHistoryRow)

@@ -89,6 +89,21 @@ UPDATE runs SET
 FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND runs.state = 'ready';
 
+-- name: waiting_now
+-- The time, and whether a run is ready for any worker.
+SELECT {now}, EXISTS (
+  {levels}
+);
+
+-- name: waiting_of_level
+-- A run of one priority that is ready.
+SELECT * FROM (
+  SELECT 1 FROM runs
+  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now}
+    AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
+  LIMIT 1
+) AS level_{level}
+
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
 SELECT MIN(eligible_at) FROM (
