@@ -13,11 +13,15 @@ from bench.notebook import RESULTS, Scale
 
 SECTIONS = {
     "ingest": "jobs/s accepted over HTTP, one per request and in batches",
+    "lifecycle": "jobs/s in steady state: submitted, durable, executed, result durable",
     "drain": "jobs/s when a backlog meets a worker",
     "lateness": "how late jobs start: one by one, spread, many at one instant, many per second",
+    "growth": "the same with a million jobs and runs (with --full: five million)",
     "cron": "the cron engine",
-    "lifecycle": "jobs/s in steady state: submitted, durable, executed, result durable",
+    "soak": "ten minutes of half the maximum: memory and tables stay as they are",
 }
+LONG = ("soak",)
+"""Not measured unless they are asked for."""
 
 
 def main() -> int:
@@ -28,8 +32,11 @@ def main() -> int:
         epilog=f"sections:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help="what to measure (all by default)")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="what to measure (by default all but soak)")
     parser.add_argument("--quick", action="store_true", help="small sizes, once: does it work? not: how fast is it")
+    parser.add_argument(
+        "--full", action="store_true", help="with what takes long: five million jobs and runs, and the soak"
+    )
     parser.add_argument("--store", choices=STORES, help="only on this store")
     parser.add_argument("--repeats", type=int, help="how often each figure is taken")
     parser.add_argument(
@@ -41,13 +48,14 @@ def main() -> int:
     whole = not given.quick and given.store is None and given.repeats is None
     scale = Scale(
         quick=given.quick,
+        full=given.full,
         stores=STORES if given.store is None else (given.store,),
         repeats=given.repeats,
     )
     folder: Path | None = given.results or (RESULTS if whole else None)
     print(machine.described(), flush=True)
     missed = []
-    for name in given.sections or SECTIONS:
+    for name in given.sections or [name for name in SECTIONS if given.full or name not in LONG]:
         findings = import_module(f"bench.sections.{name}").run(scale)
         if not findings.good:
             missed.append(name)

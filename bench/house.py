@@ -28,6 +28,8 @@ IN_PROCESS = "in process"
 SEPARATE = "separate, over HTTP"
 NONE = "none"
 WORKERS = (IN_PROCESS, SEPARATE)
+USUAL_WORKER = {"sqlite": IN_PROCESS, "postgresql": SEPARATE}
+"""As each store is used: everything in one process, or a fleet."""
 
 
 @dataclass
@@ -136,6 +138,10 @@ class House:
         if self.postgres is not None:
             used["postgres"] = processes.memory_mib(self.postgres.pid, family=True)
         return used
+
+    def resident_mib(self) -> float:
+        """All that is in memory for Timeball's processes, mapped files included."""
+        return sum(processes.resident_mib(pid) for pid in self._pids().values())
 
     def _pids(self) -> dict[str, int]:
         """`up` is a server with a worker in it."""

@@ -26,6 +26,7 @@ class Scale:
 
     quick: bool = False
     full: bool = False
+    """With what takes long."""
     stores: tuple[str, ...] = ("sqlite", "postgresql")
     repeats: int | None = None
 

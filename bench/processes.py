@@ -24,13 +24,23 @@ def cpu_seconds(pid: int, *, family: bool = False) -> float:
 
 def memory_mib(pid: int, *, family: bool = False) -> float:
     """What is its own. Pages of files that it mapped are the system's cache and not counted, nor is shared memory."""
-    pids = [pid, *([child.pid for child in psutil.Process(pid).children(recursive=True)] if family else [])]
+    pids = [pid, *(_lasting_children(pid) if family else [])]
     return sum(_anonymous_kib(each) for each in pids) / 1024
 
 
 def resident_mib(pid: int) -> float:
     """All that is in memory for it, mapped files included."""
     return psutil.Process(pid).memory_info().rss / 2**20
+
+
+def _lasting_children(pid: int) -> list[int]:
+    """Without PostgreSQL's vacuum workers, which come and go."""
+    children = psutil.Process(pid).children(recursive=True)
+    titles = {}
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            titles[child.pid] = " ".join(child.cmdline())
+    return [child for child, title in titles.items() if "autovacuum worker" not in title]
 
 
 def _anonymous_kib(pid: int) -> int:

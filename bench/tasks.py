@@ -26,6 +26,12 @@ async def noop() -> None:
     _executed[0] += 1
 
 
+@timeball.task("bench.fail")
+async def fail() -> None:
+    _executed[0] += 1
+    raise RuntimeError("this job always fails")
+
+
 @timeball.task("bench.mark")
 async def mark(due: int, priority: int, ctx: timeball.Context) -> None:
     """Write down when it was due and when it started, in microseconds, and who it is."""

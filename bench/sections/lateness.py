@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from bench import accounts
 from bench.figures import Figure, Findings, median, percentile
 from bench.firing import Mark, fire, one_by_one
-from bench.house import IN_PROCESS, SEPARATE, House, house
+from bench.house import USUAL_WORKER, House, house
 from bench.notebook import Notebook, Scale, TableInProgress
 from bench.probe import timer_and_fsync
 
 SLOTS = 500
-WORKER = {"sqlite": IN_PROCESS, "postgresql": SEPARATE}
-"""As each store is used: everything in one process, or a fleet."""
 IDLE_P50 = 5.0
 SPREAD_OVER_PROBE = 15.0
 HERD_MOST = 1_000.0
@@ -48,7 +46,7 @@ def run(scale: Scale) -> Findings:
     sizes, repeats = scale.pick(USUAL, QUICK), scale.times(3)
     with notebook.table("Start lateness in ms", slots=SLOTS, repeats=repeats, task="async function") as table:
         for store in scale.stores:
-            with house(store, WORKER[store], SLOTS) as running:
+            with house(store, USUAL_WORKER[store], SLOTS) as running:
                 _idle(notebook, table, running, sizes, repeats)
                 _spread(notebook, table, running, sizes, repeats)
                 _herd(notebook, table, running, sizes, repeats)

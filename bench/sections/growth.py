@@ -1,0 +1,209 @@
+"""Does it stay as fast and as small when it has grown? Millions of jobs that are not due, and of runs that are over."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import time
+from typing import Any
+
+from bench import accounts, filling
+from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, NOOP, Connection
+from bench.figures import Figure, Findings, median
+from bench.house import IN_PROCESS, NONE, USUAL_WORKER, House, house
+from bench.notebook import Notebook, Scale, TableInProgress, say
+from bench.sections.lifecycle import SLOTS, steady
+
+YEAR = 365 * 86_400.0
+KEPT_SPEED = 80.0
+IDLE_CPU = 5.0
+IDLE_MIB = 1_024.0
+LIST_MS = 100.0
+SCHEDULED_JOBS = 1_000
+"""Whose runs are in the history; one of a hundred fails whenever it runs."""
+
+_ID = re.compile(r"[jr]_[0-9a-f]{28}|\d{4}-\d\d-\d\dT[\d:]+Z")
+
+
+def run(scale: Scale) -> Findings:
+    notebook = Notebook("growth", "Growth: the same with millions of jobs and runs")
+    sizes = [1_000, 10_000] if scale.quick else [10_000, 1_000_000, *([5_000_000] if scale.full else [])]
+    _throughput(notebook, scale, sizes)
+    _idle(notebook, scale, scale.pick(1_000_000, 10_000))
+    _lists(notebook, scale, sizes[-1])
+    return notebook.findings()
+
+
+# --- throughput ---------------------------------------------------------------------------------------------------
+
+
+def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
+    repeats, warm, window = scale.times(3), scale.pick(3.0, 1.0), scale.pick(8.0, 2.0)
+    with notebook.table(
+        "Life cycle in steady state, beside jobs that are scheduled for the year to come",
+        window=f"{window:g} s after {warm:g} s",
+        batches=BATCH,
+        connections=CONNECTIONS,
+        in_flight=IN_FLIGHT,
+        slots=SLOTS,
+        repeats=repeats,
+    ) as table:
+        for store in scale.stores:
+            base = 0.0
+            for size in sizes:
+                with house(store, NONE, SLOTS) as running:
+                    _fill_jobs(running, size, {"type": "date", "expression": _later(YEAR).isoformat()}, over=YEAR)
+                    rates = [steady(running, warm, window).rate for _ in range(repeats)]
+                    accounts.check(notebook, running, filled=size)
+                base = base or median(rates)
+                shares = [rate / base * 100 for rate in rates]
+                figures = {"jobs/s": Figure(values=rates), "%": Figure(values=shares, least=KEPT_SPEED)}
+                table.row({"store": store, "worker": USUAL_WORKER[store], "scheduled": f"{size:,}"}, figures)
+
+
+def _fill_jobs(running: House, size: int, schedule: dict[str, Any], *, over: float = 0.0) -> None:
+    """So many jobs, and then a worker."""
+    connection = Connection(running)
+    connection.post("/v1/jobs", json.dumps(NOOP | {"name": "filler", "schedule": schedule}).encode())
+    connection.close()
+    running.stop("server")
+    began = time.monotonic()
+    filling.copy_jobs(running, size - 1, over=over)
+    say(f"{running.store}: {size:,} jobs in {time.monotonic() - began:.0f} s")
+    _open(running)
+
+
+def _open(running: House) -> None:
+    running.worker = USUAL_WORKER[running.store]
+    if running.worker == IN_PROCESS:
+        running.start("up")
+    else:
+        running.start("server")
+        running.start("worker")
+
+
+# --- idle ---------------------------------------------------------------------------------------------------------
+
+
+def _idle(notebook: Notebook, scale: Scale, size: int) -> None:
+    """Nothing fires while it is looked at: the hour that all of them fire at is half a day away."""
+    repeats, seconds = scale.times(3), scale.pick(10.0, 3.0)
+    with notebook.table(
+        "Doing nothing, with daily schedules: CPU in % of a core, and resident memory in MiB",
+        schedules=size,
+        seconds=f"{seconds:g}",
+        repeats=repeats,
+    ) as table:
+        for store in scale.stores:
+            with house(store, NONE, SLOTS) as running:
+                _fill_jobs(running, size, {"type": "cron", "expression": f"0 {_later(43_200).hour} * * *"})
+                time.sleep(scale.pick(5.0, 1.0))
+                shares = [_cpu_shares(running, seconds) for _ in range(repeats)]
+                total = Figure(values=[sum(share.values()) for share in shares], most=IDLE_CPU, digits=1)
+                parts = {f"{name} %": Figure(values=[share[name] for share in shares], digits=1) for name in shares[0]}
+                alive = running.count("SELECT count(*) FROM runs")
+                notebook.check(alive == 0, f"{store}: {alive} runs were made while nothing should fire")
+                memory = Figure(values=[running.resident_mib()], most=IDLE_MIB)
+                table.row({"store": store, "worker": running.worker}, {"CPU %": total, **parts, "MiB": memory})
+
+
+def _cpu_shares(running: House, seconds: float) -> dict[str, float]:
+    before = running.cpu_seconds()
+    time.sleep(seconds)
+    after = running.cpu_seconds()
+    return {name: (after[name] - before[name]) / seconds * 100 for name in before if name != "load"}
+
+
+# --- lists --------------------------------------------------------------------------------------------------------
+
+
+def _lists(notebook: Notebook, scale: Scale, size: int) -> None:
+    calls = scale.pick(20, 5)
+    with notebook.table(
+        "Lists of the API, ms per call",
+        runs_in_history=size,
+        jobs=SCHEDULED_JOBS,
+        page="100 items",
+        calls=f"{calls}, the first included",
+    ) as table:
+        for store in scale.stores:
+            with house(store, NONE, SLOTS) as running:
+                jobs = _fill_history(running, size)
+                filled = running.count("SELECT count(*) FROM history")
+                notebook.check(filled == size, f"{store}: the history has {filled:,} runs, not {size:,}")
+                for path in _paths(running, jobs):
+                    _call(notebook, table, running, path, calls)
+
+
+def _fill_history(running: House, size: int) -> list[str]:
+    """Jobs that have run once, and then as if they had run every ten minutes. Their ids."""
+    running.start("worker")
+    connection = Connection(running)
+    jobs = [_scheduled_job(number) for number in range(SCHEDULED_JOBS)]
+    answer = json.loads(connection.post("/v1/jobs:batch", json.dumps(jobs).encode()))
+    connection.close()
+    running.submitted += SCHEDULED_JOBS
+    running.await_rest()
+    running.stop("worker")
+    running.stop("server")
+    began = time.monotonic()
+    filling.copy_history(running, size // SCHEDULED_JOBS - 1, every=600)
+    say(f"{running.store}: {size:,} runs in {time.monotonic() - began:.0f} s")
+    _open(running)
+    return [item["jobId"] for item in answer["items"]]
+
+
+def _scheduled_job(number: int) -> dict[str, Any]:
+    rare = number % 100 == 0
+    return {
+        "name": f"job-{number}",
+        "task": {"kind": "python", "function": "bench.fail" if rare else "bench.noop"},
+        "retry": {"maxRetries": 0},
+        "tags": ["rare" if rare else "common"],
+    }
+
+
+def _paths(running: House, jobs: list[str]) -> list[str]:
+    """Every list, and what people ask it for."""
+    with running.client() as client:
+        cursor = client.get("/v1/runs").json()["nextCursor"]
+    since, until = (_later(-days * 86_400).strftime("%Y-%m-%dT%H:%M:%SZ") for days in (0.6, 0.5))
+    return [
+        "/v1/runs",
+        f"/v1/runs?cursor={cursor}",
+        "/v1/runs?status=succeeded",
+        "/v1/runs?status=dead",
+        "/v1/runs?status=running",
+        f"/v1/runs?jobId={jobs[1]}",
+        f"/v1/runs?startTime={since}&endTime={until}",
+        "/v1/runs?tag=rare",
+        "/v1/runs?tag=common",
+        "/v1/jobs",
+        "/v1/jobs?status=completed",
+        "/v1/jobs?name=job-500",
+        f"/v1/jobs/{jobs[1]}/ledger",
+        "/v1/dead-letters",
+        "/v1/dead-letters/groups",
+    ]
+
+
+def _call(notebook: Notebook, table: TableInProgress, running: House, path: str, calls: int) -> None:
+    times, answer = [], None
+    with running.client() as client:
+        client.get("/livez")
+        for _ in range(calls):
+            began = time.perf_counter()
+            answer = client.get(path)
+            times.append((time.perf_counter() - began) * 1_000)
+    assert answer is not None
+    notebook.check(answer.status_code == 200, f"{running.store}: {path} answered {answer.status_code}: {answer.text}")
+    figures = {
+        "median": Figure(values=times, digits=1),
+        "max": Figure(values=[max(times)], most=LIST_MS, digits=1),
+    }
+    table.row({"store": running.store, "list": _ID.sub("…", path)}, figures)
+
+
+def _later(seconds: float) -> dt.datetime:
+    return dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
