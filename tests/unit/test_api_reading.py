@@ -70,6 +70,23 @@ def test_wrong_values_are_pointed_at(document: Any, pointer: str, words: str) ->
 
 
 @pytest.mark.parametrize(
+    ("raw", "suspicious"),
+    [
+        (b'{"a": 123456789012345678}', False),
+        (b'{"a": 1234567890123456789}', True),
+        (b'{"a": 9999999999999999999}', True),
+        (b'["123456789012345678", 1234567890]', False),
+        (b'"\\u0000"', True),
+        (b'"\\u0001\\u00e4"', False),
+        (b'"\\uD83d"', True),
+        (b'"\\udc00"', True),
+    ],
+)
+def test_what_may_not_fit_a_store_is_looked_at_value_by_value(raw: bytes, suspicious: bool) -> None:
+    assert reading.is_suspicious(raw) is suspicious
+
+
+@pytest.mark.parametrize(
     "raw",
     [
         b"",

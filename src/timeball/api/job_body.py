@@ -90,7 +90,7 @@ def check_nesting(spec: JobSpec) -> None:
     """For specs that were decoded as part of a batch: what `reading.check` tells of a single body."""
     if spec.parameters:
         reading.check_depth(spec.parameters)
-    if isinstance(spec.task, Http):
+    if isinstance(spec.task, Http) and spec.task.body is not msgspec.UNSET:
         reading.check(_encode(spec.task))
 
 

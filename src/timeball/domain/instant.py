@@ -21,6 +21,7 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_IN_UTC = _EPOCH.replace(tzinfo=None)
 _TICK = timedelta(microseconds=1)
 # RFC 3339 with a mandatory offset. datetime.fromisoformat alone would let "2026-01-01" and naive times through.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
@@ -43,7 +44,7 @@ def parse(text: str, pointer: str = "") -> Micros:
             f"{text!r} is not a time; write it like 2026-03-01T02:00:00Z or 2026-03-01T02:00:00+01:00", pointer
         )
     try:
-        moment = of(datetime.fromisoformat(_at_most_micros(text.upper().replace(" ", "T"))))
+        moment = of(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError) as error:
         raise Invalid(f"{text!r} is not a time: {error}", pointer) from None
     if not 0 <= moment <= MAX:
@@ -51,14 +52,10 @@ def parse(text: str, pointer: str = "") -> Micros:
     return moment
 
 
-def _at_most_micros(text: str) -> str:
-    return re.sub(r"(\.\d{6})\d+", r"\1", text)
-
-
 def render(instant: Micros) -> str:
     """RFC 3339 in UTC, as short as it is exact: no fraction, milliseconds or microseconds."""
-    seconds, fraction = divmod(instant, SECOND)
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    if not fraction:
-        return f"{text}Z"
-    return f"{text}.{fraction // 1000:03d}Z" if fraction % 1000 == 0 else f"{text}.{fraction:06d}Z"
+    moment = _EPOCH_IN_UTC + timedelta(microseconds=instant)
+    fraction = instant % SECOND
+    if fraction and fraction % MILLISECOND == 0:
+        return f"{moment.isoformat(timespec='milliseconds')}Z"
+    return f"{moment.isoformat()}Z"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
@@ -18,7 +19,7 @@ from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Delivery, Retry
 from timeball.domain.schedule import Immediate, Schedule
-from timeball.domain.task import DEFAULT_GRACE, Task, check_duration
+from timeball.domain.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
 
 Name = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[str, Meta(max_length=64)]
@@ -35,6 +36,21 @@ def _moment(field: str, value: str) -> Micros:
         return instant.parse(value)
     except Invalid as error:
         raise ValueError(f"{field}: {error.detail}") from None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _check_durations(
+    timeout: Duration | None,
+    grace: Duration,
+    catch_up_window: Duration,
+    jitter: Duration | None,
+    start_deadline: Duration | None,
+) -> None:
+    check_duration("timeout", timeout, shortest=1)
+    check_duration("grace", grace)
+    check_duration("catchUpWindow", catch_up_window)
+    check_duration("jitter", jitter, longest=LONGEST_JITTER)
+    check_duration("startDeadline", start_deadline, shortest=1)
 
 
 class JobState(StrEnum):
@@ -88,11 +104,7 @@ class JobSpec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, o
     user_id: Annotated[str, Meta(max_length=200)] = ""
 
     def __post_init__(self) -> None:
-        check_duration("timeout", self.timeout, shortest=1)
-        check_duration("grace", self.grace)
-        check_duration("catchUpWindow", self.catch_up_window)
-        check_duration("jitter", self.jitter, longest=LONGEST_JITTER)
-        check_duration("startDeadline", self.start_deadline, shortest=1)
+        _check_durations(self.timeout, self.grace, self.catch_up_window, self.jitter, self.start_deadline)
         if (self.task is None) == (self.task_id is None):
             raise ValueError("a job needs either a task or the taskId of a registered one")
         if self.start_at is not None or self.end_at is not None or self.max_runs is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -9,7 +10,7 @@ from msgspec import Meta, Struct
 from timeball.domain import duration
 from timeball.domain.duration import Duration
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.task import check_duration
+from timeball.domain.task import REMEMBERED, check_duration
 
 Delivery = Literal["at_least_once", "at_most_once"]
 """`at_most_once`: an attempt that may have done something is never repeated."""
@@ -43,11 +44,16 @@ class Retry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omi
     non_retryable: NonRetryable = NonRetryable()
 
     def __post_init__(self) -> None:
-        check_duration("base", self.base)
-        check_duration("cap", self.cap)
+        _check_durations(self.base, self.cap)
         if isinstance(self.backoff, list):
             for step in self.backoff:
                 check_duration("backoff", step)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _check_durations(base: Duration, cap: Duration) -> None:
+    check_duration("base", base)
+    check_duration("cap", cap)
 
 
 def delay(policy: Retry, attempt: int, spread: float) -> Micros:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Final, Literal
 from urllib.parse import urlsplit
@@ -20,6 +21,10 @@ HeaderName = Annotated[str, Meta(max_length=256, pattern=r"^[!#$%&'*+.^_`|~0-9A-
 Status = Annotated[int, Meta(ge=100, le=599)]
 
 _FUNCTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}", re.ASCII)
+# A scheme and a host, and what follows; nowhere a blank or a control character.
+_URL = re.compile(r"([^\x00-\x20/?#]*//[^\x00-\x20/?#]*)[^\x00-\x20]*")
+REMEMBERED: Final = 1_024
+"""Values found to be valid that need not be looked at again: most jobs use the same few. Each of them is short."""
 
 
 class _Task(Struct, frozen=True, rename="camel", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
@@ -39,13 +44,12 @@ class Http(_Task, frozen=True, tag="http"):
     """Whether it waits while calls to its host keep failing, and its own calls count for that host's circuit."""
 
     def __post_init__(self) -> None:
+        parts = _URL.fullmatch(self.url)
         try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-            _ = parts.port
+            usable = parts is not None and _is_origin(parts[1])
         except ValueError as error:
             raise ValueError(f"{self.url!r} is not a URL: {error}") from None
-        if not usable or any(character <= " " for character in self.url):
+        if not usable:
             raise ValueError(f"{self.url!r} is not an http or https URL")
 
 
@@ -91,8 +95,21 @@ class Python(_Task, frozen=True, tag="python"):
     function: str
 
     def __post_init__(self) -> None:
-        if not _FUNCTION.fullmatch(self.function):
-            raise ValueError(f"{self.function!r} is not a task name; use letters, digits and . _ : / -")
+        _check_function(self.function)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _is_origin(origin: str) -> bool:
+    """Whether it names a scheme and a host that can be called; `ValueError` if it cannot even be read."""
+    parts = urlsplit(origin)
+    _ = parts.port
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _check_function(name: str) -> None:
+    if not _FUNCTION.fullmatch(name):
+        raise ValueError(f"{name!r} is not a task name; use letters, digits and . _ : / -")
 
 
 Task = Http | Shell | Script | Python
