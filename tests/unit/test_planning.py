@@ -1,13 +1,18 @@
 """I2, I20: every instant becomes a run or part of a span, once, by the catch-up rule, in bounded steps."""
 
+import re
+from typing import Any
+
 import pytest
 
-from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
+from timeball.domain import planning
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap, admit
-from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Fire, Span, plan
-from timeball.domain.schedule import Date, Immediate, Interval, Schedule
+from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Fire, Span, begin, first_fire, plan
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task import Shell
 
 START = 1_700_000_000 * SECOND
@@ -59,6 +64,52 @@ def test_one_future_fire_at_most_is_planned_ahead() -> None:
     assert [fire.fire_time for fire in fires(made.steps)] == [START + SECOND]
     assert made.next_fire_at == START + 2 * SECOND
     assert made.plan_at == START + SECOND, "the next one only when this one falls due"
+
+
+def at(offset: Micros) -> Date:
+    return Date(expression=render(START + offset))
+
+
+@pytest.mark.parametrize("rules", [{}, {"jitter": "30s"}, {"start_deadline": "1h"}, {"overlap": "allow"}])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Immediate(),
+        at(-DAY),
+        at(-HOUR),
+        at(-1),
+        at(0),
+        at(1),
+        at(HORIZON),
+        at(HORIZON + 1),
+        at(DAY),
+        Interval(expression="1s"),
+        Interval(expression="15s"),
+        Interval(expression="1h"),
+        CronSchedule(expression="* * * * * *"),
+        CronSchedule(expression="@daily"),
+    ],
+)
+def test_a_new_job_begins_as_the_planner_would_begin_it(schedule: Schedule, rules: dict[str, Any]) -> None:
+    new = job(schedule, None, **rules)
+    try:
+        first = first_fire(new, START)
+    except InvalidSchedule as refused:
+        with pytest.raises(InvalidSchedule, match=re.escape(refused.detail)):
+            begin("j_1", "default", new.spec, START)
+        return
+    made = plan(new.with_(next_fire_at=first), START)
+    planned = new.with_(next_fire_at=made.next_fire_at, plan_at=made.plan_at, fired=made.runs)
+    assert begin("j_1", "default", new.spec, START) == (planned, *(made.steps or (None,)))
+
+
+def test_most_jobs_begin_without_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Immediate ones are the hot case: nothing is to be computed that is known."""
+    monkeypatch.delattr(planning, "plan")
+    for schedule in (at(0), at(DAY)):
+        assert begin("j_1", "default", job(schedule, None).spec, START)
+    monkeypatch.delattr(planning, "first_fire")
+    assert begin("j_1", "default", job(Immediate(), None).spec, START)
 
 
 def test_a_fire_beyond_the_horizon_waits() -> None:

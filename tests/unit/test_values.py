@@ -76,3 +76,10 @@ def test_ids_sort_by_age_and_tell_their_day() -> None:
     assert ids.is_id("r", newer)
     assert not ids.is_id("j", newer)
     assert not ids.is_id("r", "r_../../etc")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1_000])
+def test_ids_of_a_batch_are_as_many_and_all_different(count: int) -> None:
+    made = ids.many("j", 1_700_000_000_001_000, random.Random(1), count)
+    assert len(set(made)) == count
+    assert all(ids.is_id("j", each) and ids.made_at(each) == 1_700_000_000_001_000 for each in made)

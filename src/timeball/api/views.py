@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -99,25 +99,14 @@ class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
     """In the answer to a create or an update: that no worker which is alive could run it, for example."""
 
 
+View = TypeVar("View", bound=SpecView)
+
 _FLAT_TYPES: Final[dict[type[Schedule], str]] = {
     Immediate: "immediate",
     Date: "future",
     CronSchedule: "cron",
     Interval: "interval",
 }
-_RULES: Final = (
-    "start_at",
-    "end_at",
-    "max_runs",
-    "jitter",
-    "start_deadline",
-    "ordering_key",
-    "concurrency",
-    "rate_limit",
-    "resources",
-    "runs_on",
-)
-"""Fields that are shown only where they are used."""
 _USUAL_RETRY: Final = Retry()
 _USUAL_NON_RETRYABLE: Final = NonRetryable()
 
@@ -148,37 +137,47 @@ def _retry(retry: Retry) -> RetryView:
 _USUAL_RETRY_VIEW: Final = _retry(_USUAL_RETRY)
 
 
-def _spec_fields(spec: JobSpec) -> dict[str, Any]:
+def _view(kind: type[View], spec: JobSpec, **more: Any) -> View:
     schedule = spec.schedule
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "task": UNSET if spec.task is None else spec.task,
-        "task_id": UNSET if spec.task_id is None else spec.task_id,
-        "parameters": spec.parameters,
-        "schedule": _schedule(schedule),
-        "retry": _USUAL_RETRY_VIEW if spec.retry == _USUAL_RETRY else _retry(spec.retry),
-        "priority": spec.priority,
-        "timeout": spec.timeout,
-        "grace": spec.grace,
-        "overlap": spec.overlap,
-        "catch_up": spec.catch_up,
-        "catch_up_window": spec.catch_up_window,
-        **{name: value for name in _RULES if (value := getattr(spec, name))},
-        **({"on_failure": spec.on_failure} if spec.ordering_key else {}),
-        "delivery": spec.delivery,
-        "tags": spec.tags,
-        "user_id": spec.user_id,
-        "schedule_type": _FLAT_TYPES[type(schedule)],
-        "schedule_time": schedule.expression if isinstance(schedule, Date) else None,
-        "cron_expression": schedule.expression if isinstance(schedule, CronSchedule) else None,
-        "max_retries": spec.retry.max_retries,
-    }
+    return kind(
+        name=spec.name,
+        description=spec.description,
+        task=spec.task or UNSET,
+        task_id=spec.task_id or UNSET,
+        parameters=spec.parameters,
+        schedule=_schedule(schedule),
+        retry=_USUAL_RETRY_VIEW if spec.retry == _USUAL_RETRY else _retry(spec.retry),
+        priority=spec.priority,
+        timeout=spec.timeout,
+        grace=spec.grace,
+        overlap=spec.overlap,
+        catch_up=spec.catch_up,
+        catch_up_window=spec.catch_up_window,
+        start_at=spec.start_at or UNSET,
+        end_at=spec.end_at or UNSET,
+        max_runs=spec.max_runs or UNSET,
+        jitter=spec.jitter or UNSET,
+        start_deadline=spec.start_deadline or UNSET,
+        ordering_key=spec.ordering_key or UNSET,
+        on_failure=spec.on_failure if spec.ordering_key else UNSET,
+        concurrency=spec.concurrency or UNSET,
+        rate_limit=spec.rate_limit or UNSET,
+        resources=spec.resources or UNSET,
+        runs_on=spec.runs_on or UNSET,
+        delivery=spec.delivery,
+        tags=spec.tags,
+        user_id=spec.user_id,
+        schedule_type=_FLAT_TYPES[type(schedule)],
+        schedule_time=schedule.expression if isinstance(schedule, Date) else None,
+        cron_expression=schedule.expression if isinstance(schedule, CronSchedule) else None,
+        max_retries=spec.retry.max_retries,
+        **more,
+    )
 
 
 def spec_view(spec: JobSpec) -> SpecView:
     """The part of a job's answer that its owner wrote."""
-    return SpecView(**_spec_fields(spec))
+    return _view(SpecView, spec)
 
 
 def spec_document(spec: JobSpec) -> dict[str, Any]:
@@ -192,17 +191,19 @@ def job_view(found: JobStatus) -> JobView:
     # A paused schedule fires nothing; a run that was already planned when it was paused still may.
     idle = found.status == "paused" and found.next_run_at == job.next_fire_at
     created_at = render(job.created_at)
-    return JobView(
+    next_fire_at = created_at if found.next_run_at == job.created_at else moment(found.next_run_at)
+    return _view(
+        JobView,
+        job.spec,
         job_id=job.id,
         status=found.status,
         version=job.version,
-        next_fire_at=None if idle else moment(found.next_run_at),
+        next_fire_at=None if idle else next_fire_at,
         created_at=created_at,
         updated_at=created_at if job.updated_at == job.created_at else render(job.updated_at),
         pause_reason=job.pause_reason if found.status == "paused" else UNSET,
         paused_until=moment(job.paused_until) if found.status == "paused" else UNSET,
         warnings=list(found.warnings) or UNSET,
-        **_spec_fields(job.spec),
     )
 
 

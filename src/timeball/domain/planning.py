@@ -15,8 +15,9 @@ from msgspec import Struct
 from timeball.domain import duration, schedule
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import SECOND, Micros, render
-from timeball.domain.job import HORIZON, Job, JobSpec, jitter_of, plan_at
+from timeball.domain.job import HORIZON, Job, JobSpec, JobState, jitter_of, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
+from timeball.domain.schedule import Immediate
 
 MOST_RUNS: Final = 500
 """Runs one plan may hold: a long absence is worked off in bounded transactions."""
@@ -70,6 +71,35 @@ class _Gap(Struct):
     last: Micros
     count: int
     verdict: Verdict
+
+
+def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fire | None]:
+    """A new job, and its first fire if that is near enough to be a run at once. For a one-shot that is all there is to
+    plan: most jobs are such, and most of those are immediate."""
+    immediate = isinstance(spec.schedule, Immediate)
+    job = Job(
+        id=job_id,
+        tenant=tenant,
+        spec=spec,
+        version=1,
+        state=JobState.ACTIVE,
+        anchor=now if (starts := spec.starts) is None else starts,
+        next_fire_at=None,
+        plan_at=None,
+        created_at=now,
+        updated_at=now,
+        fired=1 if immediate else 0,
+    )
+    if immediate:
+        return job, Fire(now, Origin.SCHEDULE, now)
+    first = first_fire(job, now)
+    if first > now + HORIZON:
+        return job.with_(next_fire_at=first, plan_at=first - HORIZON), None
+    if spec.one_shot:
+        return job.with_(fired=1), Fire(first, Origin.SCHEDULE, max(first, now))
+    planned = plan(job.with_(next_fire_at=first), now)
+    fire = next(step for step in planned.steps if isinstance(step, Fire))
+    return job.with_(next_fire_at=planned.next_fire_at, plan_at=planned.plan_at, fired=1), fire
 
 
 def plan(

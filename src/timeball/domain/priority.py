@@ -20,8 +20,8 @@ CREDIT: Final = MINUTE
 
 def level(value: str | int) -> int:
     """The level of a name or a number, or `Invalid`."""
-    if isinstance(value, str) and value.lower() in NAMES:
-        return NAMES[value.lower()]
+    if isinstance(value, str) and (found := NAMES.get(value.lower())) is not None:
+        return found
     if isinstance(value, int) and not isinstance(value, bool) and value in LEVELS:
         return value
     raise Invalid(f"{value!r} is not a priority; write high, medium, low or a whole number from 0 to 9")

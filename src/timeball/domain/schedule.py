@@ -62,6 +62,7 @@ class Interval(_Schedule, frozen=True, tag="interval"):
 
 
 Schedule = Immediate | Date | CronSchedule | Interval
+_ONE_SHOTS: Final = (Immediate, Date)
 
 
 def _readable(read: Callable[[], object]) -> None:
@@ -72,7 +73,7 @@ def _readable(read: Callable[[], object]) -> None:
 
 
 def is_one_shot(schedule: Schedule) -> bool:
-    return isinstance(schedule, Immediate | Date)
+    return isinstance(schedule, _ONE_SHOTS)
 
 
 def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread: str) -> bool:

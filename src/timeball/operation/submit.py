@@ -10,8 +10,7 @@ from msgspec import Struct
 from timeball.domain import ids, planning
 from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job import HORIZON, Job, JobSpec, JobState
-from timeball.domain.planning import Fire
+from timeball.domain.job import Job, JobSpec
 from timeball.domain.run import NewRun, new_run
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
@@ -43,53 +42,41 @@ class Submit:
     def __init__(self, context: Context, render: Callable[[JobStatus], bytes]) -> None:
         self._context = context
         self._render = render
-        self._commit = GroupCommit(context.store.submit)
+        self._commit = GroupCommit(self._persist)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         now = self._context.store.now()
         unknown = await self._unknown_tasks(jobs)
         warnings = await warn(self._context, [job.spec for job in jobs])
+        job_ids, run_ids = (ids.many(prefix, now, self._context.dice, len(jobs)) for prefix in "jr")
         prepared: list[Submission | Created | TimeballError] = [
-            self._prepare(job, now, unknown, warned) for job, warned in zip(jobs, warnings, strict=True)
+            self._prepare(*each, now, unknown) for each in zip(jobs, job_ids, run_ids, warnings, strict=True)
         ]
         await self._recall(jobs, prepared)
-        submissions = [item for item in prepared if isinstance(item, Submission)]
-        results = iter(await self._commit(submissions))
-        answers = [
-            self._answer(item, next(results), warned) if isinstance(item, Submission) else item
+        results = iter(await self._commit([item for item in prepared if isinstance(item, Submission)]))
+        return [
+            _answer(item, next(results), warned) if isinstance(item, Submission) else item
             for item, warned in zip(prepared, warnings, strict=True)
         ]
-        self._hint(submissions, now)
-        return answers
 
     def _prepare(
-        self, new: NewJob, now: Micros, unknown: set[tuple[str, str]], warnings: tuple[str, ...]
+        self,
+        new: NewJob,
+        job_id: str,
+        run_id: str,
+        warnings: tuple[str, ...],
+        now: Micros,
+        unknown: set[tuple[str, str]],
     ) -> Submission | TimeballError:
-        spec = new.spec
-        if spec.task_id is not None and (new.tenant, spec.task_id) in unknown:
-            return Invalid(f"there is no registered task {spec.task_id!r}", "/taskId")
-        job = Job(
-            id=ids.job(now, self._context.dice),
-            tenant=new.tenant,
-            spec=spec,
-            version=1,
-            state=JobState.ACTIVE,
-            anchor=now if spec.starts is None else spec.starts,
-            next_fire_at=None,
-            plan_at=None,
-            created_at=now,
-            updated_at=now,
-        )
+        if new.spec.task_id is not None and (new.tenant, new.spec.task_id) in unknown:
+            return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
         try:
-            first = planning.first_fire(job, now)
+            job, fire = planning.begin(job_id, new.tenant, new.spec, now)
         except InvalidSchedule as error:
             return error
-        job = job.with_(next_fire_at=first, plan_at=first - HORIZON)
         runs: tuple[NewRun, ...] = ()
-        if first <= now + HORIZON:
-            plan = planning.plan(job, now)
-            runs = tuple(self._run(job, fire, now) for fire in plan.steps if isinstance(fire, Fire))
-            job = job.with_(next_fire_at=plan.next_fire_at, plan_at=plan.plan_at, fired=len(runs))
+        if fire is not None:
+            runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
         if new.key is None:
             return Submission(job, runs)
         return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs, warnings))))
@@ -107,32 +94,32 @@ class Submit:
                 if known is not None:
                     prepared[at] = _repetition(known, key)
 
-    def _run(self, job: Job, fire: Fire, now: Micros) -> NewRun:
-        run_id = ids.run(now, self._context.dice)
-        return new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at)
-
-    def _answer(self, submission: Submission, result: Submitted, warnings: tuple[str, ...]) -> Created | TimeballError:
-        idempotency = submission.idempotency
-        match result:
-            case Accepted():
-                answer = idempotency.answer if idempotency else None
-                return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings))
-            case Replayed() | Mismatched():
-                return _repetition(result, idempotency.key if idempotency else "")
-            case _:
-                assert_never(result)
-
-    def _hint(self, submissions: Sequence[Submission], now: Micros) -> None:
+    async def _persist(self, submissions: Sequence[Submission]) -> Sequence[Submitted]:
+        """One commit for all who came meanwhile, and one hint."""
+        results = await self._context.store.submit(submissions)
         if any(submission.runs for submission in submissions):
             self._context.hints.give(Topic.READY)
         if any(submission.job.plan_at is not None for submission in submissions):
             self._context.hints.give(Topic.PLAN)
+        return results
 
     async def _unknown_tasks(self, jobs: Sequence[NewJob]) -> set[tuple[str, str]]:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
         return {
             (tenant, task_id) for tenant, task_id in named if await self._context.store.task(tenant, task_id) is None
         }
+
+
+def _answer(submission: Submission, result: Submitted, warnings: tuple[str, ...]) -> Created | TimeballError:
+    idempotency = submission.idempotency
+    match result:
+        case Accepted():
+            answer = idempotency.answer if idempotency else None
+            return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings))
+        case Replayed() | Mismatched():
+            return _repetition(result, idempotency.key if idempotency else "")
+        case _:
+            assert_never(result)
 
 
 def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballError:

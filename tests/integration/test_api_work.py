@@ -1,0 +1,66 @@
+"""What it takes to accept jobs, counted: many at once are one commit, and nobody is woken twice for it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import Api, running_api
+from timeball.ports.hints import Topic
+from timeball.ports.store import Submission, Submitted
+
+JOB = {"task": {"kind": "python", "function": "noop"}}
+CLIENTS = 64
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with running_api(tmp_path) as api:
+        yield api
+
+
+class Watched:
+    """Counts what is asked of the store and of those who wait; commits can be held back."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        context = api.server.context
+        self._submit = context.store.submit
+        self._give = context.hints.give
+        self.commits: list[int] = []
+        self.hints: Counter[Topic] = Counter()
+        self.open = asyncio.Event()
+        self.open.set()
+        monkeypatch.setattr(context.store, "submit", self.submit)
+        monkeypatch.setattr(context.hints, "give", self.give)
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        self.commits.append(len(submissions))
+        await self.open.wait()
+        return await self._submit(submissions)
+
+    def give(self, topic: Topic) -> None:
+        self.hints[topic] += 1
+        self._give(topic)
+
+
+async def test_a_batch_of_a_thousand_is_one_commit_and_one_hint(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(api, monkeypatch)
+    answer = await api("POST", "/v1/jobs:batch", json=[JOB] * 1_000)
+    assert answer.status_code == 200
+    assert watched.commits == [1_000]
+    assert (watched.hints[Topic.READY], watched.hints[Topic.PLAN]) == (1, 0)
+
+
+async def test_who_comes_during_a_commit_shares_the_next_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(api, monkeypatch)
+    watched.open.clear()
+    posts = [asyncio.create_task(api("POST", "/v1/jobs", json=JOB)) for _ in range(CLIENTS)]
+    _, early = await asyncio.wait(posts, timeout=0.5)
+    assert len(early) == CLIENTS, "nobody is answered before the commit"
+    watched.open.set()
+    assert [answer.status_code for answer in await asyncio.gather(*posts)] == [201] * CLIENTS
+    assert sum(watched.commits) == CLIENTS
+    assert len(watched.commits) <= CLIENTS // 8
+    assert watched.hints[Topic.READY] == len(watched.commits)
