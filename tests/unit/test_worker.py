@@ -401,6 +401,33 @@ async def test_a_job_that_waits_does_not_hold_up_others() -> None:
         await bench.server.until(lambda: len(bench.server.ended) == 100)
 
 
+async def test_jobs_that_take_their_time_let_the_event_loop_turn_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = passed = 0
+    began_in_turn: set[int] = set()
+
+    async def busy(attempt: Attempt) -> Outcome:
+        nonlocal passed
+        began_in_turn.add(turns)
+        passed += 3 * MILLISECOND
+        return Succeeded()
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if turns > 0:
+            asyncio.get_running_loop().call_soon(turn)
+
+    real = CLOCK.monotonic
+    monkeypatch.setattr(CLOCK, "monotonic", lambda: real() + passed)
+    async with working(slots=100) as bench:
+        bench.executor.behaviours["busy"] = busy
+        turn()
+        bench.server.give(*(python(token, "busy") for token in range(1, 101)))
+        await bench.server.until(lambda: len(bench.server.ended) == 100)
+        turns = -1
+    assert len(began_in_turn) >= 50, "a lane does not go on for longer than two of them take"
+
+
 async def test_a_hard_stop_tells_what_had_ended_and_what_had_begun() -> None:
     bench = Bench()
     await bench.worker.start()

@@ -53,7 +53,7 @@ class Attempts:
         self._alarms = alarms
         self._outbox = outbox
         self._may_start = may_start
-        self._lanes = Lanes(self._begin, self._executed)
+        self._lanes = Lanes(self._begin, self._executed, clock)
         self._held: dict[int, HeldAttempt] = {}
         self._young: deque[HeldAttempt] = deque()
         self._young_watched = False

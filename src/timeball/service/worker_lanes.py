@@ -13,12 +13,15 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Final
 
+from timeball.domain.instant import MILLISECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome
+from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor
 from timeball.service.worker_attempt import HeldAttempt
 
-STREAK: Final = 64
-"""Attempts a lane executes before it lets the event loop turn."""
+TURN: Final = 5 * MILLISECOND
+"""How long a lane goes on from one attempt to the next before it lets the event loop turn, and another lane go on.
+Long enough for all short attempts of a poll: so their slots are offered, and their outcomes told, at once."""
 KEPT: Final = 64
 """Idle lanes that are kept for later."""
 
@@ -30,8 +33,11 @@ class Lanes:
         self,
         begin: Callable[[HeldAttempt], Executor | None],
         finish: Callable[[HeldAttempt, Outcome], None],
+        clock: Clock,
     ) -> None:
-        """`begin` says who executes the attempt, or None if it is not to start any more."""
+        """`begin` says who executes the attempt, or None if it is not to start any more; `finish` notes when it
+        ended."""
+        self._clock = clock
         self._begin = begin
         self._finish = finish
         self._ready: deque[HeldAttempt] = deque()
@@ -71,9 +77,9 @@ class Lanes:
         me = asyncio.current_task()
         untouched = copy_context()
         ready = self._ready
-        streak = 0
         while True:
             self._called = False
+            until = self._clock.monotonic() + TURN
             while ready:
                 attempt = ready.popleft()
                 executor = self._begin(attempt)
@@ -98,10 +104,10 @@ class Lanes:
                     if ready and not self._called:
                         self._call()
                     return
-                streak += 1
-                if streak == STREAK:
-                    streak = 0
-                    await asyncio.sleep(0)
+                if attempt.ended_at >= until:
+                    break
+            if ready and not self._called:
+                self._call()
             if len(self._idle) >= KEPT:
                 return
             turn = loop.create_future()

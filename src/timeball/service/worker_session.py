@@ -148,7 +148,9 @@ class Session:
             arrived = self._clock.monotonic()
             if not self.lost:
                 busy = holder.obey(orders, arrived)
-                # Short attempts end within this turn of the loop; the next poll already offers their slots again.
+                # Short attempts end within this turn of the loop and are reported in the next. Then the poll offers
+                # their slots again, and what became of them goes into one commit with who comes after them.
+                await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 if not busy and arrived - sent < BREATH:
                     await self._clock.sleep(BREATH)
