@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -53,19 +53,19 @@ class PythonExecutor:
         function = self._registry.get(attempt.task.function) if isinstance(attempt.task, Python) else None
         return function is not None and function.mode == "thread"
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    def execute(self, attempt: Attempt) -> Coroutine[Any, Any, Outcome]:
         task = attempt.task
         assert isinstance(task, Python)
         function = self._registry.get(task.function)
         if function is None:
-            return _failed(_unknown(task.function, self._registry.names))
+            return _fail(_unknown(task.function, self._registry.names))
         if function.mode == "async":
-            return await self._in_loop(attempt, function)
+            return self._in_loop(attempt, function)
         if function.mode == "thread":
-            return await self._in_thread(attempt, function)
+            return self._in_thread(attempt, function)
         if self._process_mode is None:
-            return _failed(f"task {function.name!r} wants a process of its own; this worker starts none")
-        return await self._process_mode.execute(attempt, function)
+            return _fail(f"task {function.name!r} wants a process of its own; this worker starts none")
+        return self._process_mode.execute(attempt, function)
 
     async def _in_loop(self, attempt: Attempt, function: Function) -> Outcome:
         arguments = attempt.spec.parameters
@@ -173,7 +173,7 @@ def context_of(attempt: Attempt, voice: Voice) -> Context:
         attempt=attempt.attempt,
         fencing_token=attempt.token,
         fire_time=instant.to_datetime(attempt.fire_time),
-        parameters=attempt.spec.parameters,
+        parameters=dict(attempt.spec.parameters),
         say_progress=voice.progress,
         say_log=voice.log,
         ask_cancelled=lambda: attempt.cancelled,
@@ -234,3 +234,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 def _failed(message: str) -> Failed:
     return Failed(Failure(kind="worker", message=message))
+
+
+async def _fail(message: str) -> Failed:
+    return _failed(message)

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.lifecycle import Released
+from timeball.domain.lifecycle import Failed, Released
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import (
@@ -168,12 +168,14 @@ class Desk:
             self._hints.give(Topic.ENDED)
         if report.ended:
             settled = await self._settle([self._settlement(ended, now) for ended in report.ended])
-            stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
+            if None in settled:
+                stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             tokens = [ended.token for ended in report.ended]
             session.handed.difference_update(tokens)
-            for token in tokens:
-                session.to_cancel.pop(token, None)
-                session.cancelling.pop(token, None)
+            if session.to_cancel or session.cancelling:
+                for token in tokens:
+                    session.to_cancel.pop(token, None)
+                    session.cancelling.pop(token, None)
         return Receipt(stale=sorted(stale))
 
     async def goodbye(self, session: str) -> None:
@@ -275,7 +277,7 @@ class Desk:
             outcome=ended.outcome,
             started_at=started_at,
             finished_at=now if started_at is None else started_at + ended.took,
-            spread=self._dice.random(),
+            spread=self._dice.random() if isinstance(ended.outcome, Failed) else 0.0,
             host=ended.host,
         )
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, Self
+
+from msgspec import Struct
 
 from timeball.domain import duration
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Failed, Outcome
+from timeball.domain.lifecycle import Outcome
 from timeball.domain.task import Task
 from timeball.ports.dispatch import Assignment
 from timeball.service.alarms import Alarm
 from timeball.service.worker_output import Output
+from timeball.service.worker_work import Work
 
 
 class Stop(IntEnum):
@@ -42,56 +45,51 @@ class Listener(Protocol):
     def advanced(self, attempt: HeldAttempt, fraction: float, note: str) -> None: ...
 
 
-class HeldAttempt:
-    """Implements `ports.executor.Attempt`. `spec` and `task` exist unless it is `unfit`."""
+class HeldAttempt(Struct, eq=False):
+    """Implements `ports.executor.Attempt`."""
 
-    __slots__ = (
-        "_callback",
-        "_listener",
-        "alarm",
-        "assignment",
-        "attempt",
-        "ended_at",
-        "fire_time",
-        "job_id",
-        "lane",
-        "outcome",
-        "output",
-        "run_id",
-        "slots",
-        "spec",
-        "started_at",
-        "stop",
-        "task",
-        "token",
-        "unfit",
-    )
-
+    assignment: Assignment
+    work: Work
+    listener: Listener
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    fire_time: Micros
     spec: JobSpec
     task: Task
+    started_at: Micros | None = None
+    told_started: bool = False
+    """Whether the server was told that it runs."""
+    ended_at: Micros = 0
+    outcome: Outcome | None = None
+    output: Output | None = None
+    alarm: Alarm | None = None
+    """Rings at its start while it waits for it, then at its time-out."""
+    lane: asyncio.Task[None] | None = None
+    """The task that executes it, while it does."""
+    stop: Stop | None = None
+    callback: Callable[[], None] | None = None
+    """How its executor wants to be told that it is to stop."""
 
-    def __init__(self, assignment: Assignment, listener: Listener) -> None:
-        self.assignment = assignment
-        self.run_id = assignment.run_id
-        self.job_id = assignment.job_id
-        self.attempt = assignment.attempt
-        self.token = assignment.token
-        self.fire_time = assignment.fire_time
-        self.started_at: Micros | None = None
-        self.ended_at: Micros = 0
-        self.outcome: Outcome | None = None
-        self.output: Output | None = None
-        self.alarm: Alarm | None = None
-        """Rings at its start while it waits for it, then at its time-out."""
-        self.lane: asyncio.Task[None] | None = None
-        """The task that executes it, while it does."""
-        self.stop: Stop | None = None
-        self.slots = 1
-        """How many of the worker's slots it occupies."""
-        self.unfit: Failed | None = None
-        """Why this worker cannot execute it, if it cannot even read it."""
-        self._listener = listener
-        self._callback: Callable[[], None] | None = None
+    @classmethod
+    def of(cls, assignment: Assignment, work: Work, listener: Listener) -> Self:
+        return cls(
+            assignment,
+            work,
+            listener,
+            assignment.run_id,
+            assignment.job_id,
+            assignment.attempt,
+            assignment.token,
+            assignment.fire_time,
+            work.spec,
+            work.task,
+        )
+
+    @property
+    def runs(self) -> bool:
+        return self.started_at is not None and self.outcome is None
 
     def log(self, stream: str, text: str) -> None:
         if not text or self.outcome is not None or self.stop is Stop.LOST:
@@ -99,11 +97,11 @@ class HeldAttempt:
         if self.output is None:
             self.output = Output()
         self.output.write(stream, text)
-        self._listener.wrote(self)
+        self.listener.wrote(self)
 
     def progress(self, fraction: float, note: str = "") -> None:
         if self.outcome is None and self.stop is not Stop.LOST and fraction == fraction:
-            self._listener.advanced(self, min(max(float(fraction), 0.0), 1.0), note)
+            self.listener.advanced(self, min(max(float(fraction), 0.0), 1.0), note)
 
     @property
     def cancelled(self) -> bool:
@@ -115,13 +113,13 @@ class HeldAttempt:
         return 0 if forced else duration.parse(self.spec.grace)
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        self._callback = callback
+        self.callback = callback
         if self.stop is not None:
             callback()
 
     def tell_to_stop(self) -> None:
         """For an attempt that executes: let the executor know, or interrupt it if it did not ask to be told."""
-        if self._callback is not None:
-            self._callback()
+        if self.callback is not None:
+            self.callback()
         elif self.lane is not None:
             self.lane.cancel()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, assert_never
 
-import msgspec
-from msgspec import UNSET, structs
+from msgspec import structs
 
-from timeball.domain import duration, task
+from timeball.domain import duration
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.job import decode_spec
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import Assignment
@@ -23,14 +20,15 @@ from timeball.service.worker_attempt import HeldAttempt, Stop
 from timeball.service.worker_lanes import Lanes
 from timeball.service.worker_outbox import Outbox
 from timeball.service.worker_output import clean
+from timeball.service.worker_work import Reader
 
 STARTED_AFTER: Final = 100 * MILLISECOND
 """An attempt that still executes after this long is reported as started; shorter ones only by their outcome."""
+LOOK_EVERY: Final = 50 * MILLISECOND
+"""How often it is looked which attempts have become that old."""
 ASK_AGAIN: Final = SECOND
 """Code in the event loop that ignores being interrupted is interrupted again, at least this much later."""
 LONGEST_MESSAGE: Final = 4_000
-
-_decode_task = msgspec.json.Decoder(task.Task).decode
 
 
 class Attempts:
@@ -48,15 +46,15 @@ class Attempts:
     ) -> None:
         """`may_start` is asked right before an attempt starts: is it still ours at this moment?"""
         self._slots = slots
-        self._executors = executors
+        self._reader = Reader(executors)
         self._clock = clock
         self._alarms = alarms
         self._outbox = outbox
         self._may_start = may_start
         self._lanes = Lanes(self._begin, self._executed, clock)
         self._held: dict[int, HeldAttempt] = {}
-        self._young: deque[HeldAttempt] = deque()
-        self._young_watched = False
+        self._watched = False
+        """Whether somebody will look who has been running for a while."""
         self._occupied = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -79,9 +77,9 @@ class Attempts:
         for assignment in assignments:
             if assignment.token in self._held:
                 continue
-            attempt = self._held[assignment.token] = HeldAttempt(assignment, self._outbox)
-            attempt.unfit = _read(attempt)
-            self._occupied += attempt.slots
+            work = self._reader.read(assignment)
+            attempt = self._held[assignment.token] = HeldAttempt.of(assignment, work, self._outbox)
+            self._occupied += work.slots
             if self.closed or self._occupied > self._slots:
                 self._end(attempt, Released())
             elif assignment.delay > 0:
@@ -122,7 +120,7 @@ class Attempts:
 
     def lose_all(self) -> list[HeldAttempt]:
         """Nothing is ours any more, not even what has ended. Those that still execute: they were told to end."""
-        running = [a for a in self._held.values() if a.started_at is not None and a.outcome is None]
+        running = [attempt for attempt in self._held.values() if attempt.runs]
         for token in list(self._held):
             self.stop(token, Stop.LOST)
         return running
@@ -135,7 +133,7 @@ class Attempts:
 
     def longest_grace(self) -> Micros:
         """Of those that execute."""
-        running = [a for a in self._held.values() if a.started_at is not None and a.outcome is None]
+        running = [attempt for attempt in self._held.values() if attempt.runs]
         return max((attempt.grace for attempt in running), default=0)
 
     def close(self) -> None:
@@ -143,40 +141,33 @@ class Attempts:
         self.closed = True
         self._lanes.close()
 
-    def _begin(self, attempt: HeldAttempt) -> Executor | None:
-        now = self._clock.monotonic()
+    def _begin(self, attempt: HeldAttempt, now: Micros) -> Executor | None:
         if attempt.outcome is not None or attempt.stop is not None or not self._may_start(now):
             return None
         attempt.alarm = None
-        if attempt.unfit is not None:
-            self._end(attempt, attempt.unfit)
-            return None
-        kind = str(type(attempt.task).__struct_config__.tag)
-        executor = self._executors.get(kind)
-        if executor is None:
-            offer = ", ".join(self._executors) or "none"
-            self._end(attempt, _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}"))
+        work = attempt.work
+        if work.unfit is not None:
+            self._end(attempt, work.unfit)
             return None
         attempt.started_at = now
-        if attempt.spec.timeout is not None:
-            length = duration.parse(attempt.spec.timeout)
-            attempt.alarm = self._alarms.at(now + length, partial(self.stop, attempt.token, Stop.TIMEOUT))
-        self._young.append(attempt)
-        if not self._young_watched:
-            self._young_watched = True
+        if work.timeout is not None:
+            attempt.alarm = self._alarms.at(now + work.timeout, partial(self.stop, attempt.token, Stop.TIMEOUT))
+        if not self._watched:
+            self._watched = True
             self._alarms.at(now + STARTED_AFTER, self._report_started)
-        return executor
+        return work.executor
 
     def _report_started(self) -> None:
-        young = self._young
-        before = self._clock.monotonic() - STARTED_AFTER
-        while young and (young[0].outcome is not None or (young[0].started_at or 0) <= before):
-            attempt = young.popleft()
-            if attempt.outcome is None and attempt.stop is not Stop.LOST:
+        """Looks at all that run, but not often: most are gone by then, and cost nothing."""
+        now = self._clock.monotonic()
+        young = [attempt for attempt in self._held.values() if attempt.runs and not attempt.told_started]
+        for attempt in young:
+            if attempt.started_at is not None and attempt.started_at + STARTED_AFTER <= now:
+                attempt.told_started = True
                 self._outbox.started(attempt)
-        self._young_watched = bool(young)
-        if young:
-            self._alarms.at((young[0].started_at or 0) + STARTED_AFTER, self._report_started)
+        self._watched = any(not attempt.told_started for attempt in young)
+        if self._watched:
+            self._alarms.at(now + LOOK_EVERY, self._report_started)
 
     def _watch_stopping(self, attempt: HeldAttempt) -> None:
         """Whoever is interrupted and goes on regardless is told again, and again."""
@@ -215,28 +206,9 @@ class Attempts:
         attempt.outcome = _presentable(outcome) if isinstance(outcome, Failed) else outcome
         if attempt.stop is not Stop.LOST:
             self._outbox.ended(attempt)
-        self._occupied -= attempt.slots
+        self._occupied -= attempt.work.slots
         if not self._occupied:
             self._idle.set()
-
-
-def _read(attempt: HeldAttempt) -> Failed | None:
-    """Read what is to be done, and what it takes; the failure if this worker cannot."""
-    assignment = attempt.assignment
-    try:
-        attempt.spec = spec = decode_spec(assignment.spec)
-        what = spec.task if assignment.task is UNSET else _decode_task(assignment.task)
-    except msgspec.MsgspecError as error:
-        return _unfit(f"this worker cannot read the job, its version may be too old: {error}")
-    if what is None:
-        return _unfit(f"the task {spec.task_id!r} is not registered any more")
-    attempt.task = what
-    attempt.slots = 1 if spec.resources is None else spec.resources.slots
-    return None
-
-
-def _unfit(message: str) -> Failed:
-    return Failed(Failure(kind="worker", message=message))
 
 
 def _presentable(outcome: Failed) -> Failed:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Final
 
-from timeball.domain.instant import MILLISECOND
+from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Outcome
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor
@@ -31,12 +31,12 @@ class Lanes:
 
     def __init__(
         self,
-        begin: Callable[[HeldAttempt], Executor | None],
+        begin: Callable[[HeldAttempt, Micros], Executor | None],
         finish: Callable[[HeldAttempt, Outcome], None],
         clock: Clock,
     ) -> None:
-        """`begin` says who executes the attempt, or None if it is not to start any more; `finish` notes when it
-        ended."""
+        """`begin` is told the time and says who executes the attempt, or None if it is not to start any more; `finish`
+        notes when it ended."""
         self._clock = clock
         self._begin = begin
         self._finish = finish
@@ -79,10 +79,11 @@ class Lanes:
         ready = self._ready
         while True:
             self._called = False
-            until = self._clock.monotonic() + TURN
+            now = self._clock.monotonic()
+            until = now + TURN
             while ready:
                 attempt = ready.popleft()
-                executor = self._begin(attempt)
+                executor = self._begin(attempt, now)
                 if executor is None:
                     continue
                 if ready and not self._called:
@@ -104,7 +105,8 @@ class Lanes:
                     if ready and not self._called:
                         self._call()
                     return
-                if attempt.ended_at >= until:
+                now = attempt.ended_at  # also when the next one begins: it was ready before
+                if now >= until:
                     break
             if ready and not self._called:
                 self._call()

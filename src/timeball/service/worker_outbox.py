@@ -14,7 +14,6 @@ from msgspec import Raw, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Succeeded
-from timeball.domain.task import host_of
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import Ended, LogChunk, Progress, Report, Started
 from timeball.service.alarms import Alarms
@@ -83,18 +82,19 @@ class Batch(Struct):
 
 def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
     assert attempt.outcome is not None
+    assignment = attempt.assignment
     began = attempt.started_at
     return Ended(
-        run_id=attempt.run_id,
-        job_id=attempt.job_id,
-        attempt=attempt.attempt,
-        token=attempt.token,
-        serial=attempt.assignment.serial,
-        turn=attempt.assignment.turn,
+        run_id=assignment.run_id,
+        job_id=assignment.job_id,
+        attempt=assignment.attempt,
+        token=assignment.token,
+        serial=assignment.serial,
+        turn=assignment.turn,
         outcome=attempt.outcome,
         age=None if began is None else now - began,
         took=0 if began is None else attempt.ended_at - began,
-        host=None if began is None else host_of(attempt.task),
+        host=None if began is None else attempt.work.host,
     )
 
 
@@ -145,8 +145,9 @@ class Outbox:
         if attempt.output is not None:
             attempt.output.close()
             self._collect(attempt)
+        if not self._ended:  # else somebody was told already
+            self._tell()
         self._ended.append(attempt)
-        self._tell()
 
     def amend(self) -> None:
         """Report although nothing happened: the free slots changed under a poll that hangs."""

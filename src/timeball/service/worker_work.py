@@ -1,0 +1,96 @@
+"""What an assignment asks for, as this worker understands it. Jobs that are alike are read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from timeball.domain import duration
+from timeball.domain.instant import Micros
+from timeball.domain.job import JobSpec, decode_spec
+from timeball.domain.lifecycle import Failed, Failure
+from timeball.domain.task import Python, Task, host_of
+from timeball.ports.dispatch import Assignment
+from timeball.ports.executor import Executor
+
+REMEMBERED: Final = 1_000
+"""Works that are kept, since the next run of a job, and jobs that are alike, ask for the same."""
+LONGEST_REMEMBERED: Final = 4_096
+"""Bytes of a spec that is worth it."""
+
+_UNREAD: Final = Python(function="unread")
+_decode_task: Final[msgspec.json.Decoder[Task]] = msgspec.json.Decoder(Task)
+
+
+class Work(Struct, frozen=True):
+    """What there is to do, and what it takes. Attempts share it: nobody changes anything in it."""
+
+    spec: JobSpec
+    task: Task
+    executor: Executor | None
+    """None: this worker cannot do it, see `unfit`."""
+    unfit: Failed | None = None
+    slots: int = 1
+    """How many of the worker's slots it occupies."""
+    timeout: Micros | None = None
+    host: str | None = None
+    """The host and port it calls, if its circuit is of interest."""
+
+
+class Reader:
+    """Understands assignments, or says why not."""
+
+    def __init__(self, executors: Mapping[str, Executor]) -> None:
+        self._executors = executors
+        self._known: dict[tuple[bytes, bytes | None], Work] = {}
+
+    def read(self, assignment: Assignment) -> Work:
+        asked = bytes(assignment.spec), None if assignment.task is UNSET else bytes(assignment.task)
+        work = self._known.get(asked)
+        if work is None:
+            work = self._understand(*asked)
+            if len(asked[0]) <= LONGEST_REMEMBERED and _is_flat(work.spec.parameters):
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[asked] = work
+        return work
+
+    def _understand(self, spec_json: bytes, task_json: bytes | None) -> Work:
+        try:
+            spec = decode_spec(spec_json)
+            task = spec.task if task_json is None else _decode_task.decode(task_json)
+        except msgspec.MsgspecError as error:
+            return _unfit(f"this worker cannot read the job, its version may be too old: {error}")
+        if task is None:
+            return _unfit(f"the task {spec.task_id!r} is not registered any more")
+        kind = str(type(task).__struct_config__.tag)
+        executor = self._executors.get(kind)
+        if executor is None:
+            offer = ", ".join(self._executors) or "none"
+            return _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}", spec, task)
+        return Work(
+            spec=spec,
+            task=task,
+            executor=executor,
+            slots=_slots(spec),
+            timeout=None if spec.timeout is None else duration.parse(spec.timeout),
+            host=host_of(task),
+        )
+
+
+def _is_flat(parameters: Mapping[str, object]) -> bool:
+    """Whether the function that gets these values cannot change them for the next one."""
+    return not any(isinstance(value, dict | list) for value in parameters.values())
+
+
+def _slots(spec: JobSpec) -> int:
+    return 1 if spec.resources is None else spec.resources.slots
+
+
+def _unfit(message: str, spec: JobSpec | None = None, task: Task = _UNREAD) -> Work:
+    failed = Failed(Failure(kind="worker", message=message))
+    spec = JobSpec(task=task) if spec is None else spec
+    return Work(spec=spec, task=task, executor=None, unfit=failed, slots=_slots(spec))
