@@ -544,14 +544,28 @@ async def test_an_odd_result_is_kept_and_costs_its_neighbours_nothing(api: Api, 
         assert (kept.status_code, kept.text) == (200, result.replace("\\u0000", "\\ufffd"))
 
 
-async def test_a_report_with_numbers_beyond_64_bits_is_refused(api: Api, worker: FakeWorker) -> None:
+@pytest.mark.parametrize(
+    ("part", "pointer"),
+    [
+        ({"token": 2**70}, "/ended/0/token"),
+        ({"attempt": -(2**63) - 1}, "/ended/0/attempt"),
+        ({"age": 2**63}, "/ended/0/age"),
+        (
+            {"outcome": {"type": "failed", "failure": {"kind": "exit", "message": "", "exitCode": 2**63}}},
+            "/ended/0/outcome/failure/exitCode",
+        ),
+    ],
+)
+async def test_a_report_with_numbers_beyond_64_bits_is_refused(
+    api: Api, worker: FakeWorker, part: dict[str, Any], pointer: str
+) -> None:
     await api.create()
     assigned = await worker.take()
     ended = {name: assigned[name] for name in SAME} | {"outcome": {"type": "succeeded", "result": 2**70}}
-    body = json.dumps({"session": worker.session, "pollSeq": 2, "free": 2, "ended": [ended | {"token": 2**70}]})
+    body = json.dumps({"session": worker.session, "pollSeq": 2, "free": 2, "ended": [ended | part]})
     answer = await api("POST", "/v1/worker/report", WORKER, content=body)
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["pointer"] == "/ended/0/token"
+    assert answer.json()["errors"][0]["pointer"] == pointer
 
 
 async def test_following_a_run_that_is_dropped_ends_quietly(api: Api) -> None:

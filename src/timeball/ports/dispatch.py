@@ -7,12 +7,15 @@ abandoned poll's answer must never be acted on: the next poll's `held` list tell
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Outcome
+
+Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A number that every store can keep. What a worker reports is checked as it is decoded: nobody looks at it again."""
 
 
 class Hello(Struct, frozen=True, rename="camel", kw_only=True):
@@ -38,7 +41,7 @@ class Welcome(Struct, frozen=True, rename="camel", kw_only=True):
     beat_every: Micros
 
 
-class Assignment(Struct, frozen=True, rename="camel", kw_only=True):
+class Assignment(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """One attempt of one run, for the worker that asked."""
 
     run_id: str
@@ -59,7 +62,7 @@ class Assignment(Struct, frozen=True, rename="camel", kw_only=True):
     """The registered task's JSON, when the spec names a `taskId`."""
 
 
-class Poll(Struct, frozen=True, rename="camel", kw_only=True):
+class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Says what the worker has and what it could take, and waits for something to do."""
 
     session: str
@@ -73,7 +76,7 @@ class Poll(Struct, frozen=True, rename="camel", kw_only=True):
     wait: Micros
 
 
-class Orders(Struct, frozen=True, rename="camel", kw_only=True):
+class Orders(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     assignments: list[Assignment] = []
     cancel: list[int] = []
     """Tokens of held attempts to stop: a user cancelled the run. Report them `cancelled`. Repeated until reported."""
@@ -94,52 +97,52 @@ class Started(Struct, frozen=True, rename="camel", kw_only=True):
     """An attempt that has been running for a moment (short ones only report their outcome)."""
 
     run_id: str
-    token: int
-    age: Micros
+    token: Whole
+    age: Whole
 
 
 class Progress(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
-    token: int
+    token: Whole
     fraction: float
     note: str = ""
 
 
 class LogChunk(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
-    attempt: int
-    token: int
-    seq: int
+    attempt: Whole
+    token: Whole
+    seq: Whole
     """Position within the attempt, from 0: a chunk that was sent twice is kept once."""
     stream: str
     """`stdout`, `stderr` or `system`."""
     text: str
 
 
-class Ended(Struct, frozen=True, rename="camel", kw_only=True):
+class Ended(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The end of an attempt."""
 
     run_id: str
     job_id: str
-    attempt: int
-    token: int
+    attempt: Whole
+    token: Whole
     serial: bool
     outcome: Outcome
     turn: tuple[str, str] | None = None
-    age: Micros | None = None
+    age: Whole | None = None
     """How long ago it started; None: it never did."""
-    took: Micros = 0
+    took: Whole = 0
     host: str | None = None
     """The host and port it called, for an `http` task: its circuit is the whole fleet's business."""
 
 
-class Report(Struct, frozen=True, rename="camel", kw_only=True):
+class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What happened, in one message. Sent again as it is when its answer was lost."""
 
     session: str
-    poll_seq: int
+    poll_seq: Whole
     """The poll that was under way when this was sent; `free` amends that one only."""
-    free: int
+    free: Whole
     started: list[Started] = []
     progress: list[Progress] = []
     logs: list[LogChunk] = []

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from timeball.api import reading
 from timeball.api.bodies import Goodbye
@@ -16,7 +16,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import MOST_MEMORY
 from timeball.domain.instant import DAY, MINUTE
-from timeball.domain.lifecycle import Outcome, Succeeded
+from timeball.domain.lifecycle import Failed, Failure
 from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
 
 MOST_SLOTS: Final = 100_000
@@ -35,25 +35,23 @@ _goodbye = msgspec.json.Decoder(Goodbye)
 
 
 def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
+    return reading.read(_without_nul(call.raw), decoder)
+
+
+def _without_nul(raw: bytes) -> bytes:
     """Output of jobs may hold anything. NUL, which the store cannot keep, is shown as what it is: not a character."""
-    raw = call.raw
-    return reading.read(raw.replace(b"\\u0000", b"\\ufffd") if b"\\u0000" in raw else raw, decoder)
+    # To look for one byte takes a hundredth of the time.
+    return raw.replace(b"\\u0000", b"\\ufffd") if b"\\" in raw else raw
 
 
 def _read_report(raw: bytes) -> Report:
     """Results are kept as the text they are, whatever numbers are in them and however deep: one that is odd must not
-    cost the others of its report. What says who ended, and when, is checked like everything else."""
-    raw = raw.replace(b"\\u0000", b"\\ufffd")
+    cost the others of its report. What says who ended, and when, has its bounds in its type: a look at each value
+    would cost twenty times as much as the decoding."""
+    raw = _without_nul(raw)
     reading.check_text(raw)
     message: Report = reading.decode(raw, _report)
-    if reading.is_suspicious(raw):
-        ended = [structs.replace(each, outcome=_without_result(each.outcome)) for each in message.ended]
-        reading.check_values(msgspec.to_builtins(structs.replace(message, ended=ended)))
     return message
-
-
-def _without_result(outcome: Outcome) -> Outcome:
-    return Succeeded() if isinstance(outcome, Succeeded) else outcome
 
 
 def _check_report(report: Report) -> None:
@@ -63,6 +61,8 @@ def _check_report(report: Report) -> None:
             raise Invalid("an attempt took between nothing and ten years", f"/ended/{index}")
         if len(ended.host or "") > LONGEST_ADDRESS:
             raise Invalid(f"a host and its port have at most {LONGEST_ADDRESS} characters", f"/ended/{index}/host")
+        if isinstance(ended.outcome, Failed):
+            _check_failure(ended.outcome.failure, f"/ended/{index}/outcome/failure")
     for index, started in enumerate(report.started):
         if not 0 <= started.age <= LONGEST_RUN:
             raise Invalid("an attempt started between now and ten years ago", f"/started/{index}/age")
@@ -72,6 +72,13 @@ def _check_report(report: Report) -> None:
     for index, progress in enumerate(report.progress):
         if not 0 <= progress.fraction <= 1:
             raise Invalid("a fraction is between 0 and 1", f"/progress/{index}/fraction")
+
+
+def _check_failure(failure: Failure, pointer: str) -> None:
+    try:
+        reading.check_values(msgspec.to_builtins(failure))
+    except Invalid as error:
+        raise Invalid(error.detail, f"{pointer}{error.problems[0].pointer}") from None
 
 
 def _check_slots(count: int, field: str) -> None:
