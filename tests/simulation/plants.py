@@ -407,7 +407,7 @@ PLANTS: dict[str, Plant] = {
         ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 9),
         ("retries-unseen", "I13", _retries_unseen, None, 79),
         ("catch-up-everything", "I20", _catch_up_everything, None, 18),
-        ("fires-uncounted", "I23", _fires_uncounted, None, 0),
+        ("fires-uncounted", "I2 I23", _fires_uncounted, None, 0),
         ("counted-for-good", "I23", _counted_for_good, None, 0),
         ("end-ignored", "I2", _end_ignored, None, 227),
     )
