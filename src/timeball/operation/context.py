@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from timeball.ports.clock import Clock, Dice
+from timeball.ports.floor import EmptyFloor, Floor
 from timeball.ports.hints import Hints
 from timeball.ports.store import Store
 
@@ -15,3 +16,4 @@ class Context:
     clock: Clock
     dice: Dice
     hints: Hints
+    floor: Floor = field(default_factory=EmptyFloor)

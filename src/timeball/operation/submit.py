@@ -95,12 +95,15 @@ class Submit:
                     prepared[at] = _repetition(known, key)
 
     async def _persist(self, submissions: Sequence[Submission]) -> Sequence[Submitted]:
-        """One commit for all who came meanwhile, and one hint."""
-        results = await self._context.store.submit(submissions)
-        if any(submission.runs for submission in submissions):
-            self._context.hints.give(Topic.READY)
+        """One commit for all who came meanwhile; who waits for work gets what is due of it at once."""
+        context = self._context
+        with context.floor.lend() as wants:
+            results, claims = await context.store.submit_and_claim(submissions, wants)
+            await context.floor.hand_out(claims)
+        if len(claims) < sum(len(submission.runs) for submission in submissions):
+            context.hints.give(Topic.READY)
         if any(submission.job.plan_at is not None for submission in submissions):
-            self._context.hints.give(Topic.PLAN)
+            context.hints.give(Topic.PLAN)
         return results
 
     async def _unknown_tasks(self, jobs: Sequence[NewJob]) -> set[tuple[str, str]]:

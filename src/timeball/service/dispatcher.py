@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
+
+import structlog
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
+from timeball.ports.store import Claim, Want
 from timeball.service.desk import Desk
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
@@ -16,8 +21,12 @@ AHEAD: Final = 250 * MILLISECOND
 BREATH: Final = 2 * MILLISECOND
 """Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
 
+_log = structlog.get_logger()
+
 
 class Dispatcher(Loop):
+    """Also the floor on which who submits finds the workers that wait, as long as nothing is ready for them."""
+
     name = "dispatcher"
     topics = (Topic.READY,)
 
@@ -25,11 +34,15 @@ class Dispatcher(Loop):
         super().__init__(context.clock, hints)
         self._store = context.store
         self._desk = desk
-        desk.on_demand = self.nudge
+        self._dry_until: Micros = 0
+        """Nothing is ready, nor will be before this moment of the steady clock unless a hint says so. 0: who knows."""
+        self._lent = False
+        desk.on_demand = self._demanded
 
     async def turn(self) -> Micros:
+        self._dry_until = 0
         wants = self._desk.wants()
-        if not wants:
+        if not wants or self._lent:
             return TICK
         claimed = await self._store.claim(wants, AHEAD)
         await self._desk.hand_out(claimed.claims)
@@ -40,4 +53,31 @@ class Dispatcher(Loop):
             return BREATH
         looked_until = claimed.now + AHEAD
         upcoming = await self._store.next_eligible_at(0 if claimed.left else looked_until, choosy_after=looked_until)
-        return TICK if upcoming is None else max(BREATH, upcoming - AHEAD - self._store.now())
+        rest = TICK if upcoming is None else max(BREATH, upcoming - AHEAD - self._store.now())
+        self._dry_until = self._clock.monotonic() + min(rest, TICK)
+        return rest
+
+    def _demanded(self) -> None:
+        """Somebody waits: look for runs, unless it is known that there are none."""
+        if self._clock.monotonic() >= self._dry_until:
+            self.nudge()
+
+    @contextmanager
+    def lend(self) -> Iterator[Sequence[Want]]:
+        if self._lent or self._clock.monotonic() >= self._dry_until:
+            yield ()
+            return
+        self._lent = True
+        try:
+            yield self._desk.wants()
+        finally:
+            self._lent = False
+            if not self._dry_until:  # something became ready meanwhile
+                self.nudge()
+
+    async def hand_out(self, claims: Sequence[Claim]) -> None:
+        """Whatever goes wrong is not the business of who submitted: what does not arrive comes back by itself."""
+        try:
+            await self._desk.hand_out(claims)
+        except Exception as error:
+            _log.warning("runs could not be handed out and will come back", error=str(error) or type(error).__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from timeball.domain.instant import SECOND
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
@@ -25,12 +27,14 @@ class Server:
     def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
         hints = LocalHints(store.shout)
         store.listen(hints.hear)
-        self.context = Context(store, clock, dice, hints)
-        settle = Settle(self.context)
-        self.desk = Desk(self.context, settle)
+        context = Context(store, clock, dice, hints)
+        settle = Settle(context)
+        self.desk = Desk(context, settle)
+        dispatcher = Dispatcher(context, hints, self.desk)
+        self.context = replace(context, floor=dispatcher)
         self.loops: tuple[Loop, ...] = (
             Planner(self.context, hints),
-            Dispatcher(self.context, hints, self.desk),
+            dispatcher,
             Gatekeeper(self.context, hints),
             Expirer(self.context, hints),
             Canceller(self.context, hints, self.desk),
