@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api import Api, running_api
 from timeball.ports.hints import Topic
-from timeball.ports.store import Submission, Submitted
+from timeball.ports.store import Claim, Submission, Submitted, Want
 
 JOB = {"task": {"kind": "python", "function": "noop"}}
 CLIENTS = 64
@@ -26,19 +26,21 @@ class Watched:
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         context = api.server.context
-        self._submit = context.store.submit
+        self._submit = context.store.submit_and_claim
         self._give = context.hints.give
         self.commits: list[int] = []
         self.hints: Counter[Topic] = Counter()
         self.open = asyncio.Event()
         self.open.set()
-        monkeypatch.setattr(context.store, "submit", self.submit)
+        monkeypatch.setattr(context.store, "submit_and_claim", self.submit)
         monkeypatch.setattr(context.hints, "give", self.give)
 
-    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+    async def submit(
+        self, submissions: Sequence[Submission], wants: Sequence[Want]
+    ) -> tuple[list[Submitted], list[Claim]]:
         self.commits.append(len(submissions))
         await self.open.wait()
-        return await self._submit(submissions)
+        return await self._submit(submissions, wants)
 
     def give(self, topic: Topic) -> None:
         self.hints[topic] += 1

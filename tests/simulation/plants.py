@@ -111,7 +111,7 @@ def _answer_before_commit(world: World) -> Patches:
     real = Connection._call
 
     async def call(self: Connection, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if name != "submit":
+        if name != "submit_and_claim":
             return await real(self, name, args, named)
 
         async def later() -> None:
@@ -121,7 +121,7 @@ def _answer_before_commit(world: World) -> Patches:
                 return
 
         asyncio.get_running_loop().create_task(later())
-        return [Accepted(submission.job.id) for submission in args[0]]
+        return [Accepted(submission.job.id) for submission in args[0]], []
 
     return [mock.patch.object(Connection, "_call", call)]
 
