@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
-class JobBody(Struct, frozen=True):
+class JobBody(Struct, frozen=True, gc=False):
     spec: JobSpec
     key: str | None = None
     """The idempotency key in the body."""

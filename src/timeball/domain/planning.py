@@ -27,7 +27,7 @@ _NEVER: Final = 0
 """Before every instant."""
 
 
-class Fire(Struct, frozen=True):
+class Fire(Struct, frozen=True, gc=False):
     """One due instant that becomes a run."""
 
     fire_time: Micros

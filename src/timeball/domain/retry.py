@@ -26,7 +26,7 @@ Backoff = (
 )
 
 
-class NonRetryable(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class NonRetryable(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """Failures that another try cannot heal."""
 
     exit_codes: Annotated[list[Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=256)] = []
@@ -34,7 +34,7 @@ class NonRetryable(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     exceptions: Annotated[list[Annotated[str, Meta(max_length=256)]], Meta(max_length=100)] = []
 
 
-class Retry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class Retry(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """`maxRetries` counts re-executions after the first attempt. A list of delays repeats its last one."""
 
     max_retries: MaxRetries = 3

@@ -11,7 +11,7 @@ from timeball.domain.ledger import DUE, Origin, Verdict
 from timeball.domain.lifecycle import Failure, Hold, State, Status
 
 
-class NewRun(Struct, frozen=True, kw_only=True):
+class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     """A run to be inserted."""
 
     id: str

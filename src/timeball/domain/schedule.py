@@ -23,7 +23,9 @@ from timeball.domain.instant import SECOND, Micros
 ONE_BY_ONE: Final = 4
 
 
-class _Schedule(Struct, frozen=True, rename="camel", tag_field="type", forbid_unknown_fields=True, omit_defaults=True):
+class _Schedule(
+    Struct, frozen=True, gc=False, rename="camel", tag_field="type", forbid_unknown_fields=True, omit_defaults=True
+):
     """Shared shape of all types."""
 
 

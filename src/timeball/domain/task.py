@@ -27,7 +27,9 @@ REMEMBERED: Final = 1_024
 """Values found to be valid that need not be looked at again: most jobs use the same few. Each of them is short."""
 
 
-class _Task(Struct, frozen=True, rename="camel", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
+class _Task(
+    Struct, frozen=True, gc=False, rename="camel", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True
+):
     """Shared shape of all kinds."""
 
 

@@ -19,7 +19,7 @@ from timeball.ports.hints import Topic
 from timeball.ports.store import Accepted, Idempotency, JobStatus, Mismatched, Replayed, Submission, Submitted
 
 
-class NewJob(Struct, frozen=True):
+class NewJob(Struct, frozen=True, gc=False):
     tenant: str
     spec: JobSpec
     key: str | None = None
@@ -28,7 +28,7 @@ class NewJob(Struct, frozen=True):
     """A hash of what the client sent, to tell a repetition from another request under the same key."""
 
 
-class Created(Struct, frozen=True):
+class Created(Struct, frozen=True, gc=False):
     job_id: str
     answer: bytes | None
     """What the first request with this key was answered; only for jobs with an idempotency key."""

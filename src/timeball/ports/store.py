@@ -46,14 +46,14 @@ class Idempotency(Struct, frozen=True):
     """What the first request is answered with, and every repetition of it."""
 
 
-class Submission(Struct, frozen=True):
+class Submission(Struct, frozen=True, gc=False):
     job: Job
     runs: tuple[NewRun, ...]
     """The first fire, if it is within the horizon."""
     idempotency: Idempotency | None = None
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(Struct, frozen=True, gc=False):
     job_id: str
 
 
@@ -123,7 +123,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     task_id: str | None = None
 
 
-class JobStatus(Struct, frozen=True):
+class JobStatus(Struct, frozen=True, gc=False):
     """A job with what only the store can tell of it."""
 
     job: Job

@@ -27,7 +27,7 @@ _typed_line = msgspec.json.Decoder(JobSpec)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class BatchItem(Struct, frozen=True, rename="camel", omit_defaults=True):
+class BatchItem(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Either the new job's id or what was wrong with it."""
 
     job_id: str | None = None
