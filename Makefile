@@ -32,7 +32,7 @@ fmt: install-dev ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: install-dev ## Measure throughput and lateness
+bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" narrows)
 	$(BIN)/python -m bench $(ARGS)
 
 sim: install-dev ## Simulate SEEDS=10000 fault schedules, and check cron in 50,000 random cases

@@ -1,1 +1,1 @@
-"""Figures, each beside the configuration that it was measured with. `make bench` runs them all."""
+"""Figures, each beside the configuration that it was measured with. `make bench` runs the sections."""
