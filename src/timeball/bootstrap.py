@@ -271,6 +271,7 @@ async def _start_worker(
     alone: bool = False,
 ) -> Worker:
     """`alone`: nothing but the worker lives in this process, so that it may end with a lost session."""
+    registry.REGISTRY.add(registry.noop, registry.NOOP)
     for module in config.tasks:
         registry.load(module)
     config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -52,6 +52,11 @@ class ClientConfig:
     servers: tuple[str, ...]
     """Base URLs, in the order of preference."""
     token: str | None
+
+    @property
+    def local(self) -> bool:
+        """Whether all of them are on this machine."""
+        return all(_is_loopback(server) for server in self.servers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +125,11 @@ def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConf
     given = _Given(flags, environ)
     servers = _or(given(URL), (f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",))
     token = given(TOKEN)
-    if token is None and all(_is_loopback(server) for server in servers):
+    found = ClientConfig(servers=servers, token=token)
+    if token is None and found.local:
         # The key of this machine's Timeball never leaves this machine, whatever a file in this folder says.
-        token = given(ADMIN_KEY) or given.key_on_this_machine(urlsplit(servers[0]).port)
-    return ClientConfig(servers=servers, token=token)
+        found = replace(found, token=given(ADMIN_KEY) or given.key_on_this_machine(urlsplit(servers[0]).port))
+    return found
 
 
 def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:

@@ -67,6 +67,13 @@ class Function:
     wants_context: bool
 
 
+NOOP: Final = "timeball.noop"
+
+
+async def noop() -> None:
+    """What every worker can run: nothing. `timeball bench` measures everything around it."""
+
+
 class Registry:
     """Functions by name."""
 

@@ -1,10 +1,14 @@
 """A job submitted is a job run, on time and accounted for: what a new user does in the first five minutes."""
 
 import datetime as dt
+import json
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.processes import KEY, Api, until
+from timeball.cli import measuring
+from timeball.cli.root import timeball
 
 ECHO = {"kind": "shell", "command": "echo hello from $TIMEBALL_RUN_ID; echo '::progress 50 half way'"}
 
@@ -112,3 +116,21 @@ def test_an_http_job_sends_its_body_and_says_who_it_is(api: Api) -> None:
     assert run["status"] == "succeeded", run
     result = api.call("GET", f"/v1/runs/{run['runId']}/result")
     assert (result["status"], result["body"]["name"]) == (201, "child")
+
+
+def test_the_installation_is_measured_with_jobs_that_every_worker_can_run(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"ONE_BY_ONE": 5, "BATCH": 100, "SPREAD": 20, "SPREAD_SECONDS": 1, "LEAD": 1}
+    for name, value in small.items():
+        monkeypatch.setattr(measuring, name, value)
+    command = ["bench", "--jobs", "250", "--url", api.url, "--token", KEY, "-o", "json"]
+    result = CliRunner().invoke(timeball, command)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["jobs"], found["failed"]) == ({"oneByOne": 5, "atOnce": 250, "spread": 20}, 0)
+    for name in ("acceptedMs", "pickedUpMs", "latenessMs"):
+        assert 0 <= found[name]["p50"] <= found[name]["p99"] <= found[name]["max"]
+    assert min(found["ingestPerSecond"], found["lifeCyclePerSecond"]) > 0
+    jobs = api.call("GET", "/v1/jobs?name=timeball-bench&limit=1000")["items"]
+    assert [job["status"] for job in jobs] == ["completed"] * (5 + 250 + 20)

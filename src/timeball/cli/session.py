@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from timeball.client.client import Client
     from timeball.client.models import Job
     from timeball.client.requests import Request
+    from timeball.config import ClientConfig
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -30,6 +31,13 @@ class Session:
         self.output = Output(form)
         self._url = url
         self._token = token
+
+    @functools.cached_property
+    def settings(self) -> ClientConfig:
+        """Where it goes, and as whom."""
+        from timeball import config
+
+        return config.client({"url": self._url, "token": self._token})
 
     @functools.cached_property
     def client(self) -> Client:

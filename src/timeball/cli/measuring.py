@@ -1,0 +1,164 @@
+"""How fast an installation is, seen through its API: what `timeball bench` does.
+
+Rates and lateness come from the server's own times, so that neither the way there nor this machine's clock counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from timeball.client import models, requests
+from timeball.domain.errors import Conflict, TimeballError
+from timeball.domain.ids import made_at
+from timeball.domain.instant import SECOND, of, to_datetime
+from timeball.registry import NOOP
+from timeball.system import monotonic
+
+if TYPE_CHECKING:
+    from timeball.client.client import Client
+    from timeball.client.job_document import JobOptions
+
+BATCH: Final = 500
+ONE_BY_ONE: Final = 50
+SPREAD: Final = 200
+SPREAD_SECONDS: Final = 5
+LEAD: Final = 2
+"""Seconds from the submission of jobs that are spread until the first of them is due."""
+PATIENCE: Final = 60.0
+"""Seconds that jobs may take without another one ending."""
+PAGE: Final = 1_000
+
+NAME: Final = "timeball-bench"
+_TASK: Final[JobOptions] = {"python": NOOP, "max_retries": 0}
+_JOB: Final[JobOptions] = {"name": NAME, **_TASK}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was found out. Times in milliseconds, rates in jobs per second."""
+
+    accepted_after: list[float]
+    """Until a job that was submitted alone was durable and answered."""
+    picked_up_after: list[float]
+    """Until such a job started: nothing else was going on."""
+    ingest: float
+    life_cycle: float
+    """From the first job's submission to the last one's end."""
+    lateness: list[float]
+    """Of jobs that were due one after the other."""
+    unwell: list[models.Run]
+    """Runs that did not succeed."""
+
+
+def able_workers(client: Client) -> list[models.Worker]:
+    """Those that will run the jobs. `Conflict` if there are none, or if one would take jobs that it cannot run."""
+    open_to_all = [worker for worker in client.workers() if not worker.dedicated]
+    if not open_to_all:
+        raise Conflict("no worker is there that takes jobs without a label; start one with `timeball worker`")
+    for worker in open_to_all:
+        if NOOP not in worker.tasks:
+            raise Conflict(
+                f"worker {worker.name} (version {worker.version or 'unknown'}) does not know {NOOP}, which every worker"
+                " of this version does; update it first"
+            )
+    return open_to_all
+
+
+def measure(client: Client, jobs: int, say: Callable[[str], None]) -> Figures:
+    say(f"{ONE_BY_ONE} jobs, one by one")
+    accepted_after, alone, clock = _one_by_one(client)
+    say(f"{jobs:,} jobs in batches")
+    began = monotonic()
+    at_once = _submit(client, [_JOB] * jobs)
+    ingest = jobs / (monotonic() - began) * SECOND
+    burst = _ended(client, at_once)
+    say(f"{SPREAD} jobs spread over {SPREAD_SECONDS} s")
+    first = clock() + LEAD * SECOND
+    moments = [to_datetime(first + number * SPREAD_SECONDS * SECOND // SPREAD) for number in range(SPREAD)]
+    spread = _ended(client, _submit(client, [{**_JOB, "at": moment} for moment in moments]))
+    runs = [*alone, *burst, *spread]
+    return Figures(
+        accepted_after=accepted_after,
+        picked_up_after=_late(alone),
+        ingest=ingest,
+        life_cycle=_rate(burst),
+        lateness=_late(spread),
+        unwell=[run for run in runs if not run.succeeded],
+    )
+
+
+def _one_by_one(client: Client) -> tuple[list[float], list[models.Run], Callable[[], int]]:
+    """Milliseconds until each was accepted, their runs, and a clock that goes like the server's."""
+    took, runs, ahead = [], [], 0
+    for _ in range(ONE_BY_ONE):
+        began = monotonic()
+        job = client.create_job(NAME, **_TASK)
+        answered = monotonic()
+        took.append((answered - began) / 1_000)
+        if job.created_at is not None:
+            ahead = of(job.created_at) - began
+        runs += _ended(client, [job.job_id])
+    return took, runs, lambda: monotonic() + ahead
+
+
+def _submit(client: Client, jobs: Sequence[JobOptions]) -> list[str]:
+    job_ids: list[str] = []
+    for start in range(0, len(jobs), BATCH):
+        for item in client.batch(jobs[start : start + BATCH]):
+            if item.job_id is None:
+                raise TimeballError(f"a job was refused: {item.error.detail if item.error else 'without a reason'}")
+            job_ids.append(item.job_id)
+    return job_ids
+
+
+def _ended(client: Client, job_ids: Sequence[str]) -> list[models.Run]:
+    """The runs of these jobs, when all have ended. `TimeoutError` if for a while none does."""
+    wanted, seen, patient_until = frozenset(job_ids), 0, monotonic() + PATIENCE * SECOND
+    pause = 0.005
+    while True:
+        runs = _runs(client, wanted) if _is_over(client, job_ids[-1]) else []
+        done = [run for run in runs if run.done]
+        if len(done) == len(wanted):
+            return done
+        if len(done) > seen:
+            seen, patient_until = len(done), monotonic() + PATIENCE * SECOND
+        if monotonic() > patient_until:
+            raise TimeoutError(
+                f"{len(done):,} of {len(wanted):,} jobs have ended, and none more for {PATIENCE:g} s;"
+                f" `timeball why {job_ids[-1]}` may tell the reason"
+            )
+        time.sleep(pause)
+        pause = min(0.2, pause * 1.5)
+
+
+def _is_over(client: Client, job_id: str) -> bool:
+    """Whether the job that was submitted last has run: the others are as good as done then."""
+    return client.status(job_id).status in models.TERMINAL
+
+
+def _runs(client: Client, job_ids: frozenset[str]) -> list[models.Run]:
+    """The runs of these jobs, from the newest back to when the first of them was made."""
+    oldest = made_at(min(job_ids))
+    found: list[models.Run] = []
+    cursor: str | None = None
+    while True:
+        page = client.ask(requests.runs(limit=min(PAGE, len(job_ids) + 10), cursor=cursor))
+        found += [run for run in page.items if run.job_id in job_ids]
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= len(job_ids) or made_at(page.items[-1].run_id) < oldest:
+            return found
+
+
+def _late(runs: Sequence[models.Run]) -> list[float]:
+    return [run.late_ms for run in runs if run.late_ms is not None]
+
+
+def _rate(runs: Sequence[models.Run]) -> float:
+    fired = [run.fire_time for run in runs if run.fire_time is not None]
+    ended = [run.end_time for run in runs if run.end_time is not None]
+    took = max(ended) - min(fired) if fired and ended else timedelta()
+    return len(runs) / max(took.total_seconds(), 1e-6)
