@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench import machine, notebook
-from bench.house import STORES
+from bench.house import STORES, Trouble
 from bench.notebook import RESULTS, Scale
 
 SECTIONS = {
@@ -56,7 +56,12 @@ def main() -> int:
     print(machine.described(), flush=True)
     missed = []
     for name in given.sections or [name for name in SECTIONS if given.full or name not in LONG]:
-        findings = import_module(f"bench.sections.{name}").run(scale)
+        try:
+            findings = import_module(f"bench.sections.{name}").run(scale)
+        except Trouble as trouble:
+            print(f"WRONG: {trouble}", flush=True)
+            missed.append(name)
+            continue
         if not findings.good:
             missed.append(name)
         if folder is not None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from bench.house import KEY, House
+from bench.house import KEY, House, Trouble
 
 BATCH = 1_000
 CONNECTIONS = 2
@@ -32,7 +32,7 @@ class Connection:
         answer = self._connection.getresponse()
         content = answer.read()
         if answer.status not in (200, 201) or b'"error"' in content:
-            raise RuntimeError(f"{answer.status}: {content[:1000].decode()}")
+            raise Trouble(f"{answer.status}: {content[:1000].decode()}")
         return content
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.feeding import BATCH, Connection
-from bench.house import House
+from bench.house import House, Trouble
 
 LEAD = 2.0
 """Seconds between the first submission and the first due moment."""
@@ -62,9 +62,7 @@ def fire(
     accepted = time.time()
     connection.close()
     if accepted > base + (offsets[-1] if bit_by_bit else 0):
-        raise SystemExit(
-            f"the jobs were accepted {accepted - base:.1f} s too late to be on time; {lead:g} s is too short"
-        )
+        raise Trouble(f"the jobs were accepted {accepted - base:.1f} s too late to be on time; {lead:g} s is too short")
     return _marks(running)
 
 

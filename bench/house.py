@@ -32,6 +32,10 @@ USUAL_WORKER = {"sqlite": IN_PROCESS, "postgresql": SEPARATE}
 """As each store is used: everything in one process, or a fleet."""
 
 
+class Trouble(Exception):
+    """What keeps a section from being measured."""
+
+
 @dataclass
 class House:
     """A running Timeball and how to look into it."""
@@ -96,7 +100,7 @@ class House:
             process.kill()
             process.wait()
         if ended_early:
-            raise SystemExit(f"timeball {role} ended early:\n{self._log(role).read_text()[-2000:]}")
+            raise Trouble(f"timeball {role} ended early:\n{self._log(role).read_text()[-2000:]}")
 
     def _launch(self, role: str, arguments: list[str]) -> None:
         ours = {
@@ -121,7 +125,7 @@ class House:
                         return
                 time.sleep(0.02)
         logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
-        raise SystemExit(f"{whom} did not come up within 60 s:\n{logs}")
+        raise Trouble(f"{whom} did not come up within 60 s:\n{logs}")
 
     # --- what it costs --------------------------------------------------------------------------------------------
 
@@ -168,7 +172,7 @@ class House:
         deadline = time.monotonic() + seconds
         while (executed := self.executed) < jobs:
             if time.monotonic() > deadline:
-                raise SystemExit(f"only {executed:,} of {jobs:,} jobs were executed within {seconds:g} s")
+                raise Trouble(f"only {executed:,} of {jobs:,} jobs were executed within {seconds:g} s")
             time.sleep(0.005)
 
     def await_rest(self, seconds: float = 300) -> None:
@@ -178,7 +182,7 @@ class House:
         with self.database() as opened:
             while opened.rows("SELECT 1 FROM runs LIMIT 1"):
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"runs were still alive after {seconds:g} s")
+                    raise Trouble(f"runs were still alive after {seconds:g} s")
                 time.sleep(0.005)
 
 

@@ -1,4 +1,4 @@
-"""Jobs per second for a burst, from the first request to the last durable result; `bench.compare` compares this.
+"""Jobs per second for a burst, from the first request to the last durable result.
 
 python -m bench.throughput [--jobs 20000] [--repeats 3]
 """

@@ -22,6 +22,8 @@ IDLE_MIB = 1_024.0
 LIST_MS = 100.0
 SCHEDULED_JOBS = 1_000
 """Whose runs are in the history; one of a hundred fails whenever it runs."""
+EVERY = 600.0
+"""Seconds between two runs of such a job."""
 
 _ID = re.compile(r"[jr]_[0-9a-f]{28}|\d{4}-\d\d-\d\dT[\d:]+Z")
 
@@ -132,7 +134,7 @@ def _lists(notebook: Notebook, scale: Scale, size: int) -> None:
                 jobs = _fill_history(running, size)
                 filled = running.count("SELECT count(*) FROM history")
                 notebook.check(filled == size, f"{store}: the history has {filled:,} runs, not {size:,}")
-                for path in _paths(running, jobs):
+                for path in _paths(running, jobs, middle=size / SCHEDULED_JOBS * EVERY / 2):
                     _call(notebook, table, running, path, calls)
 
 
@@ -148,7 +150,7 @@ def _fill_history(running: House, size: int) -> list[str]:
     running.stop("worker")
     running.stop("server")
     began = time.monotonic()
-    filling.copy_history(running, size // SCHEDULED_JOBS - 1, every=600)
+    filling.copy_history(running, size // SCHEDULED_JOBS - 1, every=EVERY)
     say(f"{running.store}: {size:,} runs in {time.monotonic() - began:.0f} s")
     _open(running)
     return [item["jobId"] for item in answer["items"]]
@@ -164,11 +166,11 @@ def _scheduled_job(number: int) -> dict[str, Any]:
     }
 
 
-def _paths(running: House, jobs: list[str]) -> list[str]:
-    """Every list, and what people ask it for."""
+def _paths(running: House, jobs: list[str], *, middle: float) -> list[str]:
+    """Every list, and what people ask it for; `middle` is how many seconds ago the middle of the history was."""
     with running.client() as client:
         cursor = client.get("/v1/runs").json()["nextCursor"]
-    since, until = (_later(-days * 86_400).strftime("%Y-%m-%dT%H:%M:%SZ") for days in (0.6, 0.5))
+    since, until = (_later(-seconds).strftime("%Y-%m-%dT%H:%M:%SZ") for seconds in (middle + 3_600, middle))
     return [
         "/v1/runs",
         f"/v1/runs?cursor={cursor}",

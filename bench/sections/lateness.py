@@ -79,7 +79,7 @@ def _herd(notebook: Notebook, table: TableInProgress, running: House, sizes: Siz
     found, disorder = [], []
     for _ in range(repeats):
         levels = [index * 7 % 10 for index in range(sizes.herd)]
-        marks = fire(running, [0.0] * sizes.herd, priorities=levels, lead=5.0)
+        marks = fire(running, [0.0] * sizes.herd, priorities=levels, lead=8.0)
         found.append(_late(notebook, running, marks))
         disorder.append(float(out_of_order(marks)))
     order = Figure(values=disorder, most=0)

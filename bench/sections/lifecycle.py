@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bench import accounts
 from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, feeding
 from bench.figures import Figure, Findings, median
-from bench.house import IN_PROCESS, SEPARATE, WORKERS, House, house
+from bench.house import IN_PROCESS, SEPARATE, WORKERS, House, Trouble, house
 from bench.notebook import Notebook, Scale
 
 SLOTS = 500
@@ -67,7 +67,7 @@ def steady(running: House, warm: float, window: float) -> Steady:
         memory = running.memory_mib()
         alive = running.count("SELECT count(*) FROM runs")
     if alive > IN_FLIGHT + SLOTS:
-        raise SystemExit(f"{alive:,} runs were alive: results become durable more slowly than jobs are executed")
+        raise Trouble(f"{alive:,} runs were alive: results become durable more slowly than jobs are executed")
     running.await_rest()
     done = running.count(f"SELECT count(*) FROM history WHERE finished_at >= {began} AND finished_at < {ended}")
     cpu = {name: (spent_after[name] - spent_before[name]) / max(done, 1) * 1e6 for name in spent_after}
