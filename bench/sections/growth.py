@@ -43,7 +43,7 @@ def run(scale: Scale) -> Findings:
 def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
     repeats, warm, window = scale.times(3), scale.pick(3.0, 1.0), scale.pick(8.0, 2.0)
     with notebook.table(
-        "Life cycle in steady state, beside jobs that are scheduled for the year to come",
+        "Life cycle in steady state, beside jobs that are scheduled for the year to come; CPU in µs per job",
         window=f"{window:g} s after {warm:g} s",
         batches=BATCH,
         connections=CONNECTIONS,
@@ -56,11 +56,15 @@ def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
             for size in sizes:
                 with house(store, NONE, SLOTS) as running:
                     _fill_jobs(running, size, {"type": "date", "expression": _later(YEAR).isoformat()}, over=YEAR)
-                    rates = [steady(running, warm, window).rate for _ in range(repeats)]
+                    found = [steady(running, warm, window) for _ in range(repeats)]
                     accounts.check(notebook, running, filled=size)
+                rates = [each.rate for each in found]
                 base = base or median(rates)
-                shares = [rate / base * 100 for rate in rates]
-                figures = {"jobs/s": Figure(values=rates), "%": Figure(values=shares, least=KEPT_SPEED)}
+                figures = {
+                    "jobs/s": Figure(values=rates),
+                    "%": Figure(values=[rate / base * 100 for rate in rates], least=KEPT_SPEED),
+                    "µs/job": Figure(values=[sum(each.cpu.values()) for each in found], digits=1),
+                }
                 table.row({"store": store, "worker": USUAL_WORKER[store], "scheduled": f"{size:,}"}, figures)
 
 
