@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from bench import notebook
 from bench.figures import Findings, Table
 
@@ -17,17 +20,24 @@ _PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def rendered(page: str, results: Path = notebook.RESULTS) -> str:
     """The page with the tables that belong into it."""
-    return _PLACE.sub(lambda found: f"{found[1]}\n{_section(found[2], results)}\n{found[3]}", page)
+    return _PLACE.sub(lambda found: f"{found[1]}\n{_results(found[2], results)}\n{found[3]}", page)
 
 
-def _section(name: str, results: Path) -> str:
+def _results(name: str, results: Path) -> str:
     path = results / f"{name}.json"
-    if not path.exists():
-        return f"Not measured yet: `python -m bench {name}`.\n"
+    if name == "peers":
+        return _peers(path) if path.exists() else "Not measured yet: `python -m bench.peers`.\n"
+    return _section(path) if path.exists() else f"Not measured yet: `python -m bench {name}`.\n"
+
+
+# --- sections -----------------------------------------------------------------------------------------------------
+
+
+def _section(path: Path) -> str:
     findings = notebook.read(path)
     tables = "\n".join(_table(table) for table in findings.tables)
     wrong = "".join(f"- **Wrong:** {sentence}\n" for sentence in findings.wrong)
-    return f"{_origin(findings)}\n\n{tables}{wrong}"
+    return f"{_origin(findings)}\n\n{tables}" + (f"\n{wrong}" if wrong else "")
 
 
 def _origin(findings: Findings) -> str:
@@ -39,18 +49,60 @@ def _table(table: Table) -> str:
     heading, *lines = table.cells
     labels = len(table.rows[0].labels)
     figures = labels + max(len(row.figures) for row in table.rows)
-    rule = ["---:" if labels <= column < figures else "---" for column in range(len(heading))]
+    numbers = range(labels, figures)
     configuration = ", ".join(f"{name} {value}" for name, value in table.configuration.items())
-    shown = [_line(heading), _line(rule), *(_line([_marked(cell) for cell in line]) for line in lines)]
-    return f"**{table.title}** ({configuration})\n\n" + "\n".join(shown) + "\n"
+    marked = [[cell.replace("MISSED", "**missed**") for cell in line] for line in lines]
+    return f"**{table.title}** ({configuration})\n\n{_markdown(heading, marked, numbers)}"
+
+
+# --- peers --------------------------------------------------------------------------------------------------------
+
+
+class _Peer(Struct):
+    name: str
+    jobs_per_second: float | None
+    timeball_is_faster: dict[str, float]
+    durable: str
+    configuration: str
+    notes: list[str] = []
+
+
+class _Field(Struct):
+    """What `bench.peers` writes."""
+
+    jobs: int
+    repeats: int
+    machine: str
+    peers: list[_Peer]
+    redis: str = ""
+
+
+def _peers(path: Path) -> str:
+    field = msgspec.json.decode(path.read_bytes(), type=_Field)
+    ours = list(dict.fromkeys(name for peer in field.peers for name in peer.timeball_is_faster))
+    heading = ["", "jobs/s", *(f"{name} ×" for name in ours), "durable", "set up"]
+    lines = [
+        [
+            peer.name,
+            "failed" if peer.jobs_per_second is None else f"{peer.jobs_per_second:,.0f}",
+            *(f"{peer.timeball_is_faster[name]:.2f}" if name in peer.timeball_is_faster else "" for name in ours),
+            peer.durable,
+            "; ".join([peer.configuration, *peer.notes]),
+        ]
+        for peer in field.peers
+    ]
+    origin = "; ".join(part for part in (field.machine, field.redis) if part)
+    title = f"**Drain of {field.jobs:,} due no-op jobs** (repeats {field.repeats})"
+    return f"*{origin}.*\n\n{title}\n\n{_markdown(heading, lines, range(1, 2 + len(ours)))}"
+
+
+def _markdown(heading: list[str], lines: list[list[str]], numbers: range) -> str:
+    rule = ["---:" if column in numbers else "---" for column in range(len(heading))]
+    return "\n".join(_line(line) for line in [heading, rule, *lines]) + "\n"
 
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cell.strip().replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _marked(cell: str) -> str:
-    return cell.replace("MISSED", "**missed**")
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ def steady(running: House, warm: float, window: float) -> Steady:
         ended, spent_after = _now(), running.cpu_seconds()
         memory = running.memory_mib()
         alive = running.count("SELECT count(*) FROM runs")
-    if alive > IN_FLIGHT + SLOTS:
+    if alive > 2 * IN_FLIGHT:
         raise Trouble(f"{alive:,} runs were alive: results become durable more slowly than jobs are executed")
     running.await_rest()
     done = running.count(f"SELECT count(*) FROM history WHERE finished_at >= {began} AND finished_at < {ended}")

@@ -1,5 +1,6 @@
 """How the benchmarks judge and tell what they measured; the figures themselves are none of the tests' business."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,16 @@ def test_results_are_put_into_the_page_and_nowhere_else(tmp_path: Path) -> None:
     assert "Not measured yet: `python -m bench other`." in shown
     assert (shown.startswith("# Words\n\n<!--"), "\n\nmore\n\n" in shown) == (True, True)
     assert report.rendered(shown, tmp_path) == shown
+
+
+def test_peers_stand_beside_timeball(tmp_path: Path) -> None:
+    peer = {"name": "queue", "jobs_per_second": 1000.0, "timeball_is_faster": {"timeball-sqlite": 20.0}}
+    peer |= {"durable": "yes", "configuration": "2 workers", "notes": ["backlog of 10"]}
+    field = {"jobs": 100, "repeats": 3, "machine": "2 cores", "redis": "appendonly", "peers": [peer]}
+    (tmp_path / "peers.json").write_text(json.dumps(field))
+    shown = report.rendered("<!-- results: peers -->\n<!-- end -->\n", tmp_path)
+    assert "|  | jobs/s | timeball-sqlite × | durable | set up |\n| --- | ---: | ---: | --- | --- |" in shown
+    assert "| queue | 1,000 | 20.00 | yes | 2 workers; backlog of 10 |" in shown
 
 
 def test_the_page_shows_the_results_that_are_there() -> None:
