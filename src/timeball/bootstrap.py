@@ -143,6 +143,8 @@ async def _start_server(
             lifespan="off",
             http="httptools",
             ws="none",
+            proxy_headers=False,  # only an address in an answer needs one of them, and finds it
+            server_header=False,
             timeout_graceful_shutdown=LAST_ANSWERS,
         )
     )

@@ -303,6 +303,8 @@ async def test_the_life_of_a_run_as_users_see_it(api: Api, worker: FakeWorker) -
     address = await api.get(f"{path}/logs?as=url")
     assert address["url"] == f"http://timeball/v1/runs/{assigned['runId']}/logs"
     assert (await api("GET", address["url"])).text == text.text
+    behind_proxy = await api.get(f"{path}/logs?as=url", headers={"X-Forwarded-Proto": "https"})
+    assert behind_proxy["url"] == address["url"].replace("http://", "https://")
     assert (await api.get(path))["status"] == "completed"
 
     ledger = await api.get(f"{path}/ledger")

@@ -54,9 +54,6 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 """Everything the API can do, in the order in which it is documented."""
 
-_HOT: Final = ("/v1/jobs", "/v1/worker/poll", "/v1/worker/report", "/v1/worker/beat", "/v1/jobs:batch")
-"""Paths to try first: Starlette compares one after the other."""
-
 
 def create_app(
     context: Context,
@@ -83,13 +80,11 @@ def create_app(
         documents=_documents(routes, version),
         stopping=stopping,
     )
-    paths: dict[str, list[Route]] = {path: [] for path in _HOT}
+    paths: dict[str, list[Route]] = {}
     for route in routes:
         paths.setdefault(route.path, []).append(route)
-    served = [
-        routing.Route(path, Endpoint(methods, services, authenticate)) for path, methods in paths.items() if methods
-    ]
-    return routing.Router(served, redirect_slashes=False, default=Endpoint([], services, authenticate))
+    endpoints = {path: Endpoint(methods, services, authenticate) for path, methods in paths.items()}
+    return Paths(endpoints, default=Endpoint([], services, authenticate))
 
 
 def _documents(routes: Sequence[Route], version: str) -> dict[str, Answer]:
@@ -99,6 +94,19 @@ def _documents(routes: Sequence[Route], version: str) -> dict[str, Answer]:
         "/openapi.json": Answer(msgspec.json.encode(document)),
         "/docs": Answer(page, content_type=b"text/html; charset=utf-8", headers=[(b"content-security-policy", policy)]),
     }
+
+
+class Paths:
+    """All endpoints. A path without parameters, and all hot ones are such, is looked up; those with parameters are
+    compared one after the other, by Starlette."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint) -> None:
+        self._fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
+        others = [routing.Route(path, endpoint) for path, endpoint in endpoints.items() if "{" in path]
+        self._others = routing.Router(others, redirect_slashes=False, default=default)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._fixed.get(scope.get("path", ""), self._others)(scope, receive, send)
 
 
 class Endpoint:
@@ -154,7 +162,7 @@ class Endpoint:
                 query=query,
                 body=body,
                 raw=raw,
-                base_url=_base_url(scope, headers),
+                scope=scope,
                 receive=receive,
             )
         )
@@ -177,11 +185,6 @@ class Endpoint:
         else:
             found = problems.unexpected(error, self._services.context.dice, method, path)
         return Answer(msgspec.json.encode(found), found.status, problems.CONTENT_TYPE, problems.headers(error))
-
-
-def _base_url(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
-    host = headers.get(b"host", b"localhost").decode("latin-1")
-    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
 
 
 async def _refuse(scope: Scope, send: Send) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from timeball.api.reading import MAX_BODY
 from timeball.domain import ids
@@ -64,8 +64,7 @@ class Services:
     """Whether the server is about to go: answers that last come to their end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request, authenticated and decoded."""
 
     services: Services
@@ -77,7 +76,7 @@ class Call:
     body: Any
     """An instance of the route's body type; None where the handler reads `raw` itself."""
     raw: bytes
-    base_url: str
+    scope: Scope
     receive: Receive
 
     @property
@@ -96,6 +95,15 @@ class Call:
     @property
     def run_id(self) -> str:
         return self._id("run", "r", "runId")
+
+    @property
+    def base_url(self) -> str:
+        """How the client addresses this server, whatever stands in between."""
+        scheme = self.headers.get(b"x-forwarded-proto", b"").strip().lower()
+        if scheme not in (b"http", b"https"):
+            scheme = self.scope.get("scheme", "http").encode()
+        host = self.headers.get(b"host", b"localhost")
+        return f"{scheme.decode()}://{host.decode('latin-1')}{self.scope.get('root_path', '')}"
 
     def _id(self, what: str, prefix: str, name: str) -> str:
         """Only what looks like an id reaches the store."""
