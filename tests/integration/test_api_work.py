@@ -1,6 +1,7 @@
 """What it takes to accept jobs, counted: many at once are one commit, and nobody is woken twice for it."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.api import Api, running_api
+from timeball.api import job_body, reading
 from timeball.ports.hints import Topic
 from timeball.ports.store import Claim, Submission, Submitted, Want
 
@@ -53,6 +55,25 @@ async def test_a_batch_of_a_thousand_is_one_commit_and_one_hint(api: Api, monkey
     assert answer.status_code == 200
     assert watched.commits == [1_000]
     assert (watched.hints[Topic.READY], watched.hints[Topic.PLAN]) == (1, 0)
+
+
+@pytest.mark.parametrize("lines", [False, True])
+async def test_a_batch_in_the_canonical_shape_is_decoded_as_a_whole(
+    api: Api, monkeypatch: pytest.MonkeyPatch, lines: bool
+) -> None:
+    monkeypatch.delattr(job_body, "read_job")
+    for jobs in ([JOB] * 3, [{**JOB, "idempotencyKey": key} for key in ("a", "b", "a")]):
+        texts = [json.dumps(job) for job in jobs]
+        answer = await api("POST", "/v1/jobs:batch", content="\n".join(texts) if lines else f"[{','.join(texts)}]")
+        assert answer.status_code == 200
+        created = [item["jobId"] for item in answer.json()["items"]]
+        assert len(set(created)) == len({job.get("idempotencyKey", at) for at, job in enumerate(jobs)})
+
+
+async def test_a_job_in_the_canonical_shape_is_decoded_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(reading, "parse")
+    for job in (JOB, {**JOB, "idempotencyKey": "a"}, {**JOB, "idempotencyKey": "a"}):
+        assert (await api("POST", "/v1/jobs", json=job)).status_code == 201
 
 
 async def test_who_comes_during_a_commit_shares_the_next_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

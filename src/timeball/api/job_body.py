@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api import reading, views
+from timeball.api.bodies import CanonicalJob
 from timeball.api.explain import explain
 from timeball.api.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
 from timeball.domain.errors import Invalid, InvalidSchedule, Problem
@@ -19,6 +20,7 @@ from timeball.domain.task import Http
 LONGEST_KEY: Final = 255
 
 _typed = msgspec.json.Decoder(JobSpec).decode
+_keyed = msgspec.json.Decoder(CanonicalJob).decode
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="deterministic").encode
 
@@ -34,9 +36,21 @@ def read_job(raw: bytes) -> JobBody:
     """A new job."""
     reading.check(raw)
     try:
-        return JobBody(_typed(raw))
+        return with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw))
     except (msgspec.DecodeError, RecursionError):
         return from_document(reading.parse(raw))
+
+
+def has_keys(raw: bytes) -> bool:
+    """Whether jobs may carry their idempotency keys. They need not be written like this, but usually are."""
+    return b'"idempotencyKey"' in raw
+
+
+def with_key(job: CanonicalJob) -> JobBody:
+    """The key is no part of the job."""
+    key = job.idempotency_key
+    spec = msgspec.convert(job, JobSpec, from_attributes=True)
+    return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"))
 
 
 def from_document(document: Any) -> JobBody:

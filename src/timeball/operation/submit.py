@@ -45,13 +45,11 @@ class Submit:
         self._commit = GroupCommit(self._persist)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
-        now = self._context.store.now()
+        now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
         unknown = await self._unknown_tasks(jobs)
         warnings = await warn(self._context, [job.spec for job in jobs])
-        job_ids, run_ids = (ids.many(prefix, now, self._context.dice, len(jobs)) for prefix in "jr")
-        prepared: list[Submission | Created | TimeballError] = [
-            self._prepare(*each, now, unknown) for each in zip(jobs, job_ids, run_ids, warnings, strict=True)
-        ]
+        news = zip(jobs, ids.many("j", now, dice, count), ids.many("r", now, dice, count), warnings, strict=True)
+        prepared: list[Submission | Created | TimeballError] = [self._prepare(*new, now, unknown) for new in news]
         await self._recall(jobs, prepared)
         results = iter(await self._commit([item for item in prepared if isinstance(item, Submission)]))
         return [

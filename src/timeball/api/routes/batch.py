@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api import job_body, reading
-from timeball.api.bodies import JOB_SHAPES
+from timeball.api.bodies import JOB_SHAPES, CanonicalJob
 from timeball.api.job_body import JobBody
 from timeball.api.problems import Malformed, Problem, problem
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
@@ -24,6 +24,8 @@ AT_ONCE: Final = 100
 
 _typed = msgspec.json.Decoder(list[JobSpec])
 _typed_line = msgspec.json.Decoder(JobSpec)
+_keyed = msgspec.json.Decoder(list[CanonicalJob])
+_keyed_line = msgspec.json.Decoder(CanonicalJob)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -72,21 +74,32 @@ async def _read(raw: bytes, lines: bool) -> list[JobBody | TimeballError]:
     reading.check_text(raw)
     if not reading.is_suspicious(raw):
         try:
-            specs = _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
-            for spec in specs:
-                job_body.check_nesting(spec)
+            bodies = _read_alike(raw, lines)
         except (msgspec.DecodeError, RecursionError, Invalid):
             pass  # one of them is written otherwise or is wrong: look at each
         else:
-            _check_size(len(specs))
-            return [JobBody(spec) for spec in specs]
+            _check_size(len(bodies))
+            return bodies
     items = _lines(raw) if lines else _elements(raw)
     _check_size(len(items))
-    bodies: list[JobBody | TimeballError] = []
+    bodies = []
     for start in range(0, len(items), AT_ONCE):
         bodies += [_read_item(item) for item in items[start : start + AT_ONCE]]
         await asyncio.sleep(0)
     return bodies
+
+
+def _read_alike(raw: bytes, lines: bool) -> list[JobBody | TimeballError]:
+    """All of them at once: jobs in the canonical shape without anything wrong."""
+    if job_body.has_keys(raw):
+        keyed = _keyed_line.decode_lines(raw) if lines else _keyed.decode(raw)
+        bodies = [job_body.with_key(job) for job in keyed]
+    else:
+        specs = _typed_line.decode_lines(raw) if lines else _typed.decode(raw)
+        bodies = [JobBody(spec) for spec in specs]
+    for body in bodies:
+        job_body.check_nesting(body.spec)
+    return [*bodies]
 
 
 def _check_size(count: int) -> None:
