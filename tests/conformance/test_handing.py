@@ -6,13 +6,15 @@ import msgspec
 import pytest
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
+from timeball.domain import circuit
 from timeball.domain.instant import SECOND
 from timeball.domain.job import decode_spec
 from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.task import Http
+from timeball.domain.task import Http, host_of
 from timeball.ports.store import Accepted, Claim, Idempotency, Replayed, Store, Submission, Want
 
+CALL = Http(url="http://ill.example/")
 ASKING = Want("w_1", "", 10, 7)
 
 
@@ -51,10 +53,10 @@ async def test_the_slots_go_to_the_best_and_the_others_wait(store: Store) -> Non
     assert await claimed(store) == [low.runs[0].id]
 
 
-async def test_a_slot_is_left_to_what_may_be_better(store: Store) -> None:
+async def test_what_asks_for_more_may_be_the_better_one(store: Store) -> None:
     better, simple = one_shot(store.now(), priority="high", start_deadline="1h"), one_shot(store.now())
-    assert await hand(store, simple, better, wants=(Want("w_1", "", 1, 7),)) == []
-    assert (await claimed(store))[0] == better.runs[0].id
+    handed = await hand(store, simple, better, wants=(Want("w_1", "", 1, 7),))
+    assert [claim.run_id for claim in handed] == [better.runs[0].id]
 
 
 async def test_waiting_workers_take_turns(store: Store) -> None:
@@ -64,12 +66,12 @@ async def test_waiting_workers_take_turns(store: Store) -> None:
 
 
 async def test_nobody_is_overtaken(store: Store) -> None:
-    """What is ready goes first, if by rank it should; a claim decides that."""
     early = one_shot(store.now() - SECOND)
     await store.submit([early])
     fresh = one_shot(store.now())
-    assert await hand(store, fresh) == []
-    assert await claimed(store) == [early.runs[0].id, fresh.runs[0].id]
+    handed = await hand(store, fresh, wants=(Want("w_1", "", 1, 7),))
+    assert [claim.run_id for claim in handed] == [early.runs[0].id]
+    assert await claimed(store) == [fresh.runs[0].id]
 
 
 async def test_what_waits_for_its_time_is_not_in_the_way(store: Store) -> None:
@@ -86,15 +88,16 @@ async def test_never_early(store: Store) -> None:
     [
         {"ordering_key": "k"},
         {"concurrency": Concurrency(key="c", limit=1)},
-        {"rate_limit": RateLimit(key="r", limit=1, per="1s")},
-        {"runs_on": ["gpu"]},
+        {"rate_limit": RateLimit(key="r", limit=1, per="1h")},
         {"start_deadline": "1h"},
     ],
     ids=lambda fields: next(iter(fields)),
 )
-async def test_what_has_to_look_at_others_goes_through_the_claim(store: Store, fields: dict[str, Any]) -> None:
-    special, simple = one_shot(store.now(), **fields), one_shot(store.now())
-    assert [claim.run_id for claim in await hand(store, special, simple)] == [simple.runs[0].id]
+async def test_what_has_to_look_at_others_is_claimed_like_ever(store: Store, fields: dict[str, Any]) -> None:
+    first, second, simple = one_shot(store.now(), **fields), one_shot(store.now(), **fields), one_shot(store.now())
+    held = {claim.run_id for claim in await hand(store, first, second, simple)}
+    expected = {first.runs[0].id, simple.runs[0].id}
+    assert held == (expected if "start_deadline" not in fields else expected | {second.runs[0].id})
 
 
 async def test_a_worker_without_a_lease_gets_nothing(store: Store) -> None:
@@ -109,17 +112,18 @@ async def test_a_dedicated_worker_gets_nothing(store: Store) -> None:
     assert await hand(store, one_shot(store.now()), wants=(Want("w_2", "", 5),)) == []
 
 
-async def test_while_runs_wait_for_a_kind_of_worker_the_claim_decides(store: Store) -> None:
+async def test_runs_for_a_kind_of_worker_wait_for_it(store: Store) -> None:
     await store.submit([one_shot(store.now(), runs_on=["gpu"])])
-    assert await hand(store, one_shot(store.now())) == []
+    fresh, choosy = one_shot(store.now()), one_shot(store.now(), runs_on=["gpu"])
+    assert [claim.run_id for claim in await hand(store, fresh, choosy)] == [fresh.runs[0].id]
 
 
-async def test_while_a_host_is_unwell_the_claim_decides(store: Store) -> None:
-    call = one_shot(store.now(), task=Http(url="http://ill.example/"))
-    (claim,) = await hand(store, call)
+async def test_nobody_is_sent_to_a_host_that_rests(store: Store) -> None:
     ill = Failed(Failure(kind="http", message="502", status=502))
-    await store.settle([settlement(claim, ill, host="ill.example")])
-    assert await hand(store, one_shot(store.now())) == []
+    for _ in range(circuit.TRIPS_AT):
+        (claim,) = await hand(store, one_shot(store.now(), task=CALL))
+        await store.settle([settlement(claim, ill, host=host_of(CALL))])
+    assert await hand(store, one_shot(store.now(), task=CALL)) == []
 
 
 async def test_a_repetition_is_not_handed_out_again(store: Store) -> None:

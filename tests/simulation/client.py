@@ -196,7 +196,10 @@ class Clients:
             request.answered, request.outcome = first.answered, first.outcome
             if first.outcome == "ok":
                 request.answer = answers[index]
-                record.job_id = answers[index].job_id
+                if isinstance(request.answer, TimeballError):  # its last fire passed on the way
+                    request.outcome = "refused"
+                else:
+                    record.job_id = request.answer.job_id
 
     # --- what they do with a job -------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from timeball import system
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.submit import NewJob, Submit
 from timeball.ports.dispatch import Hello, Orders, Poll
-from timeball.ports.hints import Topic
 from timeball.ports.store import Claimed, Want
 from timeball.service.server import Server
 from timeball.stores.sqlite import SqliteStore
@@ -22,12 +21,18 @@ class CountingStore(SqliteStore):
     """Counts claims, and lets a test hold them up."""
 
     claims = 0
+    looked = 0
     go: asyncio.Event
 
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
         self.claims += 1
         await self.go.wait()
         return await super().claim(wants, ahead)
+
+    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+        found = await super().next_eligible_at(after, choosy_after=choosy_after)
+        self.looked += 1
+        return found
 
 
 class House:
@@ -45,12 +50,13 @@ class House:
         asked = Poll(session=self.session, seq=self._polls, free=free, held=list(held), wait=60 * SECOND)
         return asyncio.create_task(self.server.desk.poll(asked))
 
+    def lose_a_poll(self) -> None:
+        self._polls += 1
+
     async def until_dry(self) -> None:
-        """Until the server knows that nothing is ready."""
-        while True:
-            with self.server.context.floor.lend() as wants:
-                if wants:
-                    return
+        """Until the server has looked and knows that nothing is ready."""
+        before = self.store.looked
+        while self.store.looked == before:
             await asyncio.sleep(0.001)
 
 
@@ -92,29 +98,56 @@ async def test_what_finds_no_slot_is_claimed_when_there_is_one(tmp_path: Path) -
         assert len(second) == 2
 
 
-async def test_while_a_claim_is_under_way_nobody_else_is_offered_its_slots(tmp_path: Path) -> None:
+async def test_slots_that_an_answer_left_are_filled_for_the_next_poll(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        waiting = here.poll(free=5)
+        await here.until_dry()
+        before = here.store.claims
+        await here.submit([JOB] * 2)
+        first = (await waiting).assignments
+        await here.submit([JOB] * 2)
+        second = (await here.poll(free=3, held=[each.token for each in first])).assignments
+        assert (len(first), len(second)) == (2, 2)
+        assert here.store.claims == before
+
+
+async def test_what_was_kept_for_a_poll_that_never_came_is_given_back(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        waiting = here.poll(free=5)
+        await here.until_dry()
+        await here.submit([JOB])
+        first = (await waiting).assignments
+        await here.submit([JOB])
+        here.lose_a_poll()
+        second = (await here.poll(free=4, held=[each.token for each in first])).assignments
+        assert len(second) == 1
+        assert second[0].run_id != first[0].run_id
+
+
+async def test_claims_for_who_waits_take_turns(tmp_path: Path) -> None:
+    """While one is under way, nobody else is offered the same slots."""
     async with house(tmp_path) as here:
         here.store.go.clear()
-        waiting = here.poll(free=2)
+        waiting = here.poll(free=1)
         while not here.store.claims:
             await asyncio.sleep(0.001)
-        await here.submit([JOB])
-        assert not waiting.done()
+        submitting = asyncio.create_task(here.submit([JOB] * 2))
+        await asyncio.sleep(0.05)
+        assert not submitting.done()
         here.store.go.set()
-        assert len((await waiting).assignments) == 1
+        await submitting
+        first = (await waiting).assignments
+        assert len(first) == 1
+        assert len((await here.poll(free=1, held=[first[0].token])).assignments) == 1
 
 
-async def test_what_becomes_ready_while_the_floor_is_lent_is_claimed_after(tmp_path: Path) -> None:
+async def test_a_submission_also_claims_what_was_ready_before(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         waiting = here.poll(free=2)
         await here.until_dry()
-        before = here.store.claims
-        with here.server.context.floor.lend() as wants:
-            assert wants
-            with here.server.context.floor.lend() as others:
-                assert not others
-            await here.store.submit([one_shot(here.store.now())])
-            here.server.context.hints.give(Topic.READY)
-            await asyncio.sleep(0.05)
-            assert here.store.claims == before
-        assert len((await waiting).assignments) == 1
+        early = one_shot(here.store.now() - SECOND)
+        await here.store.submit([early])
+        await here.submit([JOB])
+        found = [each.run_id for each in (await waiting).assignments]
+        assert len(found) == 2
+        assert found[0] == early.runs[0].id

@@ -95,7 +95,7 @@ class Submit:
     async def _persist(self, submissions: Sequence[Submission]) -> Sequence[Submitted]:
         """One commit for all who came meanwhile; who waits for work gets what is due of it at once."""
         context = self._context
-        with context.floor.lend() as wants:
+        async with context.floor.lend() as wants:
             results, claims = await context.store.submit_and_claim(submissions, wants)
             await context.floor.hand_out(claims)
         if len(claims) < sum(len(submission.runs) for submission in submissions):

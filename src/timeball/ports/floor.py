@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from timeball.ports.store import Claim, Want
 
 
 class Floor(Protocol):
-    def lend(self) -> AbstractContextManager[Sequence[Want]]:
-        """Who waits although nothing is ready. Nobody else claims for them meanwhile."""
+    def lend(self) -> AbstractAsyncContextManager[Sequence[Want]]:
+        """Who waits, or will in a moment. Nobody else claims for them meanwhile."""
         ...
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
@@ -22,8 +22,8 @@ class Floor(Protocol):
 class EmptyFloor:
     """Nobody waits here."""
 
-    @contextmanager
-    def lend(self) -> Iterator[Sequence[Want]]:
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Sequence[Want]]:
         yield ()
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:

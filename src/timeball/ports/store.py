@@ -144,8 +144,7 @@ class JobStore(Protocol):
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[Want]
     ) -> tuple[list[Submitted], list[Claim]]:
-        """The same, and at once hand to whoever wants what of it is due and asks for nothing special, by rank, as a
-        claim would; nothing, if other runs are ready that a claim would look at as well."""
+        """The same, followed by a claim of what is due by now, in one transaction."""
         ...
 
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
@@ -228,6 +227,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """Tenant and ordering key, if the run has one."""
     spec: bytes
     task: bytes | None
+    slots: int = 1
+    """How many of its worker's it takes."""
 
 
 class Claimed(Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from timeball.domain import ids
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Failed, Released
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
@@ -36,6 +36,8 @@ from timeball.ports.store import Claim, Settlement, Want, Wanted, Worker
 LEASE: Final = 15 * SECOND
 BEAT_EVERY: Final = 5 * SECOND
 LONGEST_POLL: Final = 30 * SECOND
+SOON: Final = 100 * MILLISECOND
+"""A worker whose poll was answered with less than it could take is expected back within this."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,11 @@ class _Session:
     """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
     offered: tuple[int, int] = (0, 0)
     """A poll's number, and the free slots that a report sent after it told: it may arrive before that poll."""
+    spare: int = 0
+    """Slots that the answer to its newest poll left free, until `spare_until` on the steady clock."""
+    spare_until: Micros = 0
+    pending: list[Claim] = field(default_factory=list)
+    """What was claimed for its next poll."""
     heard_at: Micros = 0
     """When it last said something, on this node's steady clock."""
     unverified: bool = False
@@ -107,6 +114,9 @@ class Desk:
         session = await self._session(poll.session)
         if poll.seq <= session.polled:
             return Orders()
+        pending, session.pending, session.spare = session.pending, [], 0
+        if pending and poll.seq != session.polled + 1:
+            pending, session.unverified = [], True
         session.polled = poll.seq
         self._answer(session, Orders())  # whoever polls again has given up on the poll before
         if session.unverified or not session.handed.issubset(poll.held):
@@ -119,7 +129,10 @@ class Desk:
                 self._hints.give(Topic.READY)
             session.unverified = False
         if self._closed or session.polled != poll.seq or poll.session not in self._sessions:
+            session.unverified = session.unverified or bool(pending)
             return Orders()
+        if pending:
+            return _with_cancels(session, self._assign(session, pending, poll.free))
         if session.to_cancel:
             return _with_cancels(session, Orders())
         free = session.offered[1] if session.offered[0] == poll.seq else poll.free
@@ -197,19 +210,30 @@ class Desk:
             if session.waiting is not None and session.waiting.free > 0
         ]
 
+    def wants_soon(self) -> list[Want]:
+        """Who waits, and who will be back in a moment with slots that were left."""
+        now = self._clock.monotonic()
+        return self.wants() + [
+            Want(session.id, session.worker, session.spare, session.polled + 1)
+            for session in self._sessions.values()
+            if session.waiting is None and session.spare > 0 and now < session.spare_until
+        ]
+
     async def hand_out(self, claims: Sequence[Claim]) -> None:
-        """Answer the polls that wait. What nobody waits for any more is given back at once: also if another poll of
-        the session waits by now, which may already have given it back as unknown to its worker."""
+        """Answer the polls that wait, or keep it for the one that is expected. What nobody waits for any more is given
+        back at once: also if another poll of the session waits by now, which may already have given it back as unknown
+        to its worker."""
         orphans: list[Claim] = []
         for (session_id, poll), assigned in _by_poll(claims).items():
             session = self._sessions.get(session_id)
             waiting = session.waiting if session is not None else None
-            if session is None or waiting is None or waiting.seq != poll or waiting.answer.done():
+            if session is not None and waiting is not None and waiting.seq == poll and not waiting.answer.done():
+                self._answer(session, self._assign(session, assigned, waiting.free))
+            elif session is not None and poll == session.polled + 1 and session.spare >= len(assigned):
+                session.pending += assigned
+                session.spare -= len(assigned)
+            else:
                 orphans += assigned
-                continue
-            session.handed.update(claim.token for claim in assigned)
-            now = self._store.now()
-            self._answer(session, Orders(assignments=[_assignment(claim, now) for claim in assigned]))
         if orphans:
             await self._settle([_released(claim, self._store.now()) for claim in orphans])
 
@@ -251,6 +275,14 @@ class Desk:
         name = next((item.name for item in await self._store.workers() if item.session == session_id), session_id)
         found = _Session(session_id, name, heard_at=self._clock.monotonic(), unverified=True)
         return self._sessions.setdefault(session_id, found)
+
+    def _assign(self, session: _Session, claims: Sequence[Claim], free: int) -> Orders:
+        """What the newest poll of a session, with so many free slots, is answered."""
+        now = self._store.now()
+        session.handed.update(claim.token for claim in claims)
+        session.spare = free - sum(claim.slots for claim in claims)
+        session.spare_until = self._clock.monotonic() + SOON
+        return Orders(assignments=[_assignment(claim, now) for claim in claims])
 
     def _answer(self, session: _Session, orders: Orders, only: _Waiting | None = None) -> None:
         waiting = session.waiting

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
@@ -25,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class Dispatcher(Loop):
-    """Also the floor on which who submits finds the workers that wait, as long as nothing is ready for them."""
+    """Also the floor on which who submits finds the workers that wait."""
 
     name = "dispatcher"
     topics = (Topic.READY,)
@@ -35,17 +36,21 @@ class Dispatcher(Loop):
         self._store = context.store
         self._desk = desk
         self._dry_until: Micros = 0
-        """Nothing is ready, nor will be before this moment of the steady clock unless a hint says so. 0: who knows."""
-        self._lent = False
+        """Nothing is ready, nor will be before this moment of the steady clock unless a hint says so."""
+        self._claiming = asyncio.Lock()
+        """One at a time claims for those who wait, and in the order in which they came: this loop, or who submits."""
         desk.on_demand = self._demanded
 
     async def turn(self) -> Micros:
         self._dry_until = 0
-        wants = self._desk.wants()
-        if not wants or self._lent:
+        if not self._desk.wants():
             return TICK
-        claimed = await self._store.claim(wants, AHEAD)
-        await self._desk.hand_out(claimed.claims)
+        async with self._claiming:
+            wants = self._desk.wants()
+            if not wants:
+                return TICK
+            claimed = await self._store.claim(wants, AHEAD)
+            await self._desk.hand_out(claimed.claims)
         if len(claimed.claims) >= sum(want.slots for want in wants):
             return 0 if self._desk.has_demand else TICK
         if claimed.again:
@@ -62,18 +67,13 @@ class Dispatcher(Loop):
         if self._clock.monotonic() >= self._dry_until:
             self.nudge()
 
-    @contextmanager
-    def lend(self) -> Iterator[Sequence[Want]]:
-        if self._lent or self._clock.monotonic() >= self._dry_until:
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Sequence[Want]]:
+        if not self._desk.wants_soon():
             yield ()
             return
-        self._lent = True
-        try:
-            yield self._desk.wants()
-        finally:
-            self._lent = False
-            if not self._dry_until:  # something became ready meanwhile
-                self.nudge()
+        async with self._claiming:
+            yield self._desk.wants_soon()
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
         """Whatever goes wrong is not the business of who submitted: what does not arrive comes back by itself."""

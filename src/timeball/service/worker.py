@@ -232,13 +232,13 @@ class Worker:
         return self._attempts.tokens()
 
     def obey(self, orders: Orders, arrived: Micros) -> bool:
+        self._attempts.take(orders.assignments, arrived)  # first: some of them may be cancelled already
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)
         for token in orders.cancel:
             self._attempts.stop(token, Stop.CANCEL)
         for token in orders.kill:
             self._attempts.stop(token, Stop.KILL)
-        self._attempts.take(orders.assignments, arrived)
         return bool(orders.assignments)
 
     def confirmed(self, batch: Batch) -> None:

@@ -327,7 +327,7 @@ def _handed(row: Row, token: int, want: Want, leased: Mapping[str, Row]) -> tupl
 
 
 def _claim(row: Row, token: int, want: Want) -> Claim:
-    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, *_ = row
+    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, _, profile = row
     return Claim(
         session=want.session,
         poll=want.poll,
@@ -341,4 +341,5 @@ def _claim(row: Row, token: int, want: Want) -> Claim:
         turn=None if key is None else (tenant, key),
         spec=spec.encode(),
         task=None if task is None else task.encode(),
+        slots=1 if profile is None else fitting.need_of(profile).slots,
     )

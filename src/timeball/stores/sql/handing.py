@@ -1,7 +1,7 @@
 """Fresh runs for workers that wait: what is due when it is submitted is born in the hands of a worker.
 
-It is spared the way through the queue, which is the half of its life's cost. Only a run that asks for nothing special
-is, and only while nothing is ready that would go first.
+It is spared the way through the queue, which is half of its life's cost. That is fair only while nothing is ready that
+may go first, and if it asks for nothing special; else a claim decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAITING_NOW = query("waiting_now", levels=per_level("waiting_of_level"))
 
 
 class Handed(Struct, frozen=True):
-    """What is handed over, by run."""
+    """What is handed over, by run; the rows are still to be inserted."""
 
     claims: dict[str, Claim] = {}
     rows: dict[str, Row] = {}
@@ -31,32 +31,29 @@ class Handed(Struct, frozen=True):
 
 async def hand_over(
     tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[Want], credit: Micros
-) -> Handed:
-    """Decide what is handed to whom; the rows are still to be inserted. `specs` are those of the jobs, encoded."""
-    fresh = [
-        (run, spec)
-        for submission, spec in zip(submissions, specs, strict=True)
-        if submission.job.spec.task_id is None
-        for run in submission.runs
-        if run.is_simple
-    ]
-    if not fresh or not wants:
-        return Handed()
+) -> Handed | None:
+    """Decide what is handed to whom; None: a claim has to. `specs` are those of the jobs, encoded."""
+    if not all(run.is_simple for each in submissions if each.runs for run in each.runs):
+        return None
+    if any(each.job.spec.task_id is not None for each in submissions if each.runs):
+        return None
     waiting = await crew(tx, wants, 0)
     slots = interleaved(waiting.for_anybody)
-    if not slots or waiting.unwell or waiting.fitted:
-        return Handed()
+    if waiting.unwell or waiting.fitted:
+        return None
     ((now, outranked),) = await tx.fetch(WAITING_NOW)
-    due = [each for each in fresh if each[0].eligible_at <= now]
     if outranked:
-        return Handed()
-    special = sum(len(each.runs) for each in submissions) - len(fresh)
+        return None
+    due = [
+        (run, spec)
+        for submission, spec in zip(submissions, specs, strict=True)
+        for run in submission.runs
+        if run.eligible_at <= now
+    ]
     due.sort(key=lambda each: (rank(each[0].eligible_at, each[0].priority, credit), each[0].fire_time, each[0].id))
-    due = due[: max(0, len(slots) - special)]  # a slot is left to each that a claim looks at: it may be the better one
+    due = due[: len(slots)]
     handed = Handed({}, {})
-    if not due:
-        return handed
-    for (run, spec), token, want in zip(due, await tx.tokens(len(due)), slots, strict=False):
+    for (run, spec), token, want in zip(due, await tx.tokens(len(due)) if due else (), slots, strict=False):
         worker = waiting.rows[want.session][1]
         handed.rows[run.id] = handed_run_row(run, token, want.session, worker, want.poll, now)
         handed.claims[run.id] = _claim(run, spec, token, want)

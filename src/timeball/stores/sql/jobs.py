@@ -9,6 +9,7 @@ from typing import Any
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.lifecycle import Hold
+from timeball.domain.run import NewRun
 from timeball.ports.store import (
     Accepted,
     Claim,
@@ -22,6 +23,7 @@ from timeball.ports.store import (
     Want,
 )
 from timeball.stores.sql import turns
+from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.handing import hand_over
@@ -135,26 +137,32 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
 
 
 async def _insert(tx: Tx, submissions: Sequence[Submission], wants: Sequence[Want], credit: Micros) -> list[Claim]:
+    """Insert them; what of them is claimed at once, and of what was ready before."""
     if not submissions:
         return []
     jobs = [job_row(each.job) for each in submissions]
     await tx.insert(NEW_JOBS, jobs)
-    handed = await hand_over(tx, submissions, [row[SPEC] for row in jobs], wants, credit)
+    if tags := [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]:
+        await tx.insert(TAGS, tags)
+    handed = await hand_over(tx, submissions, [row[SPEC] for row in jobs], wants, credit) if wants else None
+    if handed is None:
+        await _insert_runs(tx, [run for each in submissions for run in each.runs])
+        return (await claim(tx, wants, 0, credit, 0)).claims if wants else []
     if handed.rows:
         await tx.insert(HANDED_RUNS, list(handed.rows.values()))
-    new = [run for each in submissions for run in each.runs if run.id not in handed.rows]
+    await _insert_runs(tx, [run for each in submissions for run in each.runs if run.id not in handed.rows])
+    return list(handed.claims.values())
+
+
+async def _insert_runs(tx: Tx, new: Sequence[NewRun]) -> None:
     waiting = await turns.enter(tx, new)
     await keep_profiles(tx, new)
     runs = [
         new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=run.serial, eligible_at=run.eligible_at)
         for run in new
     ]
-    tags = [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]
     if runs:
         await insert_runs(tx, runs)
-    if tags:
-        await tx.insert(TAGS, tags)
-    return list(handed.claims.values())
 
 
 @lru_cache(maxsize=1024)
