@@ -10,6 +10,7 @@ from timeball.domain.instant import MINUTE, SECOND
 from timeball.domain.job import JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
+from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Retry
 from timeball.ports.store import Amended, Amendment, Claim, Store, Submission, Want
 
@@ -297,3 +298,19 @@ async def test_one_that_is_given_back_lets_an_earlier_one_go_first(store: Store)
     await store.settle([settlement(claimed, Released())])
     await store.submit([between])
     assert await order(store) == [earliest.runs[0].id, between.runs[0].id, given_back.runs[0].id]
+
+
+async def test_one_that_is_given_back_does_not_wait_for_a_run_that_waits_for_it(store: Store) -> None:
+    """An earlier fire of the same job came meanwhile, and its policy lets only one of them live at a time."""
+    now = store.now()
+    job = recurring(
+        now - 20 * SECOND, next_fire_at=now - 10 * SECOND, ordering_key="k", overlap=Overlap.QUEUE, catch_up="all"
+    )
+    await store.submit([job])
+    by_hand = run(job.job, now)
+    await store.trigger([by_hand])
+    (claimed,) = await claim(store)
+    assert claimed.run_id == by_hand.id
+    await plan_due(store)
+    await store.settle([settlement(claimed, Released())])
+    assert len(await order(store)) >= 2

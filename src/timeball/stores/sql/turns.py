@@ -93,7 +93,7 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
             if heir := next(heirs, None):
                 given[key] = heir
         else:
-            _, fire_time, can_wait = alive[holder]
+            _, fire_time, can_wait, _ = alive[holder]
             if can_wait and (first.fire_time, first.id) < (fire_time, holder):
                 given[key], displaced[holder] = first.id, key
     if displaced:
@@ -112,7 +112,7 @@ async def _let_earlier_go(
     """A turn that is taken away from somebody goes to the earliest, who need not be the newcomer."""
     heads = await tx.fetch(NEXT_IN_TURN, b=sorted(keys)) if keys else []
     earlier = []
-    for tenant, key, run_id, fire_time in heads:
+    for tenant, key, run_id, fire_time, _ in heads:
         first = min((run.fire_time, run.id) for run in newcomers[tenant, key])
         if run_id is not None and (fire_time, run_id) < first:
             given[tenant, key] = run_id
@@ -122,13 +122,18 @@ async def _let_earlier_go(
 
 
 async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
-    """Runs came back from a worker as if they had never been claimed: an earlier one may have come meanwhile. The
-    turns are locked."""
+    """Runs came back from a worker as if they had never been claimed: an earlier one may have come meanwhile, and goes
+    first unless it waits for a run of the same job, since that is the one that came back. The turns are locked."""
     holders = await lock(tx, (each.key for each in given_back))
     mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
-    movable = [row[0] for row in await tx.fetch(TURN_HOLDERS, b=sorted(mine)) if row[2]] if mine else []
-    heads = {(row[0], row[1]): row[2] for row in await tx.fetch(NEXT_IN_TURN, b=sorted(mine[each] for each in movable))}
-    if late := [run_id for run_id in movable if heads[mine[run_id]] != run_id]:
+    movable = {row[0]: row[3] for row in await tx.fetch(TURN_HOLDERS, b=sorted(mine)) if row[2]} if mine else {}
+    heads = {(row[0], row[1]): row for row in await tx.fetch(NEXT_IN_TURN, b=sorted(mine[each] for each in movable))}
+    late = []
+    for run_id, job_id in movable.items():
+        _, _, head, _, awaited = heads[mine[run_id]]
+        if head != run_id and awaited != job_id:
+            late.append(run_id)
+    if late:
         stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(late))}
         await pass_on(tx, [mine[run_id] for run_id in stepped_back])
 
@@ -165,7 +170,7 @@ async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
     """Give the turn to the next run under each key, if there is one. The turns are locked."""
     if not keys:
         return
-    heads = {(tenant, key): run_id for tenant, key, run_id, _ in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
+    heads = {(tenant, key): run_id for tenant, key, run_id, *_ in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
     await _write(tx, heads)
     if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
         await tx.execute(GIVE_TURN, b=chosen)

@@ -11,7 +11,8 @@ RETURNING tenant, ordering_key, holder;
 -- name: turn_holders
 -- The holders among these that are alive, and whether each could let another go first. One that repeats another may
 -- have inherited the turn of a run that nobody else may overtake.
-SELECT r.id, r.fire_time, CASE WHEN r.state <> 'running' AND r.attempt = 0 AND r.origin <> 'retry' THEN 1 ELSE 0 END
+SELECT r.id, r.fire_time, CASE WHEN r.state <> 'running' AND r.attempt = 0 AND r.origin <> 'retry' THEN 1 ELSE 0 END,
+  r.job_id
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 
 -- name: step_back
@@ -32,8 +33,8 @@ RETURNING runs.job_id;
 SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0);
 
 -- name: next_in_turn
--- The first live run under each key. The turns are locked.
-SELECT f.tenant, f.ordering_key, f.id, r.fire_time FROM (
+-- The first live run under each key; and its job, if it waits for another run of that. The turns are locked.
+SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & 1) = 1 THEN r.job_id END FROM (
   SELECT b.tenant, b.ordering_key, (
     SELECT r.id FROM runs r WHERE r.tenant = b.tenant AND r.ordering_key = b.ordering_key
     ORDER BY r.fire_time, r.id LIMIT 1
