@@ -70,7 +70,7 @@ async def _up(config: UpConfig) -> int:
     async with contextlib.AsyncExitStack() as stack:
         server, address, key = await _start_server(config, stack, stop)
         await _start_worker(config, server.desk, stack, stop)
-        _spare_the_collector()
+        _tune_interpreter()
         _greet(address, key, config.admin_key_file)
         await stop.first.wait()
         _log.info("stopping: letting runs finish; interrupt again to stop at once")
@@ -81,7 +81,7 @@ async def _server(config: ServerConfig) -> int:
     stop = _StopSignals()
     async with contextlib.AsyncExitStack() as stack:
         _, address, key = await _start_server(config, stack, stop)
-        _spare_the_collector()
+        _tune_interpreter()
         _greet(address, key, config.admin_key_file)
         await stop.first.wait()
     return 0
@@ -92,7 +92,7 @@ async def _worker(config: WorkerConfig) -> int:
     async with contextlib.AsyncExitStack() as stack:
         dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token))
         worker = await _start_worker(config, dispatch, stack, stop, alone=True)
-        _spare_the_collector()
+        _tune_interpreter()
         _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
         stopping = asyncio.create_task(stop.first.wait())
         ended = asyncio.create_task(worker.wait())
@@ -103,12 +103,16 @@ async def _worker(config: WorkerConfig) -> int:
     return 0
 
 
-def _spare_the_collector() -> None:
+def _tune_interpreter() -> None:
     """Once all is up. What is there now stays, so the garbage collector need not look at it again; and it need not look
-    after every 700 objects, which a batch of jobs makes many times over: almost all of them go without it."""
+    after every 700 objects, which a batch of jobs makes many times over: almost all of them go without it.
+
+    The event loop and the thread that writes to the store take turns several times per commit. Who waits gets the
+    interpreter after 5 ms by default, which is longer than a commit takes."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
+    sys.setswitchinterval(0.001)
 
 
 # --- the server ---------------------------------------------------------------------------------------------------

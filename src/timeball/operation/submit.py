@@ -50,8 +50,10 @@ class Submit:
         warnings = await warn(self._context, [job.spec for job in jobs])
         news = zip(jobs, ids.many("j", now, dice, count), ids.many("r", now, dice, count), warnings, strict=True)
         prepared: list[Submission | Created | TimeballError] = [self._prepare(*new, now, unknown) for new in news]
-        await self._recall(jobs, prepared)
-        results = iter(await self._commit([item for item in prepared if isinstance(item, Submission)]))
+        submissions = [item for item in prepared if isinstance(item, Submission)]
+        if len(submissions) < count:
+            await self._recall(jobs, prepared)
+        results = iter(await self._commit(submissions))
         return [
             _answer(item, next(results), warned) if isinstance(item, Submission) else item
             for item, warned in zip(prepared, warnings, strict=True)
