@@ -1,0 +1,65 @@
+"""What the comparison with other systems says of them is true: it is the part that others will check."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.peers import catalogue
+from bench.peers.catalogue import PEERS, Peer
+from bench.peers.drain import Drain
+from bench.peers.report import Row, rows
+
+HERE = Path(catalogue.__file__).parent
+TIMEBALL, OTHER = PEERS[0], next(peer for peer in PEERS if peer.name == "bullmq")
+
+
+def drained(rate: float, *, backlog: int = 100, done: int = 100, calls: int = 100) -> Drain:
+    return Drain(backlog=backlog, done=done, seconds=done / rate, cpu_seconds=done * 50e-6, calls=calls)
+
+
+def row_of(peer: Peer, *drains: Drain, error: str | None = None) -> Row:
+    found = {TIMEBALL.name: [drained(1_000)], peer.name: list(drains)}
+    return rows([TIMEBALL, peer], found, {peer.name: error} if error else {}, jobs=100)[1]
+
+
+def test_the_figure_is_the_median_and_its_ratio_to_timeball() -> None:
+    row = row_of(OTHER, drained(100), drained(500), drained(250))
+    assert row.jobs_per_second == 250
+    assert row.timeball_is_faster == {TIMEBALL.name: 4.0}
+    assert row.cpu_us_per_job == 50
+    assert row.notes == ()
+
+
+def test_a_peer_that_failed_once_has_no_figure() -> None:
+    row = row_of(OTHER, drained(100), error="bullmq: a worker ended early\nand its log")
+    assert (row.jobs_per_second, row.timeball_is_faster) == (None, {})
+    assert row.notes == ("bullmq: a worker ended early",)
+
+
+def test_a_backlog_that_was_not_finished_is_measured_by_what_was_done() -> None:
+    row = row_of(OTHER, drained(100, done=40, calls=45))
+    assert row.jobs_per_second == 100
+    assert row.notes == ("not finished: 40 jobs within 90 s",)
+
+
+def test_a_smaller_backlog_is_told() -> None:
+    row = row_of(replace(OTHER, most=50), drained(100, backlog=50, done=50, calls=50))
+    assert row.notes == ("backlog of 50",)
+
+
+def test_a_call_for_many_jobs_is_marked() -> None:
+    row = row_of(replace(OTHER, jobs_per_call=5_000), drained(100, calls=1))
+    assert row.notes == ("ONE CALL FOR UP TO 5,000 JOBS",)
+
+
+def test_jobs_that_were_called_twice_or_never_are_told() -> None:
+    row = row_of(OTHER, drained(100), drained(100, calls=101))
+    assert row.notes == ("100, 101 calls for 100 jobs",)
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_every_peer_has_a_program_and_says_how_it_is_set_up(peer: Peer) -> None:
+    assert (HERE / "programs" / peer.program).exists()
+    assert f"`{peer.name}`" in (HERE / "README.md").read_text()
+    assert all("==" in package or "@" in package for package in peer.packages), "pinned"
