@@ -250,3 +250,33 @@ async def test_a_table_that_grows_does_not_bring_the_store_to_its_knees(postgres
     assert await life_cycles() < 20_000
     await connection.close()
     await store.close()
+
+
+async def test_what_came_before_costs_nothing(postgres_dsn: str) -> None:
+    """PostgreSQL may believe for a minute that a table is as small as it was when it was looked at last, and that
+    reading all of it, with all who have left, is cheaper than looking up who is wanted."""
+    store = make(postgres_dsn, min_connections=1, max_connections=1)
+    await store.open()
+    await store.register(worker("w_1"), 10**9)
+    connection = await asyncpg.connect(postgres_dsn)
+    jobs, batch = 2_000, 500
+
+    async def life_cycles() -> int:
+        """How many entries of indexes were read by some life cycles."""
+        await connection.execute("SELECT pg_stat_reset()")
+        for _ in range(jobs // batch):
+            await store.submit([one_shot(store.now()) for _ in range(batch)])
+            claims = (await store.claim([Want("w_1", "", batch)], 0)).claims
+            await store.settle([settlement(claim) for claim in claims])
+        await asyncio.sleep(1.2)  # a backend tells its statistics at most once a second
+        await store.ping()
+        await connection.execute("SELECT pg_stat_clear_snapshot()")
+        read: int = await connection.fetchval("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes")
+        return read
+
+    await life_cycles()
+    await connection.execute("VACUUM ANALYZE")
+    *_, last = [await life_cycles() for _ in range(4)]
+    assert last < 15 * jobs
+    await connection.close()
+    await store.close()

@@ -5,6 +5,12 @@ In the texts stand
     :name                                  a parameter
     {now}                                  the store's time, in microseconds, when the statement runs
     {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
+    {in b: text}                           whether a value is one of those of the parameter `b`, a list
+    {each runs r: b.id}                    join the row of `runs` with this id, as `r`, by looking it up: what a join
+                                           would do depends on what the planner believes of a table that was empty a
+                                           second ago
+    {each_locked runs r: b.id}             the same, and keep it from other writers until the end; in the order of what
+                                           it is joined to, which must be that of the ids
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
@@ -78,12 +84,24 @@ class Dialect:
             picked = ", ".join(f"json_extract(value, '$[{at}]') AS {c}" for at, (c, _) in enumerate(columns))
             return f"(SELECT {picked} FROM json_each(:{name})) AS {name}"
 
+        def one_of(argument: str) -> str:
+            name, kind = argument.split(": ")
+            batches[name] = Batch((("each", kind),))
+            if self.numbered:
+                return f"= ANY ({place(f'{name}.each')}::{kind}[])"
+            return f"IN (SELECT value FROM json_each(:{name}))"
+
         def piece(match: re.Match[str]) -> str:
             word, argument, parameter = match.groups()
             if parameter is not None:
                 return place(parameter)
             if word == "batch":
                 return batch(argument)
+            if word == "in":
+                return one_of(argument)
+            if word in ("each", "each_locked"):
+                named, key = argument.split(": ")
+                return self.fragments[word].format(*named.split(), key)
             if word == "columns":
                 table, alias = argument.split()
                 return ", ".join(f"{alias}.{column}" for column in TABLES[table].columns)
@@ -99,6 +117,8 @@ SQLITE = Dialect(
     fragments={
         "now": ":now",
         "lock": "",
+        "each": "JOIN {0} AS {1} ON {1}.id = {2}",
+        "each_locked": "JOIN {0} AS {1} ON {1}.id = {2}",
         "skip_locked": "",
         "skip_locked_of": "",
         "among": "IN",
@@ -117,6 +137,8 @@ POSTGRES = Dialect(
     numbered=True,
     fragments={
         "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
+        "each": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0) AS {1}",
+        "each_locked": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0 FOR UPDATE) AS {1}",
         "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
         "skip_locked_of": "FOR UPDATE OF {0} SKIP LOCKED",

@@ -75,7 +75,7 @@ class Runs(Part):
         said |= dict.fromkeys([(step.run_id, step.token) for step in progress])
 
         async def work(tx: Tx) -> list[int]:
-            rows = await tx.fetch(LOCK_HOLDERS, b=[run_id for run_id, _ in said])
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _ in said}))
             held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
             starts = {start.run_id: bounded(at) for start, at in started if (start.run_id, start.token) in held}
             steps = {
@@ -95,7 +95,7 @@ class Runs(Part):
         said = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
 
         async def work(tx: Tx) -> list[int]:
-            rows = await tx.fetch(LOCK_HOLDERS, b=[run_id for run_id, _, _ in said])
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _, _ in said}))
             held = {(run_id, attempt, token) for run_id, attempt, token, _ in rows}
             kept = [
                 as_tuple(LogRow(each.run_id, each.attempt, each.seq, plain(each.stream), now, plain(each.text)))

@@ -79,7 +79,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     locked = {each.job_id for each in settlements if each.serial}
     await lock_jobs(tx, locked)
     await turns.lock(tx, (each.turn for each in settlements))
-    rows = await tx.fetch(LOCK_ATTEMPTS, b=[each.run_id for each in settlements])
+    rows = await tx.fetch(LOCK_ATTEMPTS, b=sorted({each.run_id for each in settlements}))
     runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row) for row in rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     rules = await _rules(tx, settlements, runs)

@@ -2,7 +2,7 @@
 
 -- name: jobs_that_exist
 -- Which of these ids are taken: a submission that was sent again.
-SELECT jobs.id FROM {batch b: id text} JOIN jobs ON jobs.id = b.id;
+SELECT id FROM jobs WHERE id {in b: text};
 
 -- name: keys_that_exist
 -- What the first request with each of these idempotency keys was answered.

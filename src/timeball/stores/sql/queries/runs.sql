@@ -22,7 +22,7 @@ FROM (
   ) AS levels
   ORDER BY CASE WHEN eligible_at > {now} THEN 1 ELSE 0 END, eligible_at - priority * {credit}, fire_time, id
   LIMIT :free
-) AS c JOIN jobs j ON j.id = c.job_id;
+) AS c {each jobs j: c.job_id};
 
 -- name: candidate
 -- What is to be known of a run `c` of a job `j` that could be claimed.
@@ -49,7 +49,7 @@ FROM (
       AND (x.start_by IS NULL OR x.start_by >= {now} OR x.attempt > 0)
     ORDER BY x.eligible_at, x.fire_time, x.id LIMIT :free
   {among_end}) WHERE r.state = 'ready' {skip_locked_of r}
-) AS c JOIN jobs j ON j.id = c.job_id;
+) AS c {each jobs j: c.job_id};
 
 -- name: offers
 -- What workers offer, each kept from other servers that claim for it.
@@ -130,19 +130,20 @@ SELECT j.id FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 
 -- name: lock_attempts
 -- Running attempts, kept from every other writer.
-SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.id = b.id
-WHERE r.state = 'running' {lock r};
+SELECT {columns runs r} FROM {batch b: id text} {each_locked runs r: b.id}
+WHERE r.state = 'running';
 
 -- name: lock_holders
 -- Who may write about running attempts.
-SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} JOIN runs r ON r.id = b.id
-WHERE r.state = 'running' {lock r};
+SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} {each_locked runs r: b.id}
+WHERE r.state = 'running';
 
 -- name: specs_of_jobs
 -- The rules by which runs without a spec of their own are judged.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
 
 -- name: a_host_is_unwell
+-- Whether there is a host of which the last news was bad.
 SELECT EXISTS (SELECT 1 FROM gates WHERE failures > 0);
 
 -- name: record_successes
@@ -166,14 +167,14 @@ FROM (
   SELECT r.*, COALESCE(r.due_at, r.fire_time) AS due, {greatest}(b.began, COALESCE(r.due_at, r.fire_time)) AS began,
     b.ended, b.result
   FROM {batch b: id text, attempt bigint, token bigint, began bigint, ended bigint, result text}
-  JOIN runs r ON r.id = b.id
+  {each_locked runs r: b.id}
   WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.cancel_requested_at IS NULL
-    AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL {lock r}
+    AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL
 ) AS m;
 
 -- name: delete_runs
 -- Take finished runs, whose rows are locked, off the live table.
-DELETE FROM runs WHERE id IN (SELECT id FROM {batch b: id text});
+DELETE FROM runs WHERE id {in b: text};
 
 -- name: ready_again
 -- Put runs whose attempt ended, and whose rows are locked, back for another.
