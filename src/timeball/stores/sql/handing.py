@@ -33,30 +33,25 @@ async def hand_over(
     tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[Want], credit: Micros
 ) -> Handed | None:
     """Decide what is handed to whom; None: a claim has to. `specs` are those of the jobs, encoded."""
-    if not all(run.is_simple for each in submissions if each.runs for run in each.runs):
-        return None
-    if any(each.job.spec.task_id is not None for each in submissions if each.runs):
-        return None
     waiting = await crew(tx, wants, 0)
-    slots = interleaved(waiting.for_anybody)
-    if waiting.unwell or waiting.fitted:
-        return None
     ((now, outranked),) = await tx.fetch(WAITING_NOW)
-    if outranked:
+    if outranked or waiting.unwell or waiting.fitted:
         return None
-    due = [
-        (run, spec)
-        for submission, spec in zip(submissions, specs, strict=True)
-        for run in submission.runs
-        if run.eligible_at <= now
-    ]
-    due.sort(key=lambda each: (rank(each[0].eligible_at, each[0].priority, credit), each[0].fire_time, each[0].id))
-    due = due[: len(slots)]
+    ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
+    for submission, spec in zip(submissions, specs, strict=True):
+        for run in submission.runs:
+            if not run.is_simple or submission.job.spec.task_id is not None:
+                return None
+            if run.eligible_at <= now:
+                ranked.append((rank(run.eligible_at, run.priority, credit), run.fire_time, run.id, run, spec))
+    slots = interleaved(waiting.for_anybody)
+    ranked.sort()
+    due = ranked[: len(slots)]
     handed = Handed({}, {})
-    for (run, spec), token, want in zip(due, await tx.tokens(len(due)) if due else (), slots, strict=False):
+    for (*_, run_id, run, spec), token, want in zip(due, await tx.tokens(len(due)) if due else (), slots, strict=False):
         worker = waiting.rows[want.session][1]
-        handed.rows[run.id] = handed_run_row(run, token, want.session, worker, want.poll, now)
-        handed.claims[run.id] = _claim(run, spec, token, want)
+        handed.rows[run_id] = handed_run_row(run, token, want.session, worker, want.poll, now)
+        handed.claims[run_id] = _claim(run, spec, token, want)
     return handed
 
 
