@@ -289,6 +289,17 @@ async def test_a_token_that_was_taken_ahead_of_its_time_stays_taken(store: Store
     assert await store.next_look_at() == claimed.eligible_at + HOUR
 
 
+async def test_who_does_not_look_ahead_respects_who_did(store: Store) -> None:
+    """A claim looks ahead, a submission that claims does not."""
+    now = store.now()
+    rate = RateLimit("api", 1, per="1h")
+    await store.submit([one_shot(now, at=now + SECOND, rate_limit=rate)])
+    (claimed,) = (await store.claim([Want("w_1", "", 1)], SECOND)).claims
+    _, claims = await store.submit_and_claim([one_shot(now, rate_limit=rate)], [Want("w_1", "", 1)])
+    assert claims == []
+    assert await store.next_look_at() == claimed.eligible_at + HOUR
+
+
 async def test_a_raised_rate_does_not_have_to_pay_for_the_old_one(store: Store) -> None:
     await store.submit([one_shot(store.now(), rate_limit=RateLimit("api", 1, per="1d"))])
     assert len(await claim(store)) == 1

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from timeball.domain import fitting
 from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer
-from timeball.domain.instant import MINUTE, Micros
+from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.priority import LEVELS, bound, rank
 from timeball.domain.task import Task, host_of
@@ -40,6 +40,8 @@ LOOK_AT: Final = 500
 """Runs that are looked at, however few slots are free, once some of them may have to wait for something else."""
 RESERVED_FOR: Final = 15 * MINUTE
 """How long a worker is kept free for a run; then another one may be."""
+FARTHEST: Final = SECOND
+"""Nobody else claims a run longer before its time than this."""
 MOST_CLAIMS: Final = 5_000
 """Runs one claim hands out at most, whatever capacity the workers say they have."""
 
@@ -161,7 +163,7 @@ class _Choice:
         candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
         gates = {each.id: _gates(each, unwell) for each in candidates if each.gated or unwell}
         wanted = [each for each in gates.values() if isinstance(each, Gates)]
-        house = await Gatehouse.take(self._tx, wanted, self._now + ahead)
+        house = await Gatehouse.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
         chosen: list[tuple[_Candidate, Offer]] = []
         unfit: dict[str, _Candidate] = {}
         for each in candidates:
