@@ -44,9 +44,6 @@ from timeball.stores.sqlite import SqliteStore
 from timeball.telemetry import logging
 
 DEFAULT_TENANT: Final = "default"
-TURNS: Final = 0.0005
-"""Seconds that a thread may keep the interpreter's lock while another one waits for it. SQLite's thread gives it away
-with every statement; with Python's default it would wait up to 5 ms each time while the event loop is busy."""
 LAST_ANSWERS: Final = 5
 """Seconds that a stopping server gives the answers under way to reach their clients."""
 _log = structlog.get_logger()
@@ -166,7 +163,6 @@ async def _start_server(
 async def _open(config: ServerConfig) -> AsyncIterator[Store]:
     store: Store
     if config.sqlite_path is not None:
-        sys.setswitchinterval(TURNS)
         store = SqliteStore(
             config.sqlite_path, wall=system.wall, monotonic=system.monotonic, credit=config.priority_credit
         )
