@@ -303,3 +303,19 @@ async def test_a_lease_from_before_is_never_longer_than_a_new_one(tmp_path: Path
     assert now <= after["w_1"] <= now + 15 * SECOND
     assert after["w_2"] == leases["w_2"]
     await store.close()
+
+
+async def test_claims_that_do_not_fit_into_one_piece_come_row_by_row(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    await store.register(worker(), LEASE)
+    sent = [one_shot(store.now(), description="x" * 30_000) for _ in range(40)]
+    await store.submit(sent)
+
+    async def lower_the_limit(tx: Any) -> None:
+        tx._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)
+
+    await store._db.write(lower_the_limit)
+    claims = (await store.claim([Want("w_1", "", 100)], 0)).claims
+    assert {claim.run_id for claim in claims} == {each.runs[0].id for each in sent}
+    await store.close()

@@ -58,6 +58,7 @@ _MARKED_TIME: Final = "SELECT value FROM meta WHERE name = 'clock'"
 _CAP_LEASES: Final = "UPDATE workers SET lease_until = ?1 WHERE lease_until > ?1"
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 _log = structlog.get_logger()
 
 
@@ -111,16 +112,27 @@ class SteadyClock:
             return max(0, mark - self._wall())
 
 
+class _Zeros(dict[str, int]):
+    """Parameters for a statement of which only the columns are wanted."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
 class _Tx:
     """A connection inside a transaction. Its methods never suspend."""
 
     def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:
         self._connection = connection
         self._clock = clock
-        self._compiled: dict[Query, Compiled] = {}
+        self._compiled: dict[tuple[Query, bool], Compiled] = {}
         self._inserts: dict[tuple[Table, bool, int], str] = {}
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
+        if query.many:
+            with contextlib.suppress(sqlite3.DataError):  # so much that it does not go into one piece
+                (piece,) = self._run(query, dict(parameters), whole=True).fetchone()
+                return cast("list[Row]", _decode(piece))
         return self._run(query, parameters).fetchall()
 
     async def execute(self, query: Query, **parameters: Any) -> int:
@@ -150,10 +162,22 @@ class _Tx:
         (last,) = self._connection.execute(_TAKE_TOKENS, (count,)).fetchone()
         return range(last - count + 1, last + 1)
 
-    def _run(self, query: Query, parameters: dict[str, Any]) -> sqlite3.Cursor:
-        compiled = self._compiled.get(query)
+    def _compile(self, query: Query, whole: bool) -> Compiled:
+        """Each row that is fetched gives the interpreter's lock away and waits to get it back, so many of them come as
+        a whole."""
+        compiled = SQLITE.compile(query.text)
+        if not whole:
+            return compiled
+        select = compiled.sql.rstrip(";")
+        columns = self._connection.execute(f"SELECT * FROM ({select}) LIMIT 0", _Zeros()).description
+        names = ", ".join(f"c{at}" for at in range(len(columns)))
+        sql = f"WITH found({names}) AS ({select}) SELECT json_group_array(json_array({names})) FROM found"
+        return Compiled(sql, compiled.parameters, compiled.batches)
+
+    def _run(self, query: Query, parameters: dict[str, Any], *, whole: bool = False) -> sqlite3.Cursor:
+        compiled = self._compiled.get((query, whole))
         if compiled is None:
-            compiled = self._compiled[query] = SQLITE.compile(query.text)
+            compiled = self._compiled[query, whole] = self._compile(query, whole)
         for name in compiled.batches:
             parameters[name] = _encode(parameters[name]).decode()
         parameters["now"] = self._clock()

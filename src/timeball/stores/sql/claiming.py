@@ -24,7 +24,7 @@ from timeball.ports.store import Claim, Claimed, Want
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Gatehouse, Gates
-from timeball.stores.sql.library import query, text
+from timeball.stores.sql.library import many, query, text
 from timeball.stores.sql.rows import unread
 
 LEASED_SESSIONS = query("leased_sessions")
@@ -88,7 +88,8 @@ def per_level(name: str) -> str:
 
 @lru_cache
 def _claimable(credit: Micros) -> Query:
-    return query("claimable", levels=per_level("claimable_level"), credit=str(credit), candidate=text("candidate"))
+    levels = per_level("claimable_level")
+    return many(query("claimable", levels=levels, credit=str(credit), candidate=text("candidate")))
 
 
 FITTABLE = query("fittable", candidate=text("candidate"))

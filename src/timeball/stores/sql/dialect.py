@@ -37,6 +37,8 @@ class Query:
 
     name: str
     text: str
+    many: bool = False
+    """A SELECT that may answer many rows while others are busy."""
 
 
 @dataclass(frozen=True, slots=True)

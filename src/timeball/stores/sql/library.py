@@ -37,3 +37,8 @@ def query(name: str, **parts: str) -> Query:
     for part, sql in parts.items():
         statement = statement.replace(f"{{{part}}}", sql)
     return Query(name, statement)
+
+
+def many(found: Query) -> Query:
+    """A SELECT that may answer many rows while others are busy."""
+    return Query(found.name, found.text, many=True)

@@ -17,7 +17,7 @@ from timeball.domain.run import NewRun, new_run
 from timeball.stores.sql import spans, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
-from timeball.stores.sql.library import query
+from timeball.stores.sql.library import many, query
 from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
@@ -26,13 +26,13 @@ from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
 from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
 
-DUE_JOBS = query("due_jobs")
+DUE_JOBS = many(query("due_jobs"))
 NEXT_PLAN_AT = query("next_plan_at")
 CANCELLED_AHEAD = query("cancelled_ahead")
 PAUSES_OVER = query("pauses_over")
 NEXT_RESUME_AT = query("next_resume_at")
 NOW = query("now")
-LOCK_PLANNED = query("lock_planned")
+LOCK_PLANNED = many(query("lock_planned"))
 PUT_OFF = query("put_off")
 MOVE_JOBS = query("move_jobs")
 UNBLOCK = query("unblock")

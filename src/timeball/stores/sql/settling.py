@@ -23,13 +23,13 @@ from timeball.stores.sql import gates, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Answer, GateKey
 from timeball.stores.sql.inserts import insert_history
-from timeball.stores.sql.library import query
+from timeball.stores.sql.library import many, query
 from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
 from timeball.stores.sql.tables import ATTEMPTS, AttemptRow, RunRow, as_tuple
 from timeball.stores.sql.turns import Gone
 
 LOCK_JOB_IDS = query("lock_job_ids")
-LOCK_ATTEMPTS = query("lock_attempts")
+LOCK_ATTEMPTS = many(query("lock_attempts"))
 SPECS_OF_JOBS = query("specs_of_jobs")
 DELETE_RUNS = query("delete_runs")
 READY_AGAIN = query("ready_again")
