@@ -46,7 +46,8 @@ class Submit:
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
-        unknown = await self._unknown_tasks(jobs)
+        named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
+        unknown = await self._unknown(named) if named else named
         warnings = await warn(self._context, [job.spec for job in jobs])
         news = zip(jobs, ids.many("j", now, dice, count), ids.many("r", now, dice, count), warnings, strict=True)
         prepared: list[Submission | Created | TimeballError] = [self._prepare(*new, now, unknown) for new in news]
@@ -106,10 +107,9 @@ class Submit:
             context.hints.give(Topic.PLAN)
         return results
 
-    async def _unknown_tasks(self, jobs: Sequence[NewJob]) -> set[tuple[str, str]]:
-        named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
+    async def _unknown(self, tasks: set[tuple[str, str]]) -> set[tuple[str, str]]:
         return {
-            (tenant, task_id) for tenant, task_id in named if await self._context.store.task(tenant, task_id) is None
+            (tenant, task_id) for tenant, task_id in tasks if await self._context.store.task(tenant, task_id) is None
         }
 
 
