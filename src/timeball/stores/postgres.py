@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import asyncpg
@@ -92,21 +92,24 @@ class ServerClock:
     """A lower bound of the server's clock that never runs backwards.
 
     An answer that says `t` and arrived at `m` proves that the server's clock is past `t + (now - m)`. The best of the
-    last few answers counts, less what the steady clock may have run too fast since.
+    last few answers counts, less what the steady clock may have run too fast since. Which one is the best does not
+    change as time goes by.
     """
 
     def __init__(self, monotonic: Callable[[], Micros]) -> None:
         self._monotonic = monotonic
         self._samples: deque[tuple[Micros, Micros]] = deque(maxlen=SAMPLES)
+        self._best: tuple[Micros, Micros] | None = None
         self._answered: Micros = 0
 
     def sample(self, server_time: Micros) -> None:
         self._samples.append((server_time, self._monotonic()))
+        self._best = max(self._samples, key=lambda sample: sample[0] * DRIFT - sample[1] * (DRIFT - 1))
 
     def __call__(self) -> Micros:
-        at = self._monotonic()
-        for server_time, arrived in self._samples:
-            age = at - arrived
+        if self._best is not None:
+            server_time, arrived = self._best
+            age = self._monotonic() - arrived
             self._answered = max(self._answered, server_time + age - age // DRIFT)
         return self._answered
 
@@ -114,6 +117,25 @@ class ServerClock:
 def _storable(value: Any) -> Any:
     """PostgreSQL refuses a statement for one NUL in a text, and with it the neighbours of whoever sent that."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
+
+
+def _array(values: Sequence[Any], kind: str) -> str:
+    """An array as PostgreSQL writes it: asyncpg asks of each element whether it is an array itself, which takes longer
+    than all the rest (0.5 µs for an id instead of 0.1)."""
+    if kind == "bigint":
+        numbers = ",".join(map(str, values))
+        return "{" + (numbers.replace("None", "NULL") if None in values else numbers) + "}"
+    if kind == "text" and None not in values:
+        texts = '","'.join(values)
+        if "\\" not in texts and "\x00" not in texts and texts.count('"') == 2 * (len(values) - 1):
+            return '{"' + texts + '"}'
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return '"' + str(_storable(value)).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class _Compiler:
@@ -131,11 +153,11 @@ class _Compiler:
         for name, batch in compiled.batches.items():
             rows = parameters[name]
             if len(batch.columns) == 1:
-                values[f"{name}.{batch.columns[0][0]}"] = [_storable(value) for value in rows]
+                columns: Iterable[Sequence[Any]] = [rows]
             else:
                 columns = zip(*rows, strict=True) if rows else [()] * len(batch.columns)
-                for (column, _), column_values in zip(batch.columns, columns, strict=True):
-                    values[f"{name}.{column}"] = [_storable(value) for value in column_values]
+            for (column, kind), column_values in zip(batch.columns, columns, strict=True):
+                values[f"{name}.{column}"] = _array(column_values, kind)
         return compiled.sql, [values[name] for name in compiled.parameters]
 
     def insert(self, table: Table) -> str:
@@ -174,7 +196,8 @@ class _Tx:
             await self._connection.copy_records_to_table(table.name, records=rows, columns=table.columns)
 
     async def tokens(self, count: int) -> Sequence[int]:
-        return [row[0] for row in await self._connection.fetch(_TAKE_TOKENS, count)]
+        tokens: list[int] = await self._connection.fetchval(_TAKE_TOKENS, count)
+        return tokens
 
 
 class _Driver:
@@ -206,6 +229,7 @@ class _Driver:
                     command_timeout=self._timeout,
                     timeout=self._timeout,
                     server_settings=_SETTINGS,
+                    reset=_nothing_to_reset,
                 )
             await self._sample()
         except BaseException:
@@ -402,6 +426,11 @@ class _Hints:
                     hint(topic)
 
 
+async def _nothing_to_reset(connection: _Connection) -> None:
+    """A transaction that broke off is rolled back by the pool. Nobody leaves anything else behind, so that asking the
+    server to forget it would be a round trip for nothing."""
+
+
 @contextlib.asynccontextmanager
 async def _unavailable() -> AsyncIterator[None]:
     """Tell what went wrong with the server in the words of the port."""
@@ -417,7 +446,7 @@ def _no_answer(error: Exception) -> Unavailable:
     return Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
 
 
-_TAKE_TOKENS: Final = "SELECT nextval('tokens') FROM generate_series(1, $1::bigint)"
+_TAKE_TOKENS: Final = "SELECT array_agg(nextval('tokens')) FROM generate_series(1, $1::bigint)"
 _CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _SETTINGS: Final = {
     "application_name": "timeball",

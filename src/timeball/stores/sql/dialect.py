@@ -61,7 +61,7 @@ class Dialect:
     name: str
     fragments: Mapping[str, str]
     numbered: bool
-    """Placeholders are `$1`, `$2`, and a batch is an array per column; else `:name`, and a batch is JSON."""
+    """Placeholders are `$1`, `$2`, and a batch is an array per column, as a text; else `:name`, and a batch is JSON."""
 
     def compile(self, text: str) -> Compiled:
         parameters: list[str] = []
@@ -79,7 +79,7 @@ class Dialect:
             columns = tuple((column, kind) for column, kind in (part.split(None, 1) for part in described.split(",")))
             batches[name] = Batch(columns)
             if self.numbered:
-                arrays = ", ".join(f"{place(f'{name}.{column}')}::{kind}[]" for column, kind in columns)
+                arrays = ", ".join(f"{place(f'{name}.{column}')}::text::{kind}[]" for column, kind in columns)
                 return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
             if len(columns) == 1:
                 return f"(SELECT value AS {columns[0][0]} FROM json_each(:{name})) AS {name}"
@@ -90,7 +90,7 @@ class Dialect:
             name, kind = argument.split(": ")
             batches[name] = Batch((("each", kind),))
             if self.numbered:
-                return f"= ANY ({place(f'{name}.each')}::{kind}[])"
+                return f"= ANY ({place(f'{name}.each')}::text::{kind}[])"
             return f"IN (SELECT value FROM json_each(:{name}))"
 
         def piece(match: re.Match[str]) -> str:
