@@ -138,7 +138,7 @@ OTHERS = (
         store="postgresql",
         left=("SELECT count(*) FROM pgqueuer",),
         durable=COMMIT,
-        configuration="asyncpg, uvloop, batches of 500, durability `durable`",
+        configuration="asyncpg, uvloop, batches of 500, durability `durable`, its autovacuum settings",
     ),
     Peer(
         name="graphile-worker",

@@ -83,17 +83,16 @@ class _Bench:
     def fill(self) -> None:
         if not self._peer.left:
             return
-        with self._log.open("ab") as log:
-            answer = subprocess.run(
-                [*self._program, "fill", str(self._jobs)],
-                env=self._environment,
-                stdout=log,
-                stderr=log,
-                check=False,
-                timeout=FILLING,
-            )
-        if answer.returncode != 0 or self._left() != self._jobs:
+        process = self._start(["fill", str(self._jobs)])
+        try:
+            process.wait(FILLING)
+        except subprocess.TimeoutExpired:
+            raise self._error(f"the backlog was not filled within {FILLING:g} s") from None
+        finally:
+            _stop(process)
+        if process.returncode != 0 or self._left() != self._jobs:
             raise self._error("the backlog was not filled")
+        self._witness.unlink(missing_ok=True)  # to be written by workers only
         self._store.settle()
 
     @contextlib.contextmanager
@@ -101,16 +100,7 @@ class _Bench:
         told = ["work", *self._peer.arguments, *([] if self._peer.left else [str(self._jobs)])]
         try:
             for _ in range(self._peer.processes):
-                with self._log.open("ab") as log:
-                    self._processes.append(
-                        subprocess.Popen(
-                            [*self._program, *told],
-                            env=self._environment,
-                            stdout=log,
-                            stderr=log,
-                            start_new_session=True,
-                        )
-                    )
+                self._processes.append(self._start(told))
             yield
         finally:
             for process in self._processes:
@@ -135,6 +125,12 @@ class _Bench:
 
     def calls(self) -> int:
         return self._told(1)
+
+    def _start(self, told: list[str]) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [*self._program, *told], env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
 
     def _await_begin(self) -> float:
         deadline = time.monotonic() + STARTING

@@ -49,6 +49,8 @@ def _venv(name: str, packages: tuple[str, ...]) -> Path:
 def _npm(name: str, packages: tuple[str, ...]) -> Path:
     folder = HOME / name
     if not _installed(folder, packages):
+        if shutil.which("npm") is None:
+            raise SystemExit(f"{', '.join(packages)} needs npm; install it, or name the peers that do without")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / "package.json").write_text('{"private": true}\n')

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers import catalogue
+from bench.peers import catalogue, install
 from bench.peers.catalogue import PEERS, Peer
-from bench.peers.drain import Drain
+from bench.peers.drain import Drain, PeerError, drain
 from bench.peers.report import Row, rows
 
 HERE = Path(catalogue.__file__).parent
@@ -63,3 +63,50 @@ def test_every_peer_has_a_program_and_says_how_it_is_set_up(peer: Peer) -> None:
     assert (HERE / "programs" / peer.program).exists()
     assert f"`{peer.name}`" in (HERE / "README.md").read_text()
     assert all("==" in package or "@" in package for package in peer.packages), "pinned"
+
+
+QUEUE = """
+import os, signal, sqlite3, sys
+import witness
+
+database = sqlite3.connect(os.environ["PEER_STORE"].removeprefix("sqlite:///"), isolation_level=None)
+database.execute("PRAGMA synchronous = OFF")
+if sys.argv[1] == "fill":
+    database.execute("CREATE TABLE queue (job INTEGER)")
+    database.executemany("INSERT INTO queue VALUES (?)", [(job,) for job in range(int(sys.argv[2]))])
+    witness.called()
+else:
+    for (job,) in database.execute("SELECT job FROM queue").fetchall():
+        witness.called()
+        database.execute("DELETE FROM queue WHERE job = ?", (job,))
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peer:
+    """A peer that is a table and a loop."""
+    (tmp_path / "queue.py").write_text(QUEUE)
+    (tmp_path / "witness.py").write_text((HERE / "programs" / "witness.py").read_text())
+    monkeypatch.setattr(install, "PROGRAMS", tmp_path)
+    return replace(TIMEBALL, program="queue.py", left=("SELECT count(*) FROM queue",))
+
+
+def test_a_backlog_is_drained_until_nothing_is_left_and_only_workers_count(queue: Peer) -> None:
+    found = drain(queue, 200, "everysec")
+    assert (found.backlog, found.done, found.calls) == (200, 200, 200)
+    assert found.seconds > 0
+    assert drain(replace(queue, most=50), 200, "everysec").backlog == 50
+
+
+def test_a_worker_that_ends_early_is_told_with_what_it_printed(queue: Peer) -> None:
+    program = install.PROGRAMS / queue.program
+    program.write_text(QUEUE.replace("signal.pause()", "").replace("DELETE", "SELECT job"))
+    with pytest.raises(PeerError, match="a worker ended early"):
+        drain(queue, 10, "everysec")
+
+
+def test_a_backlog_that_is_not_there_is_told(queue: Peer) -> None:
+    (install.PROGRAMS / queue.program).write_text(QUEUE.replace("range(", "range(1, "))
+    with pytest.raises(PeerError, match="the backlog was not filled"):
+        drain(queue, 10, "everysec")

@@ -18,6 +18,7 @@ async def fill(jobs: int) -> None:
     connection = await asyncpg.connect(os.environ["PEER_STORE"])
     queries = PgQueuer(AsyncpgDriver(connection)).qm.queries
     await queries.install()
+    await queries.optimize_autovacuum()
     for begin in range(0, jobs, 10_000):
         some = min(10_000, jobs - begin)
         await queries.enqueue(["noop"] * some, [None] * some, [0] * some)
