@@ -428,6 +428,24 @@ async def test_jobs_that_take_their_time_let_the_event_loop_turn_in_between(monk
     assert len(began_in_turn) >= 50, "a lane does not go on for longer than two of them take"
 
 
+async def test_the_next_poll_offers_the_slots_of_all_short_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = 0
+
+    async def quick(attempt: Attempt) -> Outcome:
+        nonlocal passed
+        passed += 100
+        return Succeeded()
+
+    real = CLOCK.monotonic
+    monkeypatch.setattr(CLOCK, "monotonic", lambda: real() + passed)
+    async with working(slots=150) as bench:
+        bench.executor.behaviours["quick"] = quick
+        await bench.server.until(lambda: bool(bench.server.polls))
+        bench.server.give(*(python(token, "quick") for token in range(1, 101)))
+        await bench.server.until(lambda: len(bench.server.ended) == 100)
+        assert bench.server.polls[1].free == 150, "though they took longer than a turn of the loop"
+
+
 async def test_a_hard_stop_tells_what_had_ended_and_what_had_begun() -> None:
     bench = Bench()
     await bench.worker.start()

@@ -45,6 +45,8 @@ class Dispatcher(Loop):
         self._dry_until = 0
         if not self._desk.wants():
             return TICK
+        # Polls that come together are answered together, and what comes with them to be settled shares their commit.
+        await asyncio.sleep(0)
         async with self._claiming:
             wants = self._desk.wants()
             if not wants:

@@ -228,6 +228,10 @@ class Worker:
     def free(self) -> int:
         return self._attempts.free
 
+    @property
+    def pressed(self) -> bool:
+        return self._attempts.pressed
+
     def tokens(self) -> list[int]:
         return self._attempts.tokens()
 

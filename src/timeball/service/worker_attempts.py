@@ -65,6 +65,11 @@ class Attempts:
     def free(self) -> int:
         return 0 if self.closed or self._outbox.congested else max(0, self._slots - self._occupied)
 
+    @property
+    def pressed(self) -> bool:
+        """Whether some wait for their turn although it is their time."""
+        return self._lanes.pressed
+
     def tokens(self) -> list[int]:
         """Of all attempts that are ours, ended ones included until the server has confirmed that."""
         return list(self._held)

@@ -48,6 +48,11 @@ class Lanes:
         self._called = False
         """Whether a lane is on its way that will look at what is ready."""
 
+    @property
+    def pressed(self) -> bool:
+        """Whether there is more to begin than one turn of the loop had time for."""
+        return bool(self._ready)
+
     def put(self, attempt: HeldAttempt) -> None:
         self._ready.append(attempt)
         if not self._called:
