@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-import aiohttp
 import msgspec
 from msgspec.json import Decoder
 
 from timeball.client.errors import from_answer
+from timeball.client.transport import Incoming, reason
+from timeball.client.wire import Wire
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.instant import SECOND
 from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
 
 T = TypeVar("T")
 
-CONNECT: Final = 2.0
-"""Seconds until a server that does not even take the call counts as away."""
 QUICK: Final = 2.5
 """Seconds for an answer that needs no work. Two servers can be tried before the next beat is due."""
 REPORT: Final = 9.0
@@ -42,12 +42,12 @@ class HttpDispatch:
     def __init__(self, servers: Sequence[str], token: str | None) -> None:
         if not servers:
             raise ValueError("a worker needs the address of at least one server")
-        self._servers = [server.rstrip("/") for server in servers]
-        self._current = 0
-        self._headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"}
         if token:
-            self._headers["Authorization"] = f"Bearer {token}"
-        self._http: aiohttp.ClientSession | None = None
+            headers["Authorization"] = f"Bearer {token}"
+        self._servers = [server.rstrip("/") for server in servers]
+        self._wires = [Wire(server, headers) for server in self._servers]
+        self._current = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,9 +58,9 @@ class HttpDispatch:
         await self.close()
 
     async def close(self) -> None:
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+        for wire in self._wires:
+            wire.close()
+        await asyncio.sleep(0)  # the event loop closes them in its next turn
 
     async def hello(self, hello: Hello) -> Welcome:
         return await self._ask_any("hello", hello, _welcome, QUICK)
@@ -89,32 +89,26 @@ class HttpDispatch:
         """One try, at the current server. If it is away, the next call goes to the next one."""
         asked = self._current
         try:
-            return await self._post(f"{self._servers[asked]}/v1/worker/{call}", _encode(message), decoder, patience)
-        except (Unavailable, aiohttp.ClientError, OSError, msgspec.MsgspecError) as failure:
+            async with asyncio.timeout(patience):
+                answer = await self._wires[asked].post(f"/v1/worker/{call}", _encode(message))
+            if answer.status >= 300:
+                raise _error(answer)
+            return decoder.decode(answer.body or b"null")
+        except (Unavailable, OSError, msgspec.MsgspecError) as failure:
             if self._current == asked:
                 self._current = (asked + 1) % len(self._servers)
             if isinstance(failure, Unavailable):
                 raise
-            said = str(failure) or type(failure).__name__
-            raise Unavailable(f"no answer of Timeball's from {self._servers[asked]}: {said}") from failure
-
-    async def _post(self, url: str, body: bytes, decoder: Decoder[T], patience: float) -> T:
-        if self._http is None:
-            self._http = aiohttp.ClientSession(headers=self._headers)
-        limits = aiohttp.ClientTimeout(total=patience, sock_connect=CONNECT)
-        async with self._http.post(url, data=body, timeout=limits, allow_redirects=False) as answer:
-            content = await answer.read()
-            if answer.status >= 300:
-                raise _error(answer.status, answer.headers, content)
-            return decoder.decode(content or b"null")
+            raise Unavailable(f"no answer of Timeball's from {self._servers[asked]}: {reason(failure)}") from failure
 
 
-def _error(status: int, headers: Mapping[str, str], body: bytes) -> TimeballError | SessionLost:
-    if status == 409 and b'"session_lost"' in body:
+def _error(answer: Incoming) -> TimeballError | SessionLost:
+    status = answer.status
+    if status == 409 and b'"session_lost"' in answer.body:
         return SessionLost()
     if status < 400:
         return Unavailable(f"the server's address is not the right one: it answered {status}")
-    error = from_answer(status, headers, body)
+    error = from_answer(status, answer.headers, answer.body)
     if status >= 500 and not isinstance(error, Unavailable):
         return Unavailable(str(error))
     return error
