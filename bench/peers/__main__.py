@@ -7,6 +7,8 @@ Installs what is missing into `.bench-peers/`, starts and stops its own Redis an
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "peers.json"
 
 def main() -> int:
     given = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which stops all that was started, as Ctrl-C does
     chosen = [peer for peer in PEERS if not given.names or peer in TIMEBALL or peer.name in given.names]
     for peer in chosen:
         command(peer)
