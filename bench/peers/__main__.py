@@ -11,10 +11,11 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench import machine
-from bench.peers.catalogue import OTHERS, PEERS, TIMEBALL, Peer
+from bench.peers.catalogue import COMMIT, OTHERS, PEERS, TIMEBALL, Peer
 from bench.peers.drain import Drain, PeerError, drain
 from bench.peers.install import command
 from bench.peers.report import rows, show, write
@@ -27,6 +28,8 @@ def main() -> int:
     given = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which stops all that was started, as Ctrl-C does
     chosen = [peer for peer in PEERS if not given.names or peer in TIMEBALL or peer.name in given.names]
+    if given.redis_fsync == "always":
+        chosen = [replace(peer, durable=COMMIT) if peer.store == "redis" else peer for peer in chosen]
     for peer in chosen:
         command(peer)
     redis = f"Redis with appendonly yes, appendfsync {given.redis_fsync}"
