@@ -209,8 +209,9 @@ async def test_after_its_rest_one_run_probes(store: Store, tamper: Tamper) -> No
     await tamper("UPDATE gates SET open_until = 1, look_at = 1")
     await store.open_gates(10)
     (probe,) = await claim(store)
-    await store.settle([settlement(probe, Cancelled())])  # nobody knows: another one probes
-    await store.open_gates(10)
+    (settled,) = await store.settle([settlement(probe, Cancelled())])  # nobody knows: another one probes
+    assert settled is not None
+    assert settled.frees
     (probe,) = await claim(store)
     await fail(store, [probe], Succeeded())
     await store.open_gates(10)

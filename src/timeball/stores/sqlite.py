@@ -47,7 +47,7 @@ CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
 LONGEST_LEASE: Final = 15 * SECOND
 """What is left of a lease when the store is opened is at most this."""
-ROWS_PER_INSERT: Final = (500, 50)
+ROWS_PER_INSERT: Final = (500, 50, 8)
 """Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
 many as these numbers allow, the larger first."""
 

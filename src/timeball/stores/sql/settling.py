@@ -227,7 +227,7 @@ def _share(
     elif unwell:
         writes.silent.append(run.id)
     shared = bool(run.serial) or run.ordering_key is not None or run.permit is not None
-    return shared or (unwell and settlement.host is not None)
+    return shared or unwell
 
 
 def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
