@@ -112,15 +112,15 @@ async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> 
     """A worker that died while it waited must be assigned nothing."""
     work = asyncio.ensure_future(polling)
     gone = asyncio.ensure_future(call.receive())
+    gone.add_done_callback(lambda _: work.cancel())
     try:
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise Malformed("the worker hung up")
         return await work
+    except asyncio.CancelledError:
+        if gone.done():
+            raise Malformed("the worker hung up") from None
+        raise
     finally:
         gone.cancel()
-        work.cancel()
-        await asyncio.gather(work, gone, return_exceptions=True)
 
 
 async def beat(call: Call) -> Answer:
