@@ -21,6 +21,7 @@ REMEMBERED: Final = 1_000
 LONGEST_REMEMBERED: Final = 4_096
 """Bytes of a spec that is worth it."""
 
+_CHANGEABLE: Final = frozenset({dict, list})
 _UNREAD: Final = Python(function="unread")
 _decode_task: Final[msgspec.json.Decoder[Task]] = msgspec.json.Decoder(Task)
 
@@ -83,7 +84,7 @@ class Reader:
 
 def _is_flat(parameters: Mapping[str, object]) -> bool:
     """Whether the function that gets these values cannot change them for the next one."""
-    return not any(isinstance(value, dict | list) for value in parameters.values())
+    return _CHANGEABLE.isdisjoint(map(type, parameters.values()))
 
 
 def _slots(spec: JobSpec) -> int:
