@@ -97,8 +97,8 @@ def test_what_people_look_for_among_millions_is_found_by_an_index(where: RunFilt
         (
             POSTGRES,
             (
-                "SELECT * FROM unnest($1::text[], $2::bigint[]) AS b(id, at) JOIN unnest($3::text[]) AS c(id) "
-                "WHERE at < $4 AND at > $4"
+                "SELECT * FROM unnest($1::text::text[], $2::text::bigint[]) AS b(id, at) "
+                "JOIN unnest($3::text::text[]) AS c(id) WHERE at < $4 AND at > $4"
             ),
             ("b.id", "b.at", "c.id", "most"),
         ),
