@@ -79,9 +79,12 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
     still_paused = _still_paused_from(changes)
     planned = FOREVER if next_fire_at is None else next_fire_at
     for schedule, anchor, since, made_by in regimes:
-        later = [change for change in endings if made_by is None or (change.lo >= made_by.lo and change is not made_by)]
+        others = [change for change in endings if change is not made_by]
+        later = [change for change in others if made_by is None or change.lo >= made_by.lo]
+        # One that was asked for before may take effect after it, if nobody knows what became of it.
+        perhaps_later = [change for change in others if made_by is None or change.hi >= made_by.lo]
         latest = min((change.hi for change in later if change.happened), default=FOREVER)
-        surely_until = min((change.lo for change in later), default=FOREVER)
+        surely_until = min((max(change.lo, anchor) for change in perhaps_later), default=FOREVER)
         for instant in instants(schedule, anchor, now if ends is None else min(now, ends), starts):
             if instant <= latest or not record.recurring:
                 allowed.add(instant)
