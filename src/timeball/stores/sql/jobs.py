@@ -172,10 +172,15 @@ def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...
     narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
     if "task_id" in given:
         narrow.append("j.task_id = :task_id")
+    tagged = "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)"
+    name = "list_jobs"
     if "tag" in given:
-        narrow.append("EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)")
+        if given & {"name", "user_id", "task_id"}:
+            narrow.append(tagged)
+        else:
+            name = "list_jobs_by_tag"
 
-    def listing(*conditions: str, name: str = "list_jobs") -> Query:
+    def listing(*conditions: str) -> Query:
         return query(name, where=" AND ".join([*narrow, *conditions]))
 
     if wanted == frozenset(_STATUSES):
@@ -189,10 +194,11 @@ def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...
         queries.append(listing("j.state = 'active'"))
     elif "scheduled" in wanted:
         queries.append(listing("j.state = 'active' AND j.next_fire_at IS NOT NULL"))
-        queries.append(listing("j.state = 'active' AND j.next_fire_at IS NULL", name="list_jobs_with_runs"))
+        alive = [*narrow, *([tagged] if "tag" in given else []), "j.state = 'active' AND j.next_fire_at IS NULL"]
+        queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
     elif "completed" in wanted:
-        alive = "EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
-        queries.append(listing(f"j.state = 'active' AND j.next_fire_at IS NULL AND NOT {alive}"))
+        ended = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
+        queries.append(listing(f"j.state = 'active' AND j.next_fire_at IS NULL AND {ended}"))
     return tuple(queries)
 
 

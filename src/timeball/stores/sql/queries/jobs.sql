@@ -26,6 +26,11 @@ FROM {batch b: id text} JOIN runs r ON r.job_id = b.id GROUP BY r.job_id;
 -- A page of jobs, newest first.
 SELECT {columns jobs j} FROM jobs j WHERE {where} ORDER BY j.id DESC LIMIT :most;
 
+-- name: list_jobs_by_tag
+-- A page of the jobs with a tag, newest first.
+SELECT {columns jobs j} FROM job_tags t CROSS JOIN jobs j
+WHERE t.tag = :tag AND t.job_id < :before AND j.id = t.job_id AND {where} ORDER BY t.job_id DESC LIMIT :most;
+
 -- name: list_jobs_with_runs
 -- A page of the jobs that have nothing left to fire but still have a live run, newest first.
 SELECT {columns jobs j} FROM (
