@@ -17,7 +17,7 @@ from timeball.domain.lifecycle import LOST, Failed, Failure, Lost, Outcome, Stat
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import NewRun, Run
 from timeball.domain.task import Shell
-from timeball.ports.store import Claim, RegisteredTask, RunFilter, Store, Want
+from timeball.ports.store import Claim, Match, RegisteredTask, RunFilter, Store, Want
 
 NEVER = Retry(max_retries=0)
 BROKEN = Failure(kind="exit", message="exit code 3: row 17 is bad", exit_code=3)
@@ -113,10 +113,10 @@ async def test_matches_come_oldest_first_live_and_finished_alike(store: Store) -
     waiting = [one_shot(store.now()), one_shot(store.now(), at=store.now() + HOUR)]
     await store.submit(waiting)
     expected = [*(each.id for each in done), *(each.runs[0].id for each in waiting)]
-    seen: list[str] = []
+    seen: list[Match] = []
     while some := await store.match_runs(EVERYTHING, seen[-1] if seen else None, 3):
-        seen += [match.run_id for match in some]
-    assert seen == sorted(expected)
+        seen += some
+    assert [match.run_id for match in seen] == sorted(expected)
     statuses = {match.run_id: match.status for match in await store.match_runs(EVERYTHING, None, 10)}
     assert [statuses[run_id] for run_id in expected] == [
         Status.SUCCEEDED,

@@ -274,7 +274,8 @@ class Clients:
     async def discard_some_run(self, record: JobRecord) -> None:
         letters = [run for run in self._runs(record) if run.status in ("dead", "failed")]
         if letters:
-            match = Match(letters[0].id, letters[0].job_id, letters[0].status)
+            [letter, *_] = letters
+            match = Match(letter.id, letter.job_id, letter.fire_time, letter.status)
             await self.ask("discard_run", record.uid, lambda server: discard(server.context, [match]))
 
     async def replay_some_run(self, record: JobRecord) -> None:

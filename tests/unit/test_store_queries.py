@@ -6,10 +6,7 @@ from importlib import resources
 
 import pytest
 
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Status
-from timeball.ports.store import RunFilter
-from timeball.stores.sql import conditions, store
+from timeball.stores.sql import store
 from timeball.stores.sql.dialect import POSTGRES, SQLITE, Dialect, Query
 from timeball.stores.sql.migrate import known
 
@@ -43,42 +40,6 @@ def test_every_statement_is_valid_on_the_schema(name: str, query: Query) -> None
     compiled = SQLITE.compile(query.text)
     parameters = dict.fromkeys(re.findall(r"(?<!:):([a-z_]+)", compiled.sql))
     connection.execute(f"EXPLAIN {compiled.sql}", parameters)
-    connection.close()
-
-
-LETTERS = RunFilter(tenant="t", dead_letters=True)
-UNWELL = frozenset({Status.DEAD, Status.FAILED})
-
-
-@pytest.mark.parametrize(
-    ("where", "indexes"),
-    [
-        (LETTERS, ["COVERING INDEX history_letters (tenant=? AND status=? AND id>?)"]),
-        (RunFilter(tenant="t", fingerprint="f"), ["INDEX history_by_error (tenant=? AND fingerprint=? AND id>?)"]),
-        (
-            RunFilter(tenant="t", origin=frozenset({Origin.REPLAY})),
-            ["INDEX history_by_origin (tenant=? AND origin=? AND id>?)"],
-        ),
-        (
-            RunFilter(tenant="t", status=UNWELL, unattended=True),
-            [
-                "COVERING INDEX history_letters (tenant=? AND status=? AND id>?)",
-                "INDEX history_unwell (tenant=? AND status=? AND id>?)",
-            ],
-        ),
-    ],
-    ids=["letters", "error", "origin", "unwell"],
-)
-def test_what_people_look_for_among_millions_is_found_by_an_index(where: RunFilter, indexes: list[str]) -> None:
-    connection = sqlite3.connect(":memory:")
-    for migration in known():
-        for statement in migration.statements(SQLITE):
-            connection.execute(SQLITE.compile(statement.text).sql)
-    for condition, index in zip(conditions.finished_apart(where), indexes, strict=True):
-        sql = SQLITE.compile(conditions.statement("match_finished", where=condition, jobs="").text).sql
-        parameters = dict.fromkeys(re.findall(r"(?<!:):([a-z_]+)", sql))
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
-        assert [row[-1] for row in plan] == [f"SEARCH r USING {index}"]
     connection.close()
 
 

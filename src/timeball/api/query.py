@@ -67,7 +67,11 @@ class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
     def after(self, prefix: str) -> str | None:
         """The id after which the page begins."""
-        return _after(self.cursor, prefix)
+        if self.cursor and not ids.is_id(prefix, self.cursor):
+            raise Invalid(
+                f"{self.cursor[:64]!r} is not a cursor of this list; use `nextCursor` of the page before", _at("cursor")
+            )
+        return self.cursor or None
 
 
 class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -101,10 +105,6 @@ class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 class LettersQuery(LetterGroupsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     cursor: Cursor = ""
-
-    def after(self, prefix: str) -> str | None:
-        """The id after which the page begins."""
-        return _after(self.cursor, prefix)
 
 
 class RunsQuery(LettersQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -208,14 +208,6 @@ def log_cursor(text: str) -> int:
 
 def _at(name: str, under: str = "/query") -> str:
     return f"{under}/{name[:100]}"
-
-
-def _after(cursor: str, prefix: str) -> str | None:
-    if cursor and not ids.is_id(prefix, cursor):
-        raise Invalid(
-            f"{cursor[:64]!r} is not a cursor of this list; use `nextCursor` of the page before", _at("cursor")
-        )
-    return cursor or None
 
 
 def _words(given: str | list[str]) -> list[str]:

@@ -141,7 +141,7 @@ def _is_over(client: Client, job_id: str) -> bool:
 
 
 def _runs(client: Client, job_ids: frozenset[str]) -> list[models.Run]:
-    """The runs of these jobs, from the newest back to when the first of them was made."""
+    """The runs of these jobs, from the newest back to when the first of them was made: none was due before."""
     oldest = made_at(min(job_ids))
     found: list[models.Run] = []
     cursor: str | None = None
@@ -149,7 +149,8 @@ def _runs(client: Client, job_ids: frozenset[str]) -> list[models.Run]:
         page = client.ask(requests.runs(limit=min(PAGE, len(job_ids) + 10), cursor=cursor))
         found += [run for run in page.items if run.job_id in job_ids]
         cursor = page.next_cursor
-        if cursor is None or len(found) >= len(job_ids) or made_at(page.items[-1].run_id) < oldest:
+        last = page.items[-1].fire_time if page.items else None
+        if cursor is None or len(found) >= len(job_ids) or (last is not None and of(last) < oldest):
             return found
 
 

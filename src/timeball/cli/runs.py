@@ -39,7 +39,7 @@ def runs() -> None:
 @listing.limits
 @connected
 def list_runs(session: Session, *, limit: int, everything: bool, **flags: Any) -> None:
-    """List runs, newest first.
+    """List runs, newest fire time first.
 
     \b
     Examples:

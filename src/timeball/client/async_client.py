@@ -197,7 +197,7 @@ class AsyncClient:
         fingerprint: str | None = None,
         origin: str | None = None,
     ) -> AsyncIterator[models.Run]:
-        """All matching runs, newest first; `since` and `until` are about the fire time."""
+        """All matching runs, newest fire time first; `since` and `until` are about that time."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,

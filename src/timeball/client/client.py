@@ -188,7 +188,7 @@ class Client:
         fingerprint: str | None = None,
         origin: str | None = None,
     ) -> Iterator[models.Run]:
-        """All matching runs, newest first; `since` and `until` are about the fire time."""
+        """All matching runs, newest fire time first; `since` and `until` are about that time."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,

@@ -61,10 +61,10 @@ async def over_filter(context: Context, where: RunFilter, act: Act) -> Tally:
     """Everything that matches."""
     where = bounded(context, where)
     tally = Tally()
-    after: str | None = None
+    after: Match | None = None
     while matches := await context.store.match_runs(where, after, STEP):
         tally.add(await act(matches))
-        after = matches[-1].run_id
+        after = matches[-1]
     return tally
 
 
@@ -76,7 +76,7 @@ async def over_ids(context: Context, tenant: str, run_ids: Sequence[str], act: A
         some = named[start : start + STEP]
         runs = await context.store.runs([run_id for run_id in some if ids.is_id("r", run_id)])
         matches = [
-            Match(run.id, run.job_id, run.status)
+            Match(run.id, run.job_id, run.fire_time, run.status)
             for run_id in some
             if (run := runs.get(run_id)) is not None and run.tenant == tenant
         ]

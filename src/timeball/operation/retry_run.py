@@ -25,7 +25,7 @@ RETRYABLE: Final = frozenset({Status.RETRYING, Status.FAILED, Status.DEAD, Statu
 async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
     """The run that will execute now: the same one if it waited for its backoff, else a new one."""
     run = await find_run(context, tenant, run_id)
-    [fate] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.status)], edit)
+    [fate] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
     if fate.successor is not None:
         return await find_run(context, tenant, fate.successor)
     run = await find_run(context, tenant, run_id)

@@ -482,6 +482,7 @@ class Match(Struct, frozen=True):
 
     run_id: str
     job_id: str
+    fire_time: Micros
     status: Status
 
 
@@ -532,13 +533,14 @@ class ReadStore(Protocol):
     async def runs(self, ids: Sequence[str]) -> dict[str, Run]: ...
 
     async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
-        """Newest id first, live and finished alike."""
+        """Newest fire time first, ties by id, live and finished alike. A run that ends keeps its place in that
+        order, so that pages miss none and tell none twice. A span is meant if it reaches into the filter's times."""
         ...
 
     async def count_runs(self, where: RunFilter) -> int: ...
 
-    async def match_runs(self, where: RunFilter, after: str | None, limit: int) -> list[Match]:
-        """The first that match of those made after this id, oldest first."""
+    async def match_runs(self, where: RunFilter, after: Match | None, limit: int) -> list[Match]:
+        """The first that match of those after this one, oldest fire time first, ties by id."""
         ...
 
     async def specs(self, run_ids: Sequence[str]) -> dict[str, RunSpec]:

@@ -10,6 +10,7 @@ from timeball.api.bodies import JOB_SHAPES
 from timeball.api.query import LegacyQuery, run_filter
 from timeball.api.route import Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.routes import jobs
+from timeball.api.routes.runs import page_of_runs
 from timeball.api.views import JobView
 from timeball.domain.instant import MILLISECOND
 from timeball.domain.run import Status
@@ -25,7 +26,7 @@ class Execution(Struct, frozen=True, rename="camel"):
 
 async def executions(call: Call) -> Answer:
     query: LegacyQuery = call.query
-    page = await call.context.store.list_runs(run_filter(query, call.tenant), query.after("r"), query.limit)
+    page = await page_of_runs(call, run_filter(query, call.tenant), query)
     items = [Execution(run.job_id, run.fire_time // MILLISECOND, run.status, run.attempt) for run in page.items]
     more: Headers = [] if page.next_cursor is None else [(b"next-cursor", page.next_cursor.encode())]
     return answer_json(items, headers=more)

@@ -18,7 +18,7 @@ from timeball.operation.cancel import cancel_run
 from timeball.operation.find import find_run
 from timeball.operation.replay_run import replay_run
 from timeball.operation.retry_run import retry_run
-from timeball.ports.store import RunFilter
+from timeball.ports.store import Page, RunFilter
 
 
 class RunList(Struct, frozen=True, rename="camel"):
@@ -41,8 +41,15 @@ class RunSpecAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     spec: SpecView
 
 
+async def page_of_runs(call: Call, where: RunFilter, query: LettersQuery) -> Page[Run]:
+    try:
+        return await call.context.store.list_runs(where, query.cursor or None, query.limit)
+    except Invalid as error:
+        raise Invalid(error.detail, "/query/cursor") from None
+
+
 async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answer:
-    page = await call.context.store.list_runs(where, query.after("r"), query.limit)
+    page = await page_of_runs(call, where, query)
     return answer_json(RunList([views.run_view(run) for run in page.items], page.next_cursor))
 
 
@@ -111,6 +118,10 @@ ROUTES: Final = (
         path="/v1/runs",
         permission=Permission.READ,
         summary="List runs, newest first",
+        description=(
+            "In the order of their fire times. No run is missed or listed twice on the pages of a list, also if it ends"
+            " meanwhile."
+        ),
         handle=list_runs,
         query=RunsQuery,
         answer=RunList,

@@ -17,6 +17,8 @@ In the texts stand
     {skip_locked}, {skip_locked_of r}      keep them too, but pass over rows that others keep
     {among} (SELECT ... {among_end})       IN, for a subquery that names a column from outside: evaluated once per row
                                            of that, not once per pair
+    {unindexed r.tenant}                   a column that no index is to be chosen for: SQLite, which has no statistics
+                                           here, might prefer it to a better one
     {same}, {greatest}, {id}, ...          words that are spelled differently, see `Dialect.fragments`
 """
 
@@ -125,6 +127,7 @@ SQLITE = Dialect(
         "skip_locked_of": "",
         "among": "IN",
         "among_end": "",
+        "unindexed": "+{0}",
         "same": "IS",
         "greatest": "max",
         "least": "min",
@@ -146,6 +149,7 @@ POSTGRES = Dialect(
         "skip_locked_of": "FOR UPDATE OF {0} SKIP LOCKED",
         "among": "= ANY (ARRAY",
         "among_end": ")",
+        "unindexed": "{0}",
         "same": "IS NOT DISTINCT FROM",
         "greatest": "GREATEST",
         "least": "LEAST",

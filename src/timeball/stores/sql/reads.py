@@ -1,7 +1,8 @@
 """Reading runs, live and finished alike.
 
 Live rows are always read before finished ones: a run that ends between the two is then seen twice, never missed,
-and told once, as finished.
+and told once, as finished. Lists are in the order of fire times, ties by id: neither ever changes, so that no run is
+missed or told twice on the pages of a list, whatever becomes of it meanwhile.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from timeball.domain.errors import Invalid
-from timeball.domain.instant import Micros
+from timeball.domain.instant import DAY, Micros
 from timeball.domain.job import decode_spec
 from timeball.domain.ledger import DUE, Verdict
 from timeball.domain.lifecycle import Failure, Status
 from timeball.domain.run import Attempt, Run
 from timeball.ports.store import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, Page, RunFilter, RunSpec
 from timeball.stores.sql import conditions
+from timeball.stores.sql.conditions import FIRST, LAST, Meaning, Place
+from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.jobs import NEWEST
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import finished_run, live_run, plain, shown_as, unread
@@ -37,21 +40,31 @@ SPECS_OF_RUNS = query("specs_of_runs")
 
 MOST_GROUPED: Final = 100_000
 """Dead letters that are looked at to find what they have in common: the newest."""
-_NONE: Final = "1 = 0"
+FEW_JOBS: Final = 100
+"""Jobs whose runs are looked for job by job."""
+NEARBY: Final = 1_000
+"""The runs of more jobs than that are looked for among so many first: what is frequent is there."""
+MOST_JOBS: Final = 2_000
+"""If they are not, and the jobs are not more than this, job by job; else among all runs."""
+_NEWEST_FIRST: Final = "r.fire_time DESC, r.id DESC"
+_OLDEST_FIRST: Final = "r.fire_time, r.id"
 
 _DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
-_SINCE = f"r.job_id = :job_id AND {_DUE} AND r.fire_time < :until AND r.fire_time <= {{now}}"
-_LEDGER_LIVE = f"{_SINCE} AND r.fire_time >= :since"
-_LEDGER_DONE = f"""{_SINCE} AND (r.fire_time >= :since OR r.id IN (
-  SELECT s.id FROM history s WHERE s.job_id = :job_id AND s.fires > 1 AND s.fire_until >= :since
-))"""
+_OF_LEDGER = f"r.job_id = :job_id AND {_DUE} AND r.fire_time < :until AND r.fire_time <= {{now}}"
+_IN_RANGE = f"{_OF_LEDGER} AND r.fire_time >= :since"
+_INTO_RANGE = f"{_OF_LEDGER.replace('r.fire_time', '{unindexed r.fire_time}')} AND r.fire_time < :since"
+_SHORT_INTO_RANGE = f"{_INTO_RANGE} AND r.fires > 1 AND r.fire_until >= :since AND {conditions.SHORT}"
+_LONG_INTO_RANGE = f"{_INTO_RANGE} AND r.fires > 1 AND r.fire_until >= :since AND {conditions.LONG}"
 _AFTER = "(r.fire_time, r.id) > (:after_time, :after_id)"
-_OLDEST_FIRST = "r.fire_time, r.id"
 
-LEDGER_LIVE = query("list_live", where=f"{_LEDGER_LIVE} AND {_AFTER}", order=_OLDEST_FIRST)
-LEDGER_DONE = query("list_finished", where=f"{_LEDGER_DONE} AND {_AFTER}", order=_OLDEST_FIRST)
-LEDGER_SUMS = query("ledger_sums", live=_LEDGER_LIVE, finished=_LEDGER_DONE)
-LIVE_OF_JOB = query("list_live", where="r.job_id = :job_id", order=_OLDEST_FIRST)
+LEDGER_LIVE = query("live_of_job_where", where=f"{_OF_LEDGER} AND {_AFTER}", order=_OLDEST_FIRST)
+LEDGER_DONE = query("list_finished", jobs="", where=f"{_OF_LEDGER} AND {_AFTER}", order=_OLDEST_FIRST)
+LEDGER_INTO_SHORT = query("list_finished", jobs="", where=f"{_SHORT_INTO_RANGE} AND {_AFTER}", order=_OLDEST_FIRST)
+LEDGER_INTO_LONG = query("list_finished", jobs="", where=f"{_LONG_INTO_RANGE} AND {_AFTER}", order=_OLDEST_FIRST)
+LEDGER_SUMS = query(
+    "ledger_sums", live=_IN_RANGE, finished=_IN_RANGE, short=f"{_SHORT_INTO_RANGE} AND {_AFTER}", long=_LONG_INTO_RANGE
+)
+LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id", order=_OLDEST_FIRST)
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
@@ -66,20 +79,28 @@ class Reads(Part):
         return await self._db.read(work) if ids else {}
 
     async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
-        bounds = {"before": cursor or NEWEST, "most": limit + 1}
+        before = LAST if cursor is None else _place(cursor)
 
         async def work(tx: Tx) -> Page[Run]:
-            alive = await _listed(tx, "list_live", conditions.live(where), where, **bounds)
-            done: list[Row] = []
-            for condition in conditions.finished_apart(where):
-                done += await _listed(tx, "list_finished", condition, where, **bounds)
-            return _page(alive, done, self._db.now(), limit)
+            jobs = await _chosen_jobs(tx, where)
+            search = _Search(tx=tx, where=where, jobs=jobs, before=before, newest_first=True, most=limit + 1)
+            alive = await search.live("list_live")
+            done = await search.finished("list_finished")
+            if len(done) <= limit:  # they began before all others
+                done += await search.reaching("list_finished")
+            now = self._db.now()
+            runs = {row[0]: live_run(row, now) for row in alive}
+            runs |= {row[0]: finished_run(row) for row in done}
+            return _page(sorted(runs.values(), key=_place_of, reverse=True), limit)
 
         return await self._db.read(work, slow=True)
 
     async def count_runs(self, where: RunFilter) -> int:
-        live, finished = conditions.live(where) or _NONE, conditions.finished(where) or _NONE
-        counting = conditions.statement("count_runs", live=live, finished=finished, jobs=conditions.jobs(where))
+        jobs = conditions.jobs(where)
+        finished = conditions.finished(where) + conditions.reaching(where)
+        counts = [query("count_live", jobs=jobs, where=condition).text for condition in conditions.live(where)]
+        counts += [query("count_finished", jobs=jobs, where=condition).text for condition in finished]
+        counting = conditions.statement("count_runs", counts=" + ".join(counts) or "0")
 
         async def work(tx: Tx) -> int:
             ((count,),) = await tx.fetch(counting, **conditions.parameters(where))
@@ -87,18 +108,18 @@ class Reads(Part):
 
         return await self._db.read(work, slow=True)
 
-    async def match_runs(self, where: RunFilter, after: str | None, limit: int) -> list[Match]:
-        bounds = {"after": after or "", "most": limit}
+    async def match_runs(self, where: RunFilter, after: Match | None, limit: int) -> list[Match]:
+        begin = FIRST if after is None else Place(after.fire_time, after.run_id)
 
         async def work(tx: Tx) -> list[Match]:
-            alive = await _matched(tx, "match_live", conditions.live(where), where, **bounds)
-            done: list[Row] = []
-            for condition in conditions.finished_apart(where):
-                done += await _matched(tx, "match_finished", condition, where, **bounds)
+            jobs = await _chosen_jobs(tx, where)
+            search = _Search(tx=tx, where=where, jobs=jobs, after=begin, newest_first=False, most=limit)
+            alive = await search.live("match_live")
+            done = await search.reaching("match_finished") + await search.finished("match_finished")
             now = self._db.now()
-            found = {row[0]: Match(row[0], row[1], shown_as(now, *row[2:])) for row in alive}
-            found |= {run_id: Match(run_id, job_id, Status(status)) for run_id, job_id, status in done}
-            return [found[run_id] for run_id in sorted(found)[:limit]]
+            found = {row[0]: Match(row[0], row[1], row[2], shown_as(now, *row[3:])) for row in alive}
+            found |= {row[0]: Match(row[0], row[1], row[2], Status(row[3])) for row in done}
+            return sorted(found.values(), key=lambda match: (match.fire_time, match.run_id))[:limit]
 
         return await self._db.read(work, slow=True)
 
@@ -116,7 +137,7 @@ class Reads(Part):
 
     async def letter_groups(self, where: RunFilter, limit: int) -> LetterGroups:
         letters = msgspec.structs.replace(where, dead_letters=True)
-        condition = conditions.finished(letters) or _NONE
+        (condition,) = conditions.finished(letters)
         grouping = conditions.statement("letter_groups", where=condition, jobs=conditions.jobs(letters))
 
         async def work(tx: Tx) -> LetterGroups:
@@ -153,18 +174,21 @@ class Reads(Part):
 
     async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
         """A span that reaches into the range is part of it as a whole."""
-        after_time, after_id = _position(cursor)
+        seen = FIRST if cursor is None else _place(cursor)
+        parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
 
         async def work(tx: Tx) -> Page[Run]:
-            parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
-            parameters |= {"after_time": after_time, "after_id": after_id}
+            inside = _named(max(seen, Place(since, "")))
+            within_a_day = _named(max(seen, Place(since - DAY, "")))
             now = self._db.now()
-            runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters)}
-            runs |= {row[0]: finished_run(row) for row in await tx.fetch(LEDGER_DONE, **parameters)}
-            ordered = sorted(runs.values(), key=lambda run: (run.fire_time, run.id))
-            items = ordered[:limit]
-            more = f"{items[-1].fire_time}:{items[-1].id}" if len(ordered) > limit and items else None
-            return Page(items, more)
+            runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters, **inside)}
+            done: list[Row] = []
+            if seen.fire_time < since:
+                done += await tx.fetch(LEDGER_INTO_LONG, **parameters, **_named(seen))
+                done += await tx.fetch(LEDGER_INTO_SHORT, **parameters, **within_a_day)
+            done += await tx.fetch(LEDGER_DONE, **parameters, **inside)
+            runs |= {row[0]: finished_run(row) for row in done}
+            return _page(sorted(runs.values(), key=_place_of), limit)
 
         return await self._db.read(work, slow=True)
 
@@ -172,7 +196,8 @@ class Reads(Part):
         """A span that reaches into the range counts with all its instants."""
 
         async def work(tx: Tx) -> LedgerSums:
-            rows = await tx.fetch(LEDGER_SUMS, job_id=job_id, since=since, until=until)
+            within_a_day = _named(Place(since - DAY, ""))
+            rows = await tx.fetch(LEDGER_SUMS, job_id=job_id, since=since, until=until, **within_a_day)
             counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
             return LedgerSums(sum(counts.values()), counts)
 
@@ -192,26 +217,91 @@ class Reads(Part):
         return await self._db.read(work, slow=True)
 
 
-async def _listed(tx: Tx, name: str, condition: str | None, where: RunFilter, **bounds: Any) -> list[Row]:
-    """Newest first; nothing, if there is no condition that could be met."""
-    if condition is None:
-        return []
-    listing = conditions.statement(name, where=f"r.id < :before AND {condition}", order="r.id DESC")
-    return await tx.fetch(listing, **conditions.parameters(where), **bounds)
+class _Search(Struct, frozen=True, kw_only=True):
+    """What is looked for among live and finished runs alike, between which places, and how it is found."""
+
+    tx: Tx
+    where: RunFilter
+    jobs: int
+    """How many jobs the filter chooses, up to `MOST_JOBS` and one more; 0: it says nothing about them."""
+    after: Place = FIRST
+    before: Place = LAST
+    newest_first: bool
+    most: int
+
+    async def live(self, name: str) -> list[Row]:
+        of_jobs = 0 < self.jobs <= FEW_JOBS
+        any_of = conditions.live(self.where, of_jobs=of_jobs)
+        if not any_of:
+            return []
+        how = {"jobs": conditions.jobs(self.where), "chosen": conditions.chosen_jobs(self.where), "order": self._order}
+        find = "find_live_of_jobs" if of_jobs else "find_live"
+        found = " UNION ALL ".join(query(find, where=condition, **how).text for condition in any_of)
+        return await self.fetch(conditions.statement(name, found=found, order=self._order))
+
+    async def finished(self, name: str) -> list[Row]:
+        return await self._met(name, conditions.finished)
+
+    async def reaching(self, name: str) -> list[Row]:
+        return await self._met(name, conditions.reaching)
+
+    async def _met(self, name: str, meaning: Meaning) -> list[Row]:
+        rows: list[Row] = []
+        anyones, of_jobs = meaning(conditions.of_any_job(self.where)), meaning(self.where, of_jobs=True)
+        for condition, anyone, of_job in zip(meaning(self.where), anyones, of_jobs, strict=True):
+            some: list[Row] = []
+            if self.jobs > FEW_JOBS:
+                some = await self._find(f"{name}_nearby", nearby=anyone, where=conditions.of_job(self.where))
+            if len(some) < self.most:
+                is_apart = 0 < self.jobs <= MOST_JOBS
+                some = await (self._of_jobs(name, of_job) if is_apart else self._find(name, where=condition))
+            rows += some
+        return rows
+
+    async def _find(self, name: str, **parts: str) -> list[Row]:
+        jobs = conditions.jobs(self.where)
+        return await self.fetch(conditions.statement(name, jobs=jobs, order=self._order, **parts))
+
+    async def _of_jobs(self, name: str, condition: str) -> list[Row]:
+        """A page has runs of no more jobs than there are runs on it: of those whose own first runs come first. If there
+        are so many, nothing on it comes after the last of these."""
+        firsts = await self._find("first_of_jobs", chosen=conditions.chosen_jobs(self.where), where=condition)
+        if not firsts:
+            return []
+        search = self._up_to(firsts[-1][1]) if len(firsts) == self.most else self
+        finding = conditions.statement(f"{name}_of_jobs", where=condition, order=self._order)
+        return await search.fetch(finding, b=[job_id for job_id, _, _ in firsts])
+
+    def _up_to(self, fire_time: Micros) -> _Search:
+        if self.newest_first:
+            return msgspec.structs.replace(self, after=max(self.after, Place(fire_time, "")))
+        return msgspec.structs.replace(self, before=min(self.before, Place(fire_time + 1, "")))
+
+    @property
+    def _order(self) -> str:
+        return _NEWEST_FIRST if self.newest_first else _OLDEST_FIRST
+
+    async def fetch(self, statement: Query, **batches: Any) -> list[Row]:
+        parameters = conditions.parameters(self.where, self.after, self.before)
+        return await self.tx.fetch(statement, most=self.most, nearby=NEARBY, **parameters, **batches)
 
 
-async def _matched(tx: Tx, name: str, condition: str | None, where: RunFilter, **bounds: Any) -> list[Row]:
-    if condition is None:
-        return []
-    matching = conditions.statement(name, where=condition, jobs=conditions.jobs(where))
-    return await tx.fetch(matching, **conditions.parameters(where), **bounds)
+async def _chosen_jobs(tx: Tx, where: RunFilter) -> int:
+    """How many jobs a filter chooses by what it says about them, counted up to one more than `MOST_JOBS`; at least one.
+    0: it says nothing about them, or names the job."""
+    chosen = conditions.chosen_jobs(where)
+    if not chosen:
+        return 0
+    counting = conditions.statement("count_chosen_jobs", chosen=chosen)
+    ((jobs,),) = await tx.fetch(counting, most=MOST_JOBS + 1, **conditions.parameters(where))
+    return max(1, int(jobs))
 
 
 def _group(row: Row) -> LetterGroup:
     fingerprint, letters, jobs, first_at, last_at, newest, failure, _ = row
     return LetterGroup(
         fingerprint=fingerprint,
-        letters=letters,
+        letters=int(letters),
         jobs=jobs,
         first_at=first_at,
         last_at=last_at,
@@ -220,12 +310,13 @@ def _group(row: Row) -> LetterGroup:
     )
 
 
-def _page(alive: Sequence[Row], done: Sequence[Row], now: Micros, limit: int) -> Page[Run]:
-    runs = {row[0]: live_run(row, now) for row in alive}
-    runs |= {row[0]: finished_run(row) for row in done}
-    newest = sorted(runs, reverse=True)
-    items = [runs[run_id] for run_id in newest[:limit]]
-    return Page(items, items[-1].id if len(newest) > limit and items else None)
+def _page(runs: Sequence[Run], limit: int) -> Page[Run]:
+    items = list(runs[:limit])
+    return Page(items, f"{items[-1].fire_time}:{items[-1].id}" if len(runs) > limit and items else None)
+
+
+def _place_of(run: Run) -> Place:
+    return Place(run.fire_time, run.id)
 
 
 def _start(run: Run) -> Micros:
@@ -235,13 +326,15 @@ def _start(run: Run) -> Micros:
     return (run.claimed_at or 0) if run.status is Status.RUNNING else 0
 
 
-def _position(cursor: str | None) -> tuple[Micros, str]:
-    if cursor is None:
-        return -1, ""
+def _place(cursor: str) -> Place:
     time, colon, run_id = cursor.partition(":")
     if not colon or not time.isascii() or not time.isdigit() or len(time) > 18:
         raise Invalid(f"{cursor[:64]!r} is not a cursor; use the one of the page before")
-    return int(time), plain(run_id)
+    return Place(int(time), plain(run_id))
+
+
+def _named(after: Place) -> dict[str, Any]:
+    return {"after_time": after.fire_time, "after_id": after.run_id}
 
 
 def attempt_of(row: Row) -> Attempt:

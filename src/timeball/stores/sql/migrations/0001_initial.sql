@@ -89,6 +89,8 @@ CREATE TABLE runs (
 CREATE INDEX runs_to_claim ON runs (priority, eligible_at, fire_time, id) WHERE state = 'ready';
 CREATE INDEX runs_of_job ON runs (job_id, fire_time);
 CREATE INDEX runs_of_session ON runs (session) WHERE state = 'running';
+-- For lists. A run that is handed to a worker at once never gets here.
+CREATE INDEX runs_waiting ON runs (tenant, state, fire_time, id) WHERE state <> 'running';
 
 -- Rows of this table live for seconds: clean up after thousands of them, not after a share of the table.
 -- only: postgres
@@ -128,11 +130,16 @@ CREATE TABLE history (
   retried_as {id}
 ) {clustered};
 
-CREATE INDEX history_of_tenant ON history (tenant, id);
-CREATE INDEX history_of_job ON history (job_id, id);
-CREATE INDEX history_by_fire ON history (job_id, fire_time, id);
-CREATE INDEX history_spans ON history (job_id, fire_until) WHERE fires > 1;
-CREATE INDEX history_unwell ON history (tenant, status, id) WHERE status <> 'succeeded';
+-- Lists are in the order of fire times, newest first. Of most runs only the first two know anything.
+CREATE INDEX history_of_tenant ON history (tenant, fire_time, id);
+CREATE INDEX history_of_job ON history (job_id, fire_time, id);
+CREATE INDEX history_unwell ON history (tenant, status, fire_time, id) WHERE status <> 'succeeded';
+CREATE INDEX history_unwell_of_job ON history (job_id, status, fire_time, id) WHERE status <> 'succeeded';
+-- Spans that reach into a range of time. Those of less than a day are apart from the others: they began within a day.
+CREATE INDEX history_spans ON history
+  (tenant, (CASE WHEN fire_until - fire_time < 86400000000 THEN 0 ELSE 1 END), fire_time, id) WHERE fires > 1;
+CREATE INDEX history_spans_of_job ON history
+  (job_id, (CASE WHEN fire_until - fire_time < 86400000000 THEN 0 ELSE 1 END), fire_time, id) WHERE fires > 1;
 
 CREATE TABLE attempts (
   run_id {id} NOT NULL,

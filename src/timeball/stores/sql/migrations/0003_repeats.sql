@@ -20,10 +20,11 @@ ALTER TABLE history ADD COLUMN replayed_as {id};
 -- The status is the same for all dead letters, but makes these indexes the best ones for them. The first has all that
 -- grouping asks for, so that it need not look at the runs themselves.
 CREATE INDEX history_letters ON history
-  (tenant, status, id, fingerprint, job_id, finished_at, retried_as, discarded_at)
+  (tenant, status, fire_time, id, fingerprint, job_id, finished_at, retried_as, discarded_at)
   WHERE status = 'dead' AND retried_as IS NULL AND discarded_at IS NULL;
 DROP INDEX history_dead;
-CREATE INDEX history_dead ON history (tenant, status, fingerprint, id)
+CREATE INDEX history_dead ON history (tenant, status, fingerprint, fire_time, id)
   WHERE status = 'dead' AND retried_as IS NULL AND discarded_at IS NULL;
-CREATE INDEX history_by_error ON history (tenant, fingerprint, id) WHERE fingerprint IS NOT NULL;
-CREATE INDEX history_by_origin ON history (tenant, origin, id) WHERE origin <> 'schedule';
+CREATE INDEX history_by_error ON history (tenant, fingerprint, fire_time, id) WHERE fingerprint IS NOT NULL;
+CREATE INDEX history_by_origin ON history (tenant, origin, fire_time, id) WHERE origin <> 'schedule';
+CREATE INDEX history_by_origin_of_job ON history (job_id, origin, fire_time, id) WHERE origin <> 'schedule';

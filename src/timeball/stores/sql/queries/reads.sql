@@ -11,19 +11,59 @@ SELECT {columns history h}, j.name FROM {batch b: id text} JOIN history h ON h.i
 LEFT JOIN jobs j ON j.id = h.job_id;
 
 -- name: list_live
--- A page of live runs.
+-- A page of live runs. One statement: a run that is claimed or given back meanwhile is seen.
+SELECT {columns runs r}, j.name FROM ({found}) AS found JOIN runs r ON r.id = found.id
+LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order} LIMIT :most;
+
+-- name: live_of_job_where
+-- Live runs of a job.
 SELECT {columns runs r}, j.name FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE {where} ORDER BY {order} LIMIT :most;
 
+-- name: find_live
+-- The first live runs that meet a condition.
+SELECT * FROM (SELECT r.id FROM runs r {jobs} WHERE {where} ORDER BY {order} LIMIT :most) AS met
+
+-- name: find_live_of_jobs
+-- The first live runs of some jobs that meet a condition.
+SELECT * FROM (
+  SELECT r.id FROM ({chosen}) AS chosen CROSS JOIN runs r WHERE r.job_id = chosen.id AND {where}
+  ORDER BY {order} LIMIT :most
+) AS met
+
 -- name: list_finished
--- A page of finished runs.
-SELECT {columns history r}, j.name FROM history r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE {where} ORDER BY {order} LIMIT :most;
+-- A page of finished runs. The names come afterwards: a plan that begins with them would sort all that matches.
+SELECT {columns history r}, j.name FROM (
+  SELECT r.* FROM history r {jobs} WHERE {where} ORDER BY {order} LIMIT :most
+) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order};
+
+-- name: list_finished_nearby
+-- A page of finished runs, or less: what of it is among the first so many of any job.
+SELECT {columns history r}, j.name FROM (
+  SELECT r.* FROM history r WHERE {nearby} ORDER BY {order} LIMIT :nearby
+) AS r LEFT JOIN jobs j ON j.id = r.job_id WHERE {where} ORDER BY {order} LIMIT :most;
+
+-- name: first_of_jobs
+-- The jobs of some whose first runs come first, and those runs.
+SELECT r.job_id, r.fire_time, r.id FROM (
+  SELECT (SELECT r.id FROM history r WHERE r.job_id = chosen.id AND {where} ORDER BY {order} LIMIT 1) AS id
+  FROM ({chosen}) AS chosen
+) AS first JOIN history r ON r.id = first.id ORDER BY {order} LIMIT :most;
+
+-- name: list_finished_of_jobs
+-- A page of the finished runs of some jobs.
+SELECT {columns history r}, j.name FROM {batch b: id text} JOIN history r ON r.id {among} (
+  SELECT r.id FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
+{among_end}) LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order} LIMIT :most;
+
+-- name: count_chosen_jobs
+-- How many jobs a filter chooses, up to a bound.
+SELECT COUNT(*) FROM (SELECT 1 FROM ({chosen}) AS chosen LIMIT :most) AS counted;
 
 -- name: last_started
--- The run of a job that started last, of the hundred newest: their order by id and by start differs only locally.
+-- The run of a job that started last, of the hundred newest: their order by fire and by start differs only locally.
 SELECT {columns history r}, j.name FROM (
-  SELECT * FROM history WHERE job_id = :job_id AND started_at IS NOT NULL ORDER BY id DESC LIMIT 100
+  SELECT * FROM history WHERE job_id = :job_id AND started_at IS NOT NULL ORDER BY fire_time DESC, id DESC LIMIT 100
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY r.started_at DESC, r.id DESC LIMIT 1;
 
 -- name: attempts
@@ -37,7 +77,11 @@ SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id 
 -- name: ledger_sums
 -- How many instants got which verdict, or none yet; one statement, so that a run that ends meanwhile counts once.
 -- A span that reaches into the range counts as a whole.
-SELECT r.verdict, SUM(r.fires) FROM history r WHERE {finished} GROUP BY r.verdict
+SELECT f.verdict, SUM(f.fires) FROM (
+  SELECT r.verdict, r.fires FROM history r WHERE {finished}
+  UNION ALL SELECT r.verdict, r.fires FROM history r WHERE {short}
+  UNION ALL SELECT r.verdict, r.fires FROM history r WHERE {long}
+) AS f GROUP BY f.verdict
 UNION ALL SELECT 'open', COUNT(*) FROM runs r WHERE {live};
 
 -- name: logs

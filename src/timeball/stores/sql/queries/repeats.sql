@@ -41,26 +41,50 @@ FROM (
 ) AS r JOIN jobs j ON j.id = r.job_id LEFT JOIN edited_runs e ON e.run_id = r.id;
 
 -- name: match_live
--- The next live runs that match, oldest first.
-SELECT r.id, r.job_id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at FROM runs r {jobs}
-WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :most;
+-- The next live runs that match, oldest first. One statement: a run that is claimed or given back meanwhile is seen.
+SELECT r.id, r.job_id, r.fire_time, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at
+FROM ({found}) AS found JOIN runs r ON r.id = found.id ORDER BY {order} LIMIT :most;
 
 -- name: match_finished
 -- The next finished runs that match, oldest first.
-SELECT r.id, r.job_id, r.status FROM history r {jobs}
-WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :most;
+SELECT r.id, r.job_id, r.fire_time, r.status FROM history r {jobs} WHERE {where} ORDER BY {order} LIMIT :most;
+
+-- name: match_finished_nearby
+-- The next finished runs that match, or less: those of them that are among the first so many of any job.
+SELECT r.id, r.job_id, r.fire_time, r.status FROM (
+  SELECT r.* FROM history r WHERE {nearby} ORDER BY {order} LIMIT :nearby
+) AS r {jobs} WHERE {where} ORDER BY {order} LIMIT :most;
+
+-- name: match_finished_of_jobs
+-- The next finished runs of some jobs that match, oldest first.
+SELECT r.id, r.job_id, r.fire_time, r.status FROM {batch b: id text} JOIN history r ON r.id {among} (
+  SELECT r.id FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
+{among_end}) ORDER BY {order} LIMIT :most;
+
+-- name: count_live
+-- How many live runs meet a condition.
+(SELECT COUNT(*) FROM runs r {jobs} WHERE {where})
+
+-- name: count_finished
+-- How many finished runs meet a condition.
+(SELECT COUNT(*) FROM history r {jobs} WHERE {where})
 
 -- name: count_runs
 -- How many runs match; one statement, so that a run that ends meanwhile counts once.
-SELECT (SELECT COUNT(*) FROM runs r {jobs} WHERE {live}) + (SELECT COUNT(*) FROM history r {jobs} WHERE {finished});
+SELECT {counts};
 
 -- name: letter_groups
--- What the newest dead letters have in common, the largest groups first, each with its newest letter.
+-- What the newest dead letters have in common, the largest groups first, each with its newest letter. Counted by job
+-- first: to count distinct jobs, PostgreSQL would sort the letters once more.
 SELECT g.fingerprint, g.letters, g.jobs, g.first_at, g.last_at, g.newest, h.failure, g.counted FROM (
-  SELECT l.fingerprint, COUNT(*) AS letters, COUNT(DISTINCT l.job_id) AS jobs, MIN(l.finished_at) AS first_at,
-    MAX(l.finished_at) AS last_at, MAX(l.id) AS newest, SUM(COUNT(*)) OVER () AS counted
+  SELECT o.fingerprint, SUM(o.letters) AS letters, COUNT(*) AS jobs, MIN(o.first_at) AS first_at,
+    MAX(o.last_at) AS last_at, MAX(o.newest) AS newest, SUM(SUM(o.letters)) OVER () AS counted
   FROM (
-    SELECT r.id, r.job_id, r.fingerprint, r.finished_at FROM history r {jobs}
-    WHERE {where} ORDER BY r.id DESC LIMIT :counted
-  ) AS l GROUP BY l.fingerprint
+    SELECT l.fingerprint, l.job_id, COUNT(*) AS letters, MIN(l.finished_at) AS first_at, MAX(l.finished_at) AS last_at,
+      MAX(l.id) AS newest
+    FROM (
+      SELECT r.id, r.job_id, r.fingerprint, r.finished_at FROM history r {jobs}
+      WHERE {where} ORDER BY r.fire_time DESC, r.id DESC LIMIT :counted
+    ) AS l GROUP BY l.fingerprint, l.job_id
+  ) AS o GROUP BY o.fingerprint
 ) AS g JOIN history h ON h.id = g.newest ORDER BY g.letters DESC, g.newest DESC LIMIT :most;
