@@ -19,8 +19,16 @@ from timeball.service.loop import TICK, Loop
 
 AHEAD: Final = 250 * MILLISECOND
 """Slots that are left after all due runs are filled this far ahead of the fire time, as a relative delay."""
+LATEST: Final = 150 * MILLISECOND
+"""Runs whose time is this far away are left for a claim that takes those that follow them as well: so the fires of a
+while share one claim, and each is handed out long enough before its time."""
+UNHURRIED: Final = 50 * MILLISECOND
+PAUSE: Final = 20 * MILLISECOND
+"""How long slots that get free are gathered once all were filled with runs that are at least `UNHURRIED` ahead."""
 BREATH: Final = 2 * MILLISECOND
 """Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
+AFTER_THE_TURN: Final = 1 << 62
+"""Who comes while the loop claims is looked after at the end of that."""
 
 _log = structlog.get_logger()
 
@@ -35,14 +43,22 @@ class Dispatcher(Loop):
         super().__init__(context.clock, hints)
         self._store = context.store
         self._desk = desk
-        self._dry_until: Micros = 0
-        """Nothing is ready, nor will be before this moment of the steady clock unless a hint says so."""
+        self._calm_until: Micros = 0
+        """Nothing has to be claimed before this moment of the steady clock unless a hint says so."""
         self._claiming = asyncio.Lock()
         """One at a time claims for those who wait, and in the order in which they came: this loop, or who submits."""
         desk.on_demand = self._demanded
 
     async def turn(self) -> Micros:
-        self._dry_until = 0
+        self._calm_until = AFTER_THE_TURN
+        try:
+            return await self._claim()
+        finally:
+            if self._calm_until == AFTER_THE_TURN:
+                self._calm_until = 0
+
+    async def _claim(self) -> Micros:
+        """Claim for those who wait; how long there is nothing to do then."""
         if not self._desk.wants():
             return TICK
         # Polls that come together are answered together, and what comes with them to be settled shares their commit.
@@ -54,19 +70,26 @@ class Dispatcher(Loop):
             claimed = await self._store.claim(wants, AHEAD)
             await self._desk.hand_out(claimed.claims)
         if len(claimed.claims) >= sum(want.slots for want in wants):
+            if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + UNHURRIED:
+                return self._stay_calm(PAUSE)
             return 0 if self._desk.has_demand else TICK
         if claimed.again:
             self._hints.give(Topic.GATE)
             return BREATH
         looked_until = claimed.now + AHEAD
         upcoming = await self._store.next_eligible_at(0 if claimed.left else looked_until, choosy_after=looked_until)
-        rest = TICK if upcoming is None else max(BREATH, upcoming - AHEAD - self._store.now())
-        self._dry_until = self._clock.monotonic() + min(rest, TICK)
+        served = {want.session for want in wants}
+        if any(want.session not in served for want in self._desk.wants()):
+            return 0
+        return self._stay_calm(TICK if upcoming is None else max(BREATH, upcoming - LATEST - self._store.now()))
+
+    def _stay_calm(self, rest: Micros) -> Micros:
+        self._calm_until = self._clock.monotonic() + min(rest, TICK)
         return rest
 
     def _demanded(self) -> None:
-        """Somebody waits: look for runs, unless it is known that there are none."""
-        if self._clock.monotonic() >= self._dry_until:
+        """Somebody waits: look for runs, unless it is known that there are none, or will be in a moment."""
+        if self._clock.monotonic() >= self._calm_until:
             self.nudge()
 
     @asynccontextmanager

@@ -1,0 +1,137 @@
+"""When the dispatcher claims: at once for what is due, and together for what is still to come."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from unittest import mock
+
+import pytest
+
+from tests.support.builders import one_shot
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.operation.context import Context
+from timeball.operation.settle import Settle
+from timeball.ports.dispatch import Hello, Orders, Poll
+from timeball.service.desk import Desk
+from timeball.service.dispatcher import AHEAD, LATEST, PAUSE, Dispatcher
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK
+from timeball.stores.sqlite import SqliteStore
+from timeball.system import SystemClock
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class House(SystemClock):
+    """A server whose loops turn when the test says so, at a time that it sets, and workers that only poll."""
+
+    def __init__(self) -> None:
+        self.time: Micros = 1_800_000_000 * SECOND
+        self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
+        self.context = Context(self.store, self, random.Random(1), hints := LocalHints(lambda _: None))
+        self.desk = Desk(self.context, Settle(self.context))
+        self.dispatcher = Dispatcher(self.context, hints, self.desk)
+        self.nudged = mock.patch.object(self.dispatcher, "nudge").start()
+        self._seq = 0
+
+    def monotonic(self) -> Micros:
+        return self.time
+
+    async def fire(self, *ahead: Micros) -> None:
+        """Jobs that fire so much later than now."""
+        now = self.store.now()
+        await self.store.submit([one_shot(now, at=now + each) for each in ahead])
+
+    async def worker(self) -> str:
+        return (await self.desk.hello(Hello(name="w", slots=10))).session
+
+    async def poll(self, session: str, free: int) -> asyncio.Task[Orders]:
+        self._seq += 1
+        here = self.desk._sessions[session]
+        asked = Poll(session=session, seq=self._seq, free=free, held=list(here.handed), wait=60 * SECOND)
+        polling = asyncio.create_task(self.desk.poll(asked))
+        while here.polled < asked.seq or not here.waiting:
+            await asyncio.sleep(0)
+        return polling
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    made = House()
+    await made.store.open()
+    yield made
+    made.desk.close()
+    await asyncio.sleep(0)
+    mock.patch.stopall()
+    await made.store.close()
+
+
+async def test_the_fires_of_a_while_share_one_claim(house: House) -> None:
+    waiting = await house.poll(await house.worker(), free=50)
+    await house.fire(*(AHEAD + each * 10 * MILLISECOND for each in range(1, 11)))
+    rest = await house.dispatcher.turn()
+    assert rest == AHEAD + 10 * MILLISECOND - LATEST
+    house.time += rest
+    await house.dispatcher.turn()
+    assert [each.delay for each in (await waiting).assignments] == [
+        LATEST + each * 10 * MILLISECOND for each in range(10)
+    ]
+
+
+async def test_slots_are_gathered_while_all_others_wait_for_runs_that_are_still_to_come(house: House) -> None:
+    session = await house.worker()
+    waiting = await house.poll(session, free=2)
+    await house.fire(*[200 * MILLISECOND] * 5)
+    assert await house.dispatcher.turn() == PAUSE
+    assert len((await waiting).assignments) == 2
+    house.nudged.reset_mock()
+    await house.poll(session, free=1)
+    assert not house.nudged.called
+    house.time += PAUSE
+    waiting = await house.poll(session, free=2)
+    assert house.nudged.called
+    await house.dispatcher.turn()
+    assert len((await waiting).assignments) == 2
+
+
+async def test_slots_are_filled_at_once_while_something_is_due(house: House) -> None:
+    session = await house.worker()
+    waiting = await house.poll(session, free=2)
+    await house.fire(0, 200 * MILLISECOND, 200 * MILLISECOND)
+    assert await house.dispatcher.turn() == TICK
+    assert len((await waiting).assignments) == 2
+    house.nudged.reset_mock()
+    await house.poll(session, free=1)
+    assert house.nudged.called
+
+
+async def test_a_worker_that_comes_while_others_are_served_is_served_next(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be one that can do what the others cannot."""
+    first, second = await house.worker(), await house.worker()
+    await house.poll(first, free=1)
+    real = house.store.next_eligible_at
+
+    async def meanwhile(after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+        await house.poll(second, free=1)
+        return await real(after, choosy_after=choosy_after)
+
+    monkeypatch.setattr(house.store, "next_eligible_at", meanwhile)
+    assert await house.dispatcher.turn() == 0
+    monkeypatch.undo()
+    assert await house.dispatcher.turn() == TICK
+
+
+async def test_a_claim_that_fails_is_not_the_end_of_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await house.worker()
+    await house.poll(session, free=1)
+    monkeypatch.setattr(house.store, "claim", mock.Mock(side_effect=Unavailable("away")))
+    with pytest.raises(Unavailable):
+        await house.dispatcher.turn()
+    house.nudged.reset_mock()
+    await house.poll(session, free=1)
+    assert house.nudged.called
