@@ -25,7 +25,7 @@ SCHEDULED_JOBS = 1_000
 EVERY = 600.0
 """Seconds between two runs of such a job."""
 
-_ID = re.compile(r"[jr]_[0-9a-f]{28}|\d{4}-\d\d-\d\dT[\d:]+Z")
+_ID = re.compile(r"(?:\d+:)?[jr]_[0-9a-f]{28}|\d{4}-\d\d-\d\dT[\d:]+Z")
 
 
 def run(scale: Scale) -> Findings:
