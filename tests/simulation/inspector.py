@@ -51,11 +51,18 @@ class Host:
     """What the calls to a host said, by arithmetic of its own."""
 
     failures: int = 0
+    failed_at: Micros = 0
     open_until: Micros | None = None
     rest: Micros = FIRST_REST
     probe: str | None = None
 
+    def may_be_forgotten(self, now: Micros) -> bool:
+        """What nobody asked about for ten minutes."""
+        return self.probe is None and max(self.failed_at, self.open_until or 0) < now - 600 * S
+
     def answered(self, run_id: str, ill: bool, now: Micros) -> None:
+        if ill:
+            self.failed_at = now
         if not ill:
             self.failures, self.open_until, self.rest, self.probe = 0, None, FIRST_REST, None
         elif self.open_until is None:
@@ -119,6 +126,8 @@ class Inspector:
         host = host_in(spec)
         if host is not None:
             known = self.hosts[host]
+            if known.may_be_forgotten(now) and self._failures_on_record(host) <= 1:
+                known = self.hosts[host] = Host()
             if item.host is not None and isinstance(item.outcome, Succeeded | Failed):
                 known.answered(item.run_id, _is_ill(item.outcome), now)
             elif known.probe == item.run_id:
@@ -133,6 +142,13 @@ class Inspector:
         host = host_in(permit.spec)
         if host is not None and self.hosts[host].probe == permit.run_id:
             self.hosts[host].probe = None
+
+    def _failures_on_record(self, host: str) -> int:
+        """In a row, as the store has it after the report that is looked at."""
+        ((failures,),) = self._world.rows(
+            "SELECT COALESCE(MAX(failures), 0) FROM gates WHERE gate LIKE ?", f"host:{host}%"
+        )
+        return int(failures)
 
     # --- one claim ---------------------------------------------------------------------------------------------
 
