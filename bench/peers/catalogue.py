@@ -54,7 +54,7 @@ TIMEBALL = (
         store="sqlite",
         left=("SELECT count(*) FROM runs",),
         durable=COMMIT,
-        configuration="`timeball up` on SQLite (WAL, synchronous FULL), worker in process, 500 slots",
+        configuration="`timeball up` on SQLite (WAL, synchronous FULL), worker in process, 2,000 slots",
     ),
     Peer(
         name="timeball-postgresql",
@@ -63,7 +63,7 @@ TIMEBALL = (
         store="postgresql",
         left=("SELECT count(*) FROM runs",),
         durable=COMMIT,
-        configuration="`timeball up` on PostgreSQL, worker in process, 500 slots",
+        configuration="`timeball up` on PostgreSQL, worker in process, 2,000 slots",
     ),
 )
 

@@ -13,7 +13,7 @@ from bench.figures import Figure, Findings
 from bench.house import IN_PROCESS, NONE, WORKERS, House, house
 from bench.notebook import Notebook, Scale
 
-SLOTS = 500
+SLOTS = 2_000
 
 
 def run(scale: Scale) -> Findings:

@@ -15,7 +15,8 @@ from bench.figures import Figure, Findings, median
 from bench.house import IN_PROCESS, SEPARATE, WORKERS, House, Trouble, house
 from bench.notebook import Notebook, Scale
 
-SLOTS = 500
+SLOTS = 2_000
+"""A worker for short functions is given many: as many as two batches."""
 PROMISED = {("sqlite", IN_PROCESS): 25_000, ("sqlite", SEPARATE): 15_000, ("postgresql", SEPARATE): 15_000}
 
 

@@ -377,7 +377,7 @@ PLANTS: dict[str, Plant] = {
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
         ("unguarded-settle", "I6 I13", _unguarded_settle, None, 18),
         ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 18),
-        ("no-once-only-guard", "I5", _no_once_only_guard, None, 2),
+        ("no-once-only-guard", "I2 I5 I16", _no_once_only_guard, None, 1),
         ("cancel-ignored", "I10", _cancel_ignored, None, 0),
         ("cancel-undelivered", "I10", _cancel_undelivered, None, 0),
         ("careless-give-back", "I7 I12", _careless_give_back, None, 25),

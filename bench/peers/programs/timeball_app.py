@@ -16,7 +16,7 @@ import witness
 import timeball
 
 BATCH = 5_000
-SLOTS = 500
+SLOTS = 2_000
 TIMEBALL = [sys.executable, "-m", "timeball"]
 WHERE = ["--data-dir", os.environ["PEER_FOLDER"], "--store", os.environ["PEER_STORE"]]
 
