@@ -163,6 +163,8 @@ def _check_replaced(checker: Checker, case: Case, previous: Run, run: Run, polic
     ended = checker.auditor.ended.get(previous.id)
     if ended is None or ended[0] <= decided or previous.created_at >= run.created_at:
         return
+    if previous.status is Status.SKIPPED:
+        return  # it had not started; when that was noticed says nothing
     if previous.status is not Status.CANCELLED:
         raise Violation("I16", f"{case}: {previous} was not asked to end for {run}, under {policy}")
     grace = 0 if policy is Overlap.TERMINATE_PREVIOUS else millis(case.record.spec.grace)
