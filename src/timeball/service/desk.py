@@ -216,7 +216,7 @@ class Desk:
         return self.wants() + [
             Want(session.id, session.worker, session.spare, session.polled + 1)
             for session in self._sessions.values()
-            if session.waiting is None and session.spare > 0 and now < session.spare_until
+            if session.waiting is None and session.spare > 0 and now < session.spare_until and not self._closed
         ]
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:

@@ -128,29 +128,17 @@ def unread(job_id: str, error: Exception) -> None:
 
 def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -> Row:
     """A row of `runs`, as far as a run has one when it is born; longer if rules apply to it."""
-    state = State.BLOCKED if holds else State.READY
-    row = (
-        run.id,
-        run.job_id,
-        run.tenant,
-        run.version,
-        run.fire_time,
-        run.origin.value,
-        state.value,
-        int(serial),
-        run.priority,
-        eligible_at,
-        0,
-        run.created_at,
-        run.retry_of,
-        holds,
-    )
+    row = _born(run, State.BLOCKED if holds else State.READY, int(serial), eligible_at, 0, holds)
     rules = (run.due_at, run.start_by, run.ordering_key and plain(run.ordering_key), int(run.gated), run.profile)
     return row if rules == _NO_RULES else row + rules
 
 
 def handed_run_row(run: NewRun, token: int, session: str, worker: str, poll: int, now: Micros) -> Row:
     """A row of `runs` of a simple run that a worker has from the start."""
+    return (*_born(run, State.RUNNING, 0, run.eligible_at, 1, 0), token, session, worker, poll, now)
+
+
+def _born(run: NewRun, state: State, serial: int, eligible_at: Micros, attempt: int, holds: int) -> tuple[Any, ...]:
     return (
         run.id,
         run.job_id,
@@ -158,19 +146,14 @@ def handed_run_row(run: NewRun, token: int, session: str, worker: str, poll: int
         run.version,
         run.fire_time,
         run.origin.value,
-        State.RUNNING.value,
-        0,
+        state.value,
+        serial,
         run.priority,
-        run.eligible_at,
-        1,
+        eligible_at,
+        attempt,
         run.created_at,
         run.retry_of,
-        0,
-        token,
-        session,
-        worker,
-        poll,
-        now,
+        holds,
     )
 
 
