@@ -15,8 +15,8 @@ from timeball.stores.sql.tables import Table
 JOBS = 1_000
 ONE_SHOTS = [
     "jobs_that_exist",
-    "insert 16 columns of jobs",
-    "insert 14 columns of runs",
+    "insert 9 columns of jobs",
+    "insert 12 columns of runs",
     "leased_sessions",
     "claimable",
     "tokens",
@@ -30,7 +30,7 @@ RECURRING = [
     "lock_planned",
     "now",
     "crowd",
-    "insert 14 columns of runs",
+    "insert 12 columns of runs",
     "move_jobs",
     "leased_sessions",
     "claimable",
@@ -61,9 +61,13 @@ class _Recorder:
         self._said.append(query.name)
         return await self._tx.execute(query, **parameters)
 
-    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
+    async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
         self._said.append(f"insert {len(table.columns)} columns of {table.name}")
-        await self._tx.insert(table, rows, ignore=ignore)
+        await self._tx.insert(table, rows, **same)
+
+    async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
+        self._said.append(f"insert {len(table.columns)} columns of {table.name} that are missing")
+        await self._tx.insert_missing(table, rows)
 
     async def tokens(self, count: int) -> Sequence[int]:
         self._said.append("tokens")

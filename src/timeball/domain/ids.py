@@ -29,12 +29,12 @@ def make(prefix: str, now: Micros, bits: Bits) -> str:
 
 
 def many(prefix: str, now: Micros, bits: Bits, count: int) -> list[str]:
-    """The same for a batch, with one throw of the dice: a fourth of the time."""
+    """The same for a batch, in order, so that a database puts each behind the last; and with one throw of the dice."""
     if count == 1:
         return [make(prefix, now, bits)]
     head = f"{prefix}_{now // MILLISECOND:012x}"
     tails = bits.getrandbits(64 * count).to_bytes(8 * count).hex()
-    return [head + tails[at : at + 16] for at in range(0, 16 * count, 16)]
+    return sorted([head + tails[at : at + 16] for at in range(0, 16 * count, 16)])
 
 
 def job(now: Micros, bits: Bits) -> str:

@@ -160,7 +160,7 @@ class _Compiler:
                 values[f"{name}.{column}"] = _array(column_values, kind)
         return compiled.sql, [values[name] for name in compiled.parameters]
 
-    def insert(self, table: Table) -> str:
+    def insert_missing(self, table: Table) -> str:
         sql = self._inserts.get(table)
         if sql is None:
             columns = ", ".join(table.columns)
@@ -188,12 +188,15 @@ class _Tx:
         _, _, count = told.rpartition(" ")  # such as "INSERT 0 500"
         return int(count) if count.isdigit() else 0
 
-    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
-        if ignore:
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            await self._connection.execute(self._compiler.insert(table), *columns)
-        else:
-            await self._connection.copy_records_to_table(table.name, records=rows, columns=table.columns)
+    async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
+        if same:
+            shared = tuple(same.values())
+            rows = [row + shared for row in rows]
+        await self._connection.copy_records_to_table(table.name, records=rows, columns=(*table.columns, *same))
+
+    async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        await self._connection.execute(self._compiler.insert_missing(table), *columns)
 
     async def tokens(self, count: int) -> Sequence[int]:
         tokens: list[int] = await self._connection.fetchval(_TAKE_TOKENS, count)

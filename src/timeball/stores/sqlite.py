@@ -15,6 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -126,7 +127,7 @@ class _Tx:
         self._connection = connection
         self._clock = clock
         self._compiled: dict[tuple[Query, bool], Compiled] = {}
-        self._inserts: dict[tuple[Table, bool, int], str] = {}
+        self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         if query.many:
@@ -138,24 +139,32 @@ class _Tx:
     async def execute(self, query: Query, **parameters: Any) -> int:
         return self._run(query, parameters).rowcount
 
-    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
-        done = 0
+    async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
+        self._insert("INSERT", table, rows, same)
+
+    async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
+        self._insert("INSERT OR IGNORE", table, rows, {})
+
+    def _insert(self, verb: str, table: Table, rows: Sequence[Row], same: dict[str, Any]) -> None:
+        names, shared, done = tuple(same), tuple(same.values()), 0
         for size in ROWS_PER_INSERT:
             while len(rows) - done >= size:
-                values = [value for row in rows[done : done + size] for value in row]
-                self._connection.execute(self._insert_sql(table, ignore, size), values)
+                values = [*shared, *chain.from_iterable(rows[done : done + size])]
+                self._connection.execute(self._insert_sql(verb, table, names, size), values)
                 done += size
         if done < len(rows):
-            self._connection.executemany(self._insert_sql(table, ignore, 1), rows[done:])
+            sql = self._insert_sql(verb, table, names, 1)
+            self._connection.executemany(sql, [(*shared, *row) for row in rows[done:]])
 
-    def _insert_sql(self, table: Table, ignore: bool, count: int) -> str:
-        sql = self._inserts.get((table, ignore, count))
+    def _insert_sql(self, verb: str, table: Table, same: tuple[str, ...], count: int) -> str:
+        """The values that all rows share come first, and once."""
+        sql = self._inserts.get((verb, table, same, count))
         if sql is None:
-            places = ", ".join("?" * len(table.columns))
-            verb = "INSERT OR IGNORE" if ignore else "INSERT"
-            rows = ", ".join([f"({places})"] * count)
-            sql = f"{verb} INTO {table.name} ({', '.join(table.columns)}) VALUES {rows}"
-            self._inserts[table, ignore, count] = sql
+            shared = [f"?{at}" for at in range(1, len(same) + 1)]
+            row = f"({', '.join([*shared, *('?' for _ in table.columns)])})"
+            columns = ", ".join([*same, *table.columns])
+            sql = f"{verb} INTO {table.name} ({columns}) VALUES {', '.join([row] * count)}"
+            self._inserts[verb, table, same, count] = sql
         return sql
 
     async def tokens(self, count: int) -> Sequence[int]:

@@ -25,7 +25,7 @@ from timeball.stores.sql.plans import NOW, UNBLOCK
 from timeball.stores.sql.rows import job_row, plain, readable, tag_rows, unstarted
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import TAGS, VERSIONS, JobRow, RunRow
+from timeball.stores.sql.tables import TAGS, VERSIONS, RunRow
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
@@ -130,7 +130,7 @@ def _amend(
         anchor = job.anchor if amendment.anchor is None else amendment.anchor
         next_fire_at = _first_open(job.with_(spec=amendment.spec, anchor=anchor), amendment.next_fire_at, closed)
     if amendment.spec != job.spec:
-        old = JobRow(*job_row(job))
+        old = job_row(job)
         writes.versions.append((job.id, job.version, old.spec))
         if due:
             writes.kept_specs.append((job.id, old.spec, old.task_id))
@@ -208,7 +208,7 @@ async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
 
 
 def _values(job: Job) -> tuple[str | int | None, ...]:
-    row = JobRow(*job_row(job))
+    row = job_row(job)
     return (
         row.id,
         row.name,
@@ -224,7 +224,7 @@ def _values(job: Job) -> tuple[str | int | None, ...]:
         row.pause_reason,
         row.last_span,
         row.fired,
-        job.paused_until,
+        row.paused_until,
     )
 
 

@@ -29,8 +29,12 @@ class Tx(Protocol):
         """How many rows were written."""
         ...
 
-    async def insert(self, table: Table, rows: Sequence[Row], *, ignore: bool = False) -> None:
-        """Insert tuples in the order of the table's columns; `ignore` leaves rows alone that are there already."""
+    async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
+        """Insert tuples in the order of the table's columns, with other columns that are the same in all rows."""
+        ...
+
+    async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
+        """Insert tuples in the order of the table's columns, but for those that are there already."""
         ...
 
     async def tokens(self, count: int) -> Sequence[int]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from timeball.domain.instant import Micros
 from timeball.domain.priority import rank
 from timeball.domain.run import NewRun
@@ -17,22 +15,17 @@ from timeball.ports.store import Claim, Submission, Want
 from timeball.stores.sql.claiming import crew, interleaved, per_level
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
-from timeball.stores.sql.rows import handed_run_row
+from timeball.stores.sql.rows import handed, handed_run_row
+from timeball.stores.sql.tables import HANDED_RUNS
 
 WAITING_NOW = query("waiting_now", levels=per_level("waiting_of_level"))
 
 
-class Handed(Struct, frozen=True):
-    """What is handed over, by run; the rows are still to be inserted."""
-
-    claims: dict[str, Claim] = {}
-    rows: dict[str, Row] = {}
-
-
 async def hand_over(
     tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[Want], credit: Micros
-) -> Handed | None:
-    """Decide what is handed to whom; None: a claim has to. `specs` are those of the jobs, encoded."""
+) -> dict[str, Claim] | None:
+    """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
+    decide. `specs` are those of the jobs, encoded."""
     waiting = await crew(tx, wants, 0)
     ((now, outranked),) = await tx.fetch(WAITING_NOW)
     if outranked or waiting.unwell or waiting.fitted:
@@ -47,12 +40,16 @@ async def hand_over(
     slots = interleaved(waiting.for_anybody)
     ranked.sort()
     due = ranked[: len(slots)]
-    handed = Handed({}, {})
+    claims: dict[str, Claim] = {}
+    rows: dict[str, list[Row]] = {want.session: [] for want in slots[: len(due)]}
     for (*_, run_id, run, spec), token, want in zip(due, await tx.tokens(len(due)) if due else (), slots, strict=False):
-        worker = waiting.rows[want.session][1]
-        handed.rows[run_id] = handed_run_row(run, token, want.session, worker, want.poll, now)
-        handed.claims[run_id] = _claim(run, spec, token, want)
-    return handed
+        rows[want.session].append(handed_run_row(run, token))
+        claims[run_id] = _claim(run, spec, token, want)
+    for want in waiting.for_anybody:
+        if theirs := rows.get(want.session):
+            worker = waiting.rows[want.session][1]
+            await tx.insert(HANDED_RUNS, theirs, **handed(want.session, worker, want.poll, now))
+    return claims
 
 
 def _claim(run: NewRun, spec: str, token: int, want: Want) -> Claim:

@@ -7,9 +7,22 @@ from collections.abc import Iterable, Sequence
 from timeball.domain.run import NewRun
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
-from timeball.stores.sql.tables import NEW_HISTORY, NEW_RUNS, RULED_HISTORY, RULED_RUNS, Table
+from timeball.stores.sql.tables import (
+    NEW_HISTORY,
+    NEW_JOBS,
+    NEW_RUNS,
+    PLANNED_JOBS,
+    RULED_HISTORY,
+    RULED_RUNS,
+    Table,
+)
 
 KEEP_PROFILES = query("keep_profiles")
+
+
+async def insert_jobs(tx: Tx, rows: Sequence[Row]) -> None:
+    """Rows of `rows.new_job_row`."""
+    await _insert(tx, NEW_JOBS, PLANNED_JOBS, rows)
 
 
 async def insert_runs(tx: Tx, rows: Sequence[Row]) -> None:
@@ -28,10 +41,10 @@ async def keep_profiles(tx: Tx, runs: Iterable[NewRun]) -> None:
         await tx.execute(KEEP_PROFILES, b=sorted(profiles))
 
 
-async def _insert(tx: Tx, plain: Table, ruled: Table, rows: Sequence[Row]) -> None:
+async def _insert(tx: Tx, plain: Table, longer: Table, rows: Sequence[Row]) -> None:
     width = len(plain.columns)
-    if longer := [row for row in rows if len(row) > width]:
-        await tx.insert(ruled, longer)
+    if others := [row for row in rows if len(row) > width]:
+        await tx.insert(longer, others)
         rows = [row for row in rows if len(row) == width]
     if rows:
         await tx.insert(plain, rows)

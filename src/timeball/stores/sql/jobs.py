@@ -27,11 +27,11 @@ from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.handing import hand_over
-from timeball.stores.sql.inserts import insert_runs, keep_profiles
+from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import job_row, new_run_row, plain, readable, tag_rows
-from timeball.stores.sql.tables import HANDED_RUNS, IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
+from timeball.stores.sql.rows import new_job_row, new_run_row, plain, readable, tag_rows
+from timeball.stores.sql.tables import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
 KEYS_THAT_EXIST = query("keys_that_exist")
@@ -53,15 +53,18 @@ class Jobs(Part):
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[Want]
     ) -> tuple[list[Submitted], list[Claim]]:
+        # All that can be done before the transaction is: on SQLite, one thread writes for all.
+        ids = [each.job.id for each in submissions]
+        rows = [new_job_row(each.job) for each in submissions]
+        accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
+
         async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
-            answers: list[Submitted] = [Accepted(each.job.id) for each in submissions]
             repeated = await _repeated_keys(tx, submissions)
-            for at, first in repeated.items():
-                answers[at] = first
-            new = {each.job.id: each for at, each in enumerate(submissions) if at not in repeated}
-            for (known,) in await tx.fetch(JOBS_THAT_EXIST, b=list(new)):
-                del new[known]
-            return answers, await _insert(tx, list(new.values()), wants, self._credit)
+            answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
+            known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)}
+            new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
+            claims = await _insert(tx, [submissions[at] for at in new], [rows[at] for at in new], wants, self._credit)
+            return answers, claims
 
         return await self._db.write(work) if submissions else ([], [])
 
@@ -115,7 +118,7 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
     if not rows:
         return {}
     # Sorted: two servers that insert the same keys wait for each other in one direction only.
-    await tx.insert(IDEMPOTENCY, [as_tuple(rows[key]) for key in sorted(rows)], ignore=True)
+    await tx.insert_missing(IDEMPOTENCY, [as_tuple(rows[key]) for key in sorted(rows)])
     first = await _first_requests(tx, list(rows))
     answers: dict[int, Submitted] = {}
     for at, each in enumerate(submissions):
@@ -136,22 +139,23 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
     return Replayed(first.job_id, bytes(first.answer))
 
 
-async def _insert(tx: Tx, submissions: Sequence[Submission], wants: Sequence[Want], credit: Micros) -> list[Claim]:
-    """Insert them; what of them is claimed at once, and of what was ready before."""
+async def _insert(
+    tx: Tx, submissions: Sequence[Submission], rows: Sequence[Row], wants: Sequence[Want], credit: Micros
+) -> list[Claim]:
+    """Insert them, with the rows of their jobs; what of them is claimed at once, and of what was ready before."""
     if not submissions:
         return []
-    jobs = [job_row(each.job) for each in submissions]
-    await tx.insert(NEW_JOBS, jobs)
+    await insert_jobs(tx, rows)
     if tags := [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
-    handed = await hand_over(tx, submissions, [row[SPEC] for row in jobs], wants, credit) if wants else None
-    if handed is None:
-        await _insert_runs(tx, [run for each in submissions for run in each.runs])
-        return (await claim(tx, wants, 0, credit, 0)).claims if wants else []
-    if handed.rows:
-        await tx.insert(HANDED_RUNS, list(handed.rows.values()))
-    await _insert_runs(tx, [run for each in submissions for run in each.runs if run.id not in handed.rows])
-    return list(handed.claims.values())
+    runs = [run for each in submissions for run in each.runs]
+    claims = await hand_over(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
+    if claims is None:
+        await _insert_runs(tx, runs)
+        return (await claim(tx, wants, 0, credit, 0)).claims
+    if len(claims) < len(runs):
+        await _insert_runs(tx, [run for run in runs if run.id not in claims])
+    return list(claims.values())
 
 
 async def _insert_runs(tx: Tx, new: Sequence[NewRun]) -> None:

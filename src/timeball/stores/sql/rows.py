@@ -25,7 +25,7 @@ LARGEST: Final = 2**63 - 1
 MOST_TOLD: Final = 10_000
 _told: Final[set[str]] = set()
 _log = structlog.get_logger()
-_NO_RULES: Final = (None, None, None, 0, None)
+_NO_RULES: Final = (None, None, None, None, 0, None)
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 
 
@@ -57,27 +57,35 @@ def failure_json(failure: Failure | None) -> str | None:
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def job_row(job: Job) -> Row:
-    """What a job is born with: a row of `jobs` without what comes later."""
+def new_job_row(job: Job) -> Row:
+    """A row of `jobs`, as far as a job has one when it is born; longer if it is planned."""
+    if job.spec.task_id is None and job.next_fire_at is None and job.plan_at is None:
+        return _one_shot(job)
+    return _one_shot(job) + _planned(job)
+
+
+def job_row(job: Job) -> JobRow:
+    later: Row = (job.version, job.state.value, plain(job.pause_reason), job.paused_until, job.last_span)
+    return JobRow(*_one_shot(job), *_planned(job), *later)
+
+
+def _one_shot(job: Job) -> Row:
     spec = job.spec
     return (
         job.id,
         job.tenant,
         plain(spec.name),
         encode_spec(spec).decode(),
-        spec.task_id and plain(spec.task_id),
         plain(spec.user_id),
-        job.version,
-        job.state.value,
         job.anchor,
-        job.next_fire_at,
-        job.plan_at,
         job.created_at,
         job.updated_at,
-        plain(job.pause_reason),
-        job.last_span,
         job.fired,
     )
+
+
+def _planned(job: Job) -> Row:
+    return job.spec.task_id and plain(job.spec.task_id), job.next_fire_at, job.plan_at
 
 
 def tag_rows(job: Job) -> list[Row]:
@@ -128,17 +136,30 @@ def unread(job_id: str, error: Exception) -> None:
 
 def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -> Row:
     """A row of `runs`, as far as a run has one when it is born; longer if rules apply to it."""
-    row = _born(run, State.BLOCKED if holds else State.READY, int(serial), eligible_at, 0, holds)
-    rules = (run.due_at, run.start_by, run.ordering_key and plain(run.ordering_key), int(run.gated), run.profile)
+    row = (*_born(run, eligible_at), (State.BLOCKED if holds else State.READY).value, int(serial), holds)
+    key = run.ordering_key and plain(run.ordering_key)
+    rules = (run.retry_of, run.due_at, run.start_by, key, int(run.gated), run.profile)
     return row if rules == _NO_RULES else row + rules
 
 
-def handed_run_row(run: NewRun, token: int, session: str, worker: str, poll: int, now: Micros) -> Row:
-    """A row of `runs` of a simple run that a worker has from the start."""
-    return (*_born(run, State.RUNNING, 0, run.eligible_at, 1, 0), token, session, worker, poll, now)
+def handed_run_row(run: NewRun, token: int) -> Row:
+    """A row of `runs` of a simple run that a worker has from the start, without what `handed` tells."""
+    return (*_born(run, run.eligible_at), token)
 
 
-def _born(run: NewRun, state: State, serial: int, eligible_at: Micros, attempt: int, holds: int) -> tuple[Any, ...]:
+def handed(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any]:
+    """What is the same for all runs that are handed to one poll."""
+    return {
+        "state": State.RUNNING.value,
+        "attempt": 1,
+        "session": session,
+        "worker": worker,
+        "poll": poll,
+        "claimed_at": now,
+    }
+
+
+def _born(run: NewRun, eligible_at: Micros) -> tuple[Any, ...]:
     return (
         run.id,
         run.job_id,
@@ -146,14 +167,9 @@ def _born(run: NewRun, state: State, serial: int, eligible_at: Micros, attempt: 
         run.version,
         run.fire_time,
         run.origin.value,
-        state.value,
-        serial,
         run.priority,
         eligible_at,
-        attempt,
         run.created_at,
-        run.retry_of,
-        holds,
     )
 
 

@@ -53,7 +53,7 @@ class Runs(Part):
         if not simple:
             return await self._judge(settlements)
         try:
-            settled = await self._db.write(lambda tx: successes.settle(tx, simple))
+            settled = await self._db.write(successes.settling(simple))
         except successes.Special:
             return await self._judge(settlements)
         if len(simple) == len(settlements):
@@ -103,7 +103,7 @@ class Runs(Part):
                 if (each.run_id, each.attempt, each.token) in held and fits(each.seq)
             ]
             if kept:
-                await tx.insert(LOGS, kept, ignore=True)
+                await tx.insert_missing(LOGS, kept)
             return list(dict.fromkeys(key[2] for key in said if key not in held))
 
         return await self._db.write(work) if chunks else []

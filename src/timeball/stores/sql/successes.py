@@ -7,6 +7,7 @@ something turns out to be special about them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from msgspec import UNSET
 
@@ -14,13 +15,14 @@ from timeball.domain.instant import MAX
 from timeball.domain.ledger import TOLERANCE
 from timeball.domain.lifecycle import Status, Succeeded
 from timeball.ports.store import Settled, Settlement
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import bounded, plain
 
 A_HOST_IS_UNWELL = query("a_host_is_unwell")
 RECORD_SUCCESSES = query("record_successes")
 DELETE_RUNS = query("delete_runs")
+_RUN_ID = itemgetter(0)
 
 
 class Special(Exception):
@@ -37,24 +39,28 @@ def is_simple(settlement: Settlement) -> bool:
     )
 
 
-async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled]:
-    """All of them, or `Special`, and then nothing may be committed."""
-    ended = {each.run_id: _ended(each) for each in settlements}
-    if len(ended) < len(settlements) or await _concerns_a_host(tx, settlements):
-        raise Special
+def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
+    """A transaction for all of them. It raises `Special` if that cannot be, and then nothing may be committed."""
     # By their ids: that is the order in which everybody locks runs.
-    if await tx.execute(RECORD_SUCCESSES, b=[ended[run_id] for run_id in sorted(ended)], tolerance=TOLERANCE) < len(
-        ended
-    ):
-        raise Special
-    await tx.execute(DELETE_RUNS, b=list(ended))
-    return [Settled(run_id, Status.SUCCEEDED) for run_id in ended]
+    ended = sorted(map(_ended, settlements), key=_RUN_ID)
+    ids = [*map(_RUN_ID, ended)]
+    settled = [Settled(each.run_id, Status.SUCCEEDED) for each in settlements]
+    concerns_hosts = any(each.host is not None for each in settlements)
+    repeats = len(set(ids)) < len(ids)
+
+    async def work(tx: Tx) -> list[Settled]:
+        if repeats or (concerns_hosts and await _one_is_unwell(tx)):
+            raise Special
+        if await tx.execute(RECORD_SUCCESSES, b=ended, tolerance=TOLERANCE) < len(ended):
+            raise Special
+        await tx.execute(DELETE_RUNS, b=ids)
+        return settled
+
+    return work
 
 
-async def _concerns_a_host(tx: Tx, settlements: Sequence[Settlement]) -> bool:
-    """Whether a success may be news of a host that was unwell."""
-    if all(each.host is None for each in settlements):
-        return False
+async def _one_is_unwell(tx: Tx) -> bool:
+    """Whether a success may be news of a host."""
     ((unwell,),) = await tx.fetch(A_HOST_IS_UNWELL)
     return bool(unwell)
 

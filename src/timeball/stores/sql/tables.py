@@ -13,33 +13,38 @@ from timeball.domain.instant import Micros
 
 
 class NewJobRow(Struct, frozen=True):
-    """What a job is born with."""
+    """What a one-shot is born with."""
 
     id: str
     tenant: str
     name: str
     spec: str
     """JSON. `name`, `task_id`, `user_id` are copies from it, to be searched."""
-    task_id: str | None
     user_id: str
-    version: int
-    state: str
     anchor: Micros
-    next_fire_at: Micros | None
-    plan_at: Micros | None
     created_at: Micros
     updated_at: Micros
-    pause_reason: str
-    last_span: str | None
     fired: int
 
 
-class JobRow(NewJobRow, frozen=True):
-    paused_until: Micros | None = None
+class PlannedJobRow(NewJobRow, frozen=True):
+    """What a job is born with that fires later, or executes a registered task."""
+
+    task_id: str | None
+    next_fire_at: Micros | None
+    plan_at: Micros | None
 
 
-class NewRunRow(Struct, frozen=True):
-    """What a run is born with."""
+class JobRow(PlannedJobRow, frozen=True):
+    version: int
+    state: str
+    pause_reason: str
+    paused_until: Micros | None
+    last_span: str | None
+
+
+class PlainRunRow(Struct, frozen=True):
+    """What every run is born with."""
 
     id: str
     job_id: str
@@ -47,29 +52,29 @@ class NewRunRow(Struct, frozen=True):
     version: int
     fire_time: Micros
     origin: str
-    state: str
-    serial: int
     priority: int
     eligible_at: Micros
-    attempt: int
     created_at: Micros
-    retry_of: str | None
+
+
+class HandedRunRow(PlainRunRow, frozen=True):
+    """What a run is born with that a worker has from the start, beside what it shares with others of that worker."""
+
+    token: int
+
+
+class NewRunRow(PlainRunRow, frozen=True):
+    """What a run is born with that waits to be claimed."""
+
+    state: str
+    serial: int
     holds: int
 
 
-class HandedRunRow(NewRunRow, frozen=True):
-    """What a run is born with that a worker has from the start."""
-
-    token: int
-    session: str
-    worker: str
-    poll: int
-    claimed_at: Micros
-
-
 class RuledRunRow(NewRunRow, frozen=True):
-    """What a run is born with if it has to look at others, or at who runs it."""
+    """What a run is born with if it has to look at others, or at who runs it, or follows another."""
 
+    retry_of: str | None
     due_at: Micros | None
     start_by: Micros | None
     ordering_key: str | None
@@ -80,6 +85,7 @@ class RuledRunRow(NewRunRow, frozen=True):
 class RunRow(RuledRunRow, frozen=True):
     """A live run."""
 
+    attempt: int
     token: int | None
     session: str | None
     worker: str | None
@@ -254,6 +260,7 @@ def _plain(hint: object) -> object:
 
 JOBS: Final = Table("jobs", JobRow)
 NEW_JOBS: Final = Table("jobs", NewJobRow)
+PLANNED_JOBS: Final = Table("jobs", PlannedJobRow)
 RUNS: Final = Table("runs", RunRow)
 NEW_RUNS: Final = Table("runs", NewRunRow)
 HANDED_RUNS: Final = Table("runs", HandedRunRow)
