@@ -48,9 +48,9 @@ CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
 LONGEST_LEASE: Final = 15 * SECOND
 """What is left of a lease when the store is opened is at most this."""
-ROWS_PER_INSERT: Final = (500, 50, 8)
+ROWS_PER_INSERT: Final = (500, 50)
 """Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
-many as these numbers allow, the larger first."""
+many as these numbers allow, the larger first, and what is left as one piece of JSON."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
@@ -152,18 +152,25 @@ class _Tx:
                 values = [*shared, *chain.from_iterable(rows[done : done + size])]
                 self._connection.execute(self._insert_sql(verb, table, names, size), values)
                 done += size
-        if done < len(rows):
-            sql = self._insert_sql(verb, table, names, 1)
-            self._connection.executemany(sql, [(*shared, *row) for row in rows[done:]])
+        left = rows[done:]
+        if len(left) == 1 or "bytea" in table.kinds:
+            self._connection.executemany(self._insert_sql(verb, table, names, 1), [(*shared, *row) for row in left])
+        elif left:
+            self._connection.execute(self._insert_sql(verb, table, names, 0), (*shared, _encode(left).decode()))
 
     def _insert_sql(self, verb: str, table: Table, same: tuple[str, ...], count: int) -> str:
-        """The values that all rows share come first, and once."""
+        """For so many rows, or for 0: for as many as there are in a piece of JSON. The values that all rows share come
+        first, and once."""
         sql = self._inserts.get((verb, table, same, count))
         if sql is None:
             shared = [f"?{at}" for at in range(1, len(same) + 1)]
-            row = f"({', '.join([*shared, *('?' for _ in table.columns)])})"
-            columns = ", ".join([*same, *table.columns])
-            sql = f"{verb} INTO {table.name} ({columns}) VALUES {', '.join([row] * count)}"
+            if count:
+                row = ", ".join([*shared, *("?" for _ in table.columns)])
+                source = f"VALUES {', '.join([f'({row})'] * count)}"
+            else:
+                row = ", ".join([*shared, *(f"json_extract(value, '$[{at}]')" for at in range(len(table.columns)))])
+                source = f"SELECT {row} FROM json_each(?)"
+            sql = f"{verb} INTO {table.name} ({', '.join([*same, *table.columns])}) {source}"
             self._inserts[verb, table, same, count] = sql
         return sql
 
