@@ -9,6 +9,9 @@ JOBS   ?= 4
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev up test lint fmt bench sim clean
 
+# Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
+test bench sim: export PYTHONDONTWRITEBYTECODE =
+
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
