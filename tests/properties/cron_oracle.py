@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib import resources
+from io import BytesIO
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -38,9 +39,13 @@ def zone_names() -> tuple[str, ...]:
 
 
 @cache
+def zone_data(name: str) -> bytes:
+    return resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
+
+
+@cache
 def zone_info(name: str) -> ZoneInfo:
-    with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
-        return ZoneInfo.from_file(file, key=name)
+    return ZoneInfo.from_file(BytesIO(zone_data(name)), key=name)
 
 
 def micros(moment: datetime) -> int:
@@ -58,9 +63,10 @@ def to_number(text: str) -> int:
     return int(text)
 
 
-def expand(text: str, low: int, high: int, field: str, spread: str) -> set[int]:
+@cache
+def expand(text: str, low: int, high: int, field: str, spread: str) -> frozenset[int]:
     """The values of a field without L, W and #, Sunday still as 0 or 7."""
-    values = set()
+    values: set[int] = set()
     for item in text.split(","):
         body, _, step_text = item.partition("/")
         step = int(step_text or "1")
@@ -88,7 +94,7 @@ def expand(text: str, low: int, high: int, field: str, spread: str) -> set[int]:
         else:
             first = last = to_number(body)
         values |= {value for value in range(first, last + 1) if (value - first) % step == 0}
-    return values
+    return frozenset(values)
 
 
 def last_day(day: date) -> int:
@@ -160,21 +166,25 @@ class Oracle:
         return len(self.seconds) * len(self.minutes) * len(self.hours)
 
     def matches_day(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
         by_month_day = matches_day_of_month(self.day_of_month, day, self.spread)
         by_weekday = matches_day_of_week(self.day_of_week, day, self.spread)
-        matches = by_month_day or by_weekday if self.either else by_month_day and by_weekday
-        return matches and day.month in self.months
+        return by_month_day or by_weekday if self.either else by_month_day and by_weekday
 
     def walls(self, first: datetime, last: datetime) -> Iterator[datetime]:
         """Every matching time of the wall clock, as a naive datetime, in the hours from `first` to `last`."""
         hour = first.replace(minute=0, second=0, microsecond=0)
         while hour <= last:
-            if hour.hour in self.hours and self.matches_day(hour.date()):
-                for minute in range(60):
+            tomorrow = hour.replace(hour=0) + timedelta(days=1)
+            if not self.matches_day(hour.date()):
+                hour = tomorrow
+            while hour < tomorrow and hour <= last:
+                for minute in range(60) if hour.hour in self.hours else ():
                     for second in range(60) if minute in self.minutes else ():
                         if second in self.seconds:
                             yield hour.replace(minute=minute, second=second)
-            hour += timedelta(hours=1)
+                hour += timedelta(hours=1)
 
     def fires(self, zone: ZoneInfo, after: int, until: int, dst_gap: str, dst_overlap: str) -> list[int]:
         """Every fire later than `after` and not later than `until`."""
@@ -225,21 +235,30 @@ def first_difference(zone: ZoneInfo, early: datetime, late: datetime) -> int:
 
 
 @cache
-def moments_to_look_at() -> list[datetime]:
+def walls_to_look_at() -> list[datetime]:
     """Every six days (no zone has ever changed its clocks twice within them), and some years far ahead."""
     step = timedelta(days=6)
     years = ((1840, 2045), (2099, 2101), (2399, 2402), (9000, 9001))
-    spans = [(datetime(first, 1, 1, tzinfo=UTC), datetime(last, 1, 1, tzinfo=UTC)) for first, last in years]
+    spans = [(datetime(first, 1, 1), datetime(last, 1, 1)) for first, last in years]
     return [begin + step * number for begin, end in spans for number in range((end - begin) // step)]
 
 
-@cache
 def clock_changes(name: str) -> tuple[int, ...]:
     """The instants at which a zone's clocks change."""
-    zone = zone_info(name)
-    looks = [(moment, moment.astimezone(zone).utcoffset()) for moment in moments_to_look_at()]
+    return changes_in(zone_data(name))
+
+
+@cache
+def changes_in(data: bytes) -> tuple[int, ...]:
+    """Many zones are others by another name: what a file says is looked for once."""
+    zone = ZoneInfo.from_file(BytesIO(data))
+    walls = walls_to_look_at()
+    offsets = [zone.utcoffset(wall) for wall in walls]
     return tuple(
-        first_difference(zone, earlier, later)
-        for (earlier, before), (later, after) in pairwise(looks)
+        # A look into a gap is told the offset before it, although the change has been: at most a day ago.
+        first_difference(
+            zone, (earlier - before - timedelta(days=1)).replace(tzinfo=UTC), (later - after).replace(tzinfo=UTC)
+        )
+        for (earlier, later), (before, after) in zip(pairwise(walls), pairwise(offsets), strict=True)
         if before != after and later - earlier < timedelta(days=7)
     )
