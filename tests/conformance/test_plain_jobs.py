@@ -83,8 +83,8 @@ def said(store: Any) -> list[str]:
     async def recorded_read(work: Work[Any], *, slow: bool = False) -> Any:
         return await read(lambda tx: work(_Recorder(tx, statements)), slow=slow)
 
-    async def recorded_write(work: Work[Any]) -> Any:
-        return await write(lambda tx: work(_Recorder(tx, statements)))
+    async def recorded_write(work: Work[Any], *, once: bool = False) -> Any:
+        return await write(lambda tx: work(_Recorder(tx, statements)), once=once)
 
     store._db.read, store._db.write = recorded_read, recorded_write
     return statements

@@ -90,6 +90,19 @@ def test_the_best_of_the_last_answers_counts() -> None:
     assert clock() == 1_012_000 - 10_000 // 5_000
 
 
+def test_the_clock_of_a_server_that_took_over_counts_also_if_it_is_behind() -> None:
+    """I3: what is handed out ahead of its time waits by the clock of the server that is there now."""
+    steady = [0]
+    clock = ServerClock(lambda: steady[0])
+    clock.sample(1_000_000)
+    steady[0] = 1_000
+    clock.sample(990_000, clock())
+    assert clock() == 990_000
+    asked_at, steady[0] = clock(), 2_000
+    clock.sample(990_500, asked_at)  # a slow answer of the same one proves nothing against it
+    assert clock() == 991_000
+
+
 async def test_a_crash_of_the_server_is_unavailable_and_heals(private_postgres: PostgresServer) -> None:
     store = make(private_postgres.create_database(), timeout=5)
     await store.open()

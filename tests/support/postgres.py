@@ -186,6 +186,45 @@ class PostgresServer(PostgresCluster):
         self.stop(mode)
         self._launch()
 
+    def standby(self, name: str = "standby") -> "PostgresServer":
+        """A copy of this server that follows it, and that it waits for with every commit."""
+        copy = type(self).__new__(type(self))
+        folder = Path(tempfile.mkdtemp(prefix="timeball-pg-", dir=self.folder.parent))
+        PostgresServer.__init__(copy, folder, self._binaries, self._account, _start_guard(folder), self._parameters)
+        try:
+            if self._account is not None:
+                os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+            copy._copy_cluster(self.folder, name)
+            copy._launch()
+        except BaseException:
+            copy.close()
+            raise
+        self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+        self.execute("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + START_SECONDS
+        while self.fetch_value("SELECT max(sync_state) FROM pg_stat_replication", self.admin_dsn) != "sync":
+            if time.monotonic() > deadline:
+                raise PostgresError(f"the standby does not follow\n{copy.log}")
+            time.sleep(0.05)
+        return copy
+
+    def promote(self) -> None:
+        """Let a standby take over."""
+        self.execute("SELECT pg_promote(wait => true)")
+
+    def _copy_cluster(self, source: Path, name: str) -> None:
+        place = f"host={source} user={SUPERUSER} application_name={name}"
+        answer = subprocess.run(
+            [self._binaries.bindir / "pg_basebackup", "-D", self.data, "-d", place, "-R", "-c", "fast", "--no-sync"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=START_SECONDS,
+            **_as_account(self._account, self.folder),
+        )
+        if answer.returncode != 0:
+            raise PostgresError(f"pg_basebackup failed:\n{answer.stdout.decode(errors='replace')}")
+
     def close(self) -> None:
         """Stop the server for good and remove its folder."""
         try:

@@ -10,7 +10,7 @@ from tests.support.builders import one_shot
 from timeball.domain.lifecycle import Succeeded
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.dispatch import Ended, Hello, Orders, Poll, Report
+from timeball.ports.dispatch import Beat, Ended, Hello, Orders, Poll, Report
 from timeball.ports.store import Settlement, Want
 from timeball.service.desk import LEASE, Desk
 from timeball.service.hints import LocalHints
@@ -100,3 +100,23 @@ async def test_what_was_claimed_for_nobody_is_given_back(desk: Desk) -> None:
     assert len(claimed.claims) == 1
     await desk.hand_out(claimed.claims)
     assert await desk._store.holding(welcome.session) == {}
+
+
+@pytest.mark.parametrize("noticed_by", ["the server that asked", "a beat"])
+async def test_what_was_claimed_without_an_answer_comes_back_with_the_next_poll(desk: Desk, noticed_by: str) -> None:
+    session = (await desk.hello(Hello(name="w", slots=1))).session
+    waiting = asyncio.create_task(desk.poll(Poll(session=session, seq=1, free=1, held=[], wait=60_000_000)))
+    await asyncio.sleep(0.01)
+    store = desk._store
+    await store.submit([one_shot(store.now())])
+    wants = desk.wants()
+    (lost,) = (await store.claim(wants, 0)).claims
+    if noticed_by == "a beat":
+        await desk.beat(Beat(session=session, held=[]))
+    else:
+        desk.doubt(wants)
+    assert await waiting == Orders(), "it polls again, and does not know of anything"
+    await desk.poll(poll(session, 2))
+    (again,) = (await store.claim([Want(session, "w", 1, 3)], 0)).claims
+    assert (again.run_id, again.attempt) == (lost.run_id, lost.attempt), "at no cost"
+    assert again.token > lost.token

@@ -8,7 +8,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from timeball.domain import ids, planning
-from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError
+from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec
 from timeball.domain.run import NewRun, new_run
@@ -99,7 +99,14 @@ class Submit:
         """One commit for all who came meanwhile; who waits for work gets what is due of it at once."""
         context = self._context
         async with context.floor.lend() as wants:
-            results, claims = await context.store.submit_and_claim(submissions, wants)
+            try:
+                results, claims = await context.store.submit_and_claim(submissions, wants)
+            except Unavailable:
+                if not wants:
+                    raise
+                # Whether it was committed is known as soon as the store answers; what was claimed by it is not.
+                context.floor.doubt(wants)
+                results, claims = await context.store.submit_and_claim(submissions, ())
             await context.floor.hand_out(claims)
         if len(claims) < sum(len(submission.runs) for submission in submissions):
             context.hints.give(Topic.READY)

@@ -18,6 +18,10 @@ class Floor(Protocol):
         """Give them what was claimed for them. Never fails: what does not arrive comes back by itself."""
         ...
 
+    def doubt(self, wants: Sequence[Want]) -> None:
+        """Runs may have been claimed for them that nobody will hand out, as the store's answer was lost."""
+        ...
+
 
 class EmptyFloor:
     """Nobody waits here."""
@@ -28,3 +32,6 @@ class EmptyFloor:
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
         assert not claims
+
+    def doubt(self, wants: Sequence[Want]) -> None:
+        assert not wants

@@ -157,6 +157,8 @@ class Desk:
         holding = await self._store.holding(beat.session)
         if (session := self._sessions.get(beat.session)) is not None:
             session.unverified = not holding.keys() <= set(beat.held)
+            if session.unverified:
+                self._answer(session, Orders())  # the next poll gives them back
         return Orders(
             cancel=[token for token in beat.held if holding.get(token) is Wanted.STOP],
             kill=[token for token in beat.held if holding.get(token) is Wanted.DIE],
@@ -236,6 +238,14 @@ class Desk:
                 orphans += assigned
         if orphans:
             await self._settle([_released(claim, self._store.now()) for claim in orphans])
+
+    def doubt(self, wants: Sequence[Want]) -> None:
+        """The answer to a claim for them was lost. Whoever polls again gives back what it never got."""
+        for want in wants:
+            session = self._sessions.get(want.session)
+            if session is not None:
+                session.unverified = True
+                self._answer(session, Orders())
 
     def order_cancels(self, orders: Iterable[tuple[str, int, bool]]) -> None:
         """Tell the workers that poll here, now or with their next poll; others learn it with their next beat. Each

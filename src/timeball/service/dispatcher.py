@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
@@ -67,7 +68,11 @@ class Dispatcher(Loop):
             wants = self._desk.wants()
             if not wants:
                 return TICK
-            claimed = await self._store.claim(wants, AHEAD)
+            try:
+                claimed = await self._store.claim(wants, AHEAD)
+            except Unavailable:
+                self._desk.doubt(wants)
+                raise
             await self._desk.hand_out(claimed.claims)
         if len(claimed.claims) >= sum(want.slots for want in wants):
             if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + UNHURRIED:
@@ -99,6 +104,9 @@ class Dispatcher(Loop):
             return
         async with self._claiming:
             yield self._desk.wants_soon()
+
+    def doubt(self, wants: Sequence[Want]) -> None:
+        self._desk.doubt(wants)
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
         """Whatever goes wrong is not the business of who submitted: what does not arrive comes back by itself."""

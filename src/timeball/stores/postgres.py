@@ -1,8 +1,9 @@
 """PostgreSQL: a store for a fleet, reached through a pool of asyncpg connections.
 
 A work that the database refuses because of its neighbours (serialization failure, deadlock, the same id inserted at
-the same moment) is run again; a connection that breaks is `Unavailable`, since nobody can tell whether a commit was
-under way. Every work may be repeated, because its ids were made before.
+the same moment) is run again. So is one whose connection broke, for a few seconds: nobody can tell whether its commit
+was done, and whoever were told that it failed might ask for the same thing once more. Every work may be repeated,
+because its ids were made before. A database that does not let us in is `Unavailable` at once: nothing has happened yet.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
+from timeball.stores.postgres_connect import SETTINGS, Address
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
 from timeball.stores.sql.migrate import known, migrate
@@ -44,6 +46,11 @@ DRIFT: Final = 5_000
 """A node's steady clock is trusted to within one part in this many."""
 SHOUT_AFTER: Final = 0.003
 RECONNECT_AFTER: Final = 0.5
+UNCERTAIN: Final = 4_000_000
+"""Microseconds for which a work is repeated whose connection broke, so that its fate is known."""
+CAREFUL: Final = 60_000_000
+"""Microseconds after such an interruption in which every commit waits for the replicas, also one without writes."""
+TRY_AGAIN_AFTER: Final = 0.1
 
 _REPEATABLE: Final = (
     asyncpg.SerializationError,
@@ -94,6 +101,9 @@ class ServerClock:
     An answer that says `t` and arrived at `m` proves that the server's clock is past `t + (now - m)`. The best of the
     last few answers counts, less what the steady clock may have run too fast since. Which one is the best does not
     change as time goes by.
+
+    An answer below what was proven before the question was asked comes from another clock: that of a replica which took
+    over, or one that was set back. What is due is due by that clock from now on, so nothing older counts any more.
     """
 
     def __init__(self, monotonic: Callable[[], Micros]) -> None:
@@ -102,7 +112,11 @@ class ServerClock:
         self._best: tuple[Micros, Micros] | None = None
         self._answered: Micros = 0
 
-    def sample(self, server_time: Micros) -> None:
+    def sample(self, server_time: Micros, proven_before: Micros = 0) -> None:
+        """`proven_before` is what this clock said when the server was asked."""
+        if server_time < proven_before:
+            self._samples.clear()
+            self._answered = 0
         self._samples.append((server_time, self._monotonic()))
         self._best = max(self._samples, key=lambda sample: sample[0] * DRIFT - sample[1] * (DRIFT - 1))
 
@@ -207,7 +221,8 @@ class _Driver:
     def __init__(
         self, dsn: str, monotonic: Callable[[], Micros], min_connections: int, max_connections: int, timeout: float
     ) -> None:
-        self._dsn = dsn
+        self._address = Address(dsn, timeout)
+        self._monotonic = monotonic
         self._sizes = (min_connections, max_connections)
         self._timeout = timeout
         self._clock = ServerClock(monotonic)
@@ -215,23 +230,24 @@ class _Driver:
         self._pool: asyncpg.Pool[Any] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._hints = _Hints(self._connect)
+        self._careful_until: Micros = 0
         self._slow = asyncio.Semaphore(max(1, max_connections // 2))
 
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         try:
-            async with _unavailable():
+            async with _told():
                 await self._migrate()
                 self._pool = await asyncpg.create_pool(
-                    self._dsn,
+                    connect=self._connect_for_pool,
+                    init=self._read_clock,
                     min_size=self._sizes[0],
                     max_size=self._sizes[1],
                     statement_cache_size=1024,
                     max_cached_statement_lifetime=0,
                     command_timeout=self._timeout,
-                    timeout=self._timeout,
-                    server_settings=_SETTINGS,
+                    server_settings=SETTINGS,
                     reset=_nothing_to_reset,
                 )
             await self._sample()
@@ -257,12 +273,10 @@ class _Driver:
 
     async def _connect(self, *, patient: bool = False) -> asyncpg.Connection[Any]:
         """A connection of its own; a patient one waits for statements as long as they take."""
-        return await asyncpg.connect(
-            self._dsn,
-            timeout=self._timeout,
-            command_timeout=None if patient else self._timeout,
-            server_settings=_SETTINGS,
-        )
+        return await self._address.connect(command_timeout=None if patient else self._timeout, server_settings=SETTINGS)
+
+    async def _connect_for_pool(self, dsn: str | None = None, **options: Any) -> asyncpg.Connection[Any]:
+        return await self._address.connect(**options)
 
     async def _migrate(self) -> None:
         """Under an advisory lock: of two servers that start at once, the second finds the work done."""
@@ -279,31 +293,45 @@ class _Driver:
 
     # --- transactions ----------------------------------------------------------------------------------------------
 
-    async def write(self, work: Work[T]) -> T:
-        for tried in range(TRIES):
+    async def write(self, work: Work[T], *, once: bool = False) -> T:
+        refused, interrupted_at = 0, None
+        while True:
             try:
-                async with (
-                    self._unless_demoted(),
-                    _unavailable(),
-                    self._acquire() as connection,
-                    connection.transaction(),
-                ):
-                    return await work(_Tx(connection, self._compiler))
+                return await self._write(work)
             except _REPEATABLE as error:
-                if tried == TRIES - 1:
+                refused += 1
+                if refused == TRIES:
                     raise Unavailable(f"PostgreSQL has too much going on at once: {error}") from error
-                await asyncio.sleep(0.002 * 2**tried)
-        raise AssertionError("unreachable")
+                await asyncio.sleep(0.001 * 2**refused)
+            except Unavailable as error:
+                now = self._monotonic()
+                if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
+                    # It was demoted, and is not the one to talk to any more: the next connections find its successor.
+                    await self._expire()
+                    refused += 1
+                    if refused > 1 and interrupted_at is None:
+                        raise
+                elif isinstance(error, _Interrupted):
+                    interrupted_at = now if interrupted_at is None else interrupted_at
+                    self._careful_until = now + CAREFUL
+                    await self._expire()
+                if interrupted_at is not None:
+                    if once or now - interrupted_at >= UNCERTAIN:
+                        raise
+                    await asyncio.sleep(TRY_AGAIN_AFTER)
+                elif refused == 0:
+                    raise
 
-    @contextlib.asynccontextmanager
-    async def _unless_demoted(self) -> AsyncIterator[None]:
-        """A server that takes no writes any more is not the one to talk to: the next connections find the new one."""
-        try:
-            yield
-        except Unavailable as error:
-            if self._pool is not None and isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
-                await self._pool.expire_connections()
-            raise
+    async def _write(self, work: Work[T]) -> T:
+        async with self._acquire() as connection, _told(_Interrupted), connection.transaction():
+            if self._monotonic() < self._careful_until:
+                await connection.execute(_BE_REPLICATED)
+            return await work(_Tx(connection, self._compiler))
+
+    async def _expire(self) -> None:
+        """Whatever happened to one connection happened to the others."""
+        if self._pool is not None:
+            await self._pool.expire_connections()
 
     async def read(self, work: Work[T], *, slow: bool = False) -> T:
         if slow:
@@ -334,25 +362,31 @@ class _Driver:
             is_slow = timeout is not None and isinstance(cause, TimeoutError)
             if self._pool is None or not isinstance(cause, _GONE) or is_slow:
                 raise
-            await self._pool.expire_connections()
+            await self._expire()
             return await self._read(work, timeout)
 
     async def _read(self, work: Work[T], timeout: float | None) -> T:
-        async with _unavailable(), self._acquire() as connection:
+        async with self._acquire() as connection, _told():
             return await work(_Tx(connection, self._compiler, timeout))
 
     @contextlib.asynccontextmanager
     async def _acquire(self) -> AsyncIterator[_Connection]:
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             raise Unavailable("the store is closed")
         try:
-            connection = await self._pool.acquire(timeout=self._timeout)
+            connection = await pool.acquire(timeout=self._timeout)
+        except TimeoutError as error:
+            if pool.get_idle_size() == 0 and pool.get_size() == pool.get_max_size():
+                raise Unavailable(f"all {pool.get_size()} connections to PostgreSQL are busy") from error
+            raise _no_answer(error) from error
         except _NO_CONNECTION as error:
             raise _no_answer(error) from error
         try:
             yield connection
         finally:
-            await self._pool.release(connection, timeout=self._timeout)
+            with contextlib.suppress(*_NO_CONNECTION):  # what became of the work is known; the pool makes a new one
+                await pool.release(connection, timeout=self._timeout)
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -360,8 +394,13 @@ class _Driver:
         return self._clock()
 
     async def _sample(self) -> None:
-        async with _unavailable(), self._acquire() as connection:
-            self._clock.sample(await connection.fetchval(_CLOCK))
+        async with self._acquire() as connection, _told():
+            await self._read_clock(connection)
+
+    async def _read_clock(self, connection: _Connection) -> None:
+        """Every new connection begins with it: it may lead to another server than those before."""
+        before = self._clock()
+        self._clock.sample(await connection.fetchval(_CLOCK), before)
 
     async def _keep_sampling(self) -> None:
         """As long as the store is open, whatever happens: without fresh answers the clock falls behind for good."""
@@ -434,32 +473,28 @@ async def _nothing_to_reset(connection: _Connection) -> None:
     server to forget it would be a round trip for nothing."""
 
 
+class _Interrupted(Unavailable):
+    """The connection broke while a work was under way: it may have been committed."""
+
+
 @contextlib.asynccontextmanager
-async def _unavailable() -> AsyncIterator[None]:
-    """Tell what went wrong with the server in the words of the port."""
+async def _told(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
+    """Tell what went wrong with the server in the words of the port; `gone`: with the connection to it."""
     try:
         yield
     except (*_GONE, *_OUT_OF_ORDER) as error:
         if isinstance(error, ValueError):  # asyncpg's word for an argument that is no such value
             raise
-        raise _no_answer(error) from error
+        is_gone = isinstance(error, _GONE) and not isinstance(error, TimeoutError)
+        raise _no_answer(error, gone if is_gone else Unavailable) from error
 
 
-def _no_answer(error: Exception) -> Unavailable:
-    return Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
+def _no_answer(error: Exception, kind: type[Unavailable] = Unavailable) -> Unavailable:
+    return kind(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
 
 
 _TAKE_TOKENS: Final = "SELECT array_agg(nextval('tokens')) FROM generate_series(1, $1::bigint)"
+_BE_REPLICATED: Final = "SELECT pg_logical_emit_message(true, 'timeball', 'again')"
+"""A work that finds itself done writes nothing, so that its commit waits for nobody; but a commit that was interrupted
+while it waited for a synchronous replica is visible before the replica has it. This makes the commit wait for both."""
 _CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_SETTINGS: Final = {
-    "application_name": "timeball",
-    "synchronous_commit": "on",
-    "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "60s",
-    "jit": "off",
-    "timezone": "UTC",
-    # Every statement has its index. A plan that was kept from when a table was small reads all of it: claims among
-    # 300,000 runs that arrived before the next ANALYZE took 118 ms with kept plans, 13 ms with these two settings.
-    "plan_cache_mode": "force_custom_plan",
-    "enable_seqscan": "off",
-}

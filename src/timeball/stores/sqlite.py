@@ -360,7 +360,7 @@ class _InlineDriver(_NoOthers):
             self._connection = None
         self._database.unlock()
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], *, once: bool = False) -> T:
         return self._transact(work, self.now)
 
     async def read(self, work: Work[T], *, slow: bool = False) -> T:
@@ -451,7 +451,7 @@ class _ThreadedDriver(_NoOthers):
         self._reading.clear()
         self._database.unlock()
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], *, once: bool = False) -> T:
         if self._writer is None:
             raise Unavailable("the store is closed")
         job = _Job(work, asyncio.get_running_loop().create_future())

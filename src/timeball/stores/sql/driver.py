@@ -52,8 +52,9 @@ class Driver(Protocol):
 
     def now(self) -> Micros: ...
 
-    async def write(self, work: Work[T]) -> T:
-        """Run a transaction; durable when this returns. May run `work` again if the database asks for it."""
+    async def write(self, work: Work[T], *, once: bool = False) -> T:
+        """Run a transaction; durable when this returns. May run `work` again if the database asks for it, also when
+        nobody knows whether it was committed; that not if it counts `once`."""
         ...
 
     async def read(self, work: Work[T], *, slow: bool = False) -> T:

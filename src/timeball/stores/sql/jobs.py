@@ -66,7 +66,7 @@ class Jobs(Part):
             claims = await _insert(tx, [submissions[at] for at in new], [rows[at] for at in new], wants, self._credit)
             return answers, claims
 
-        return await self._db.write(work) if submissions else ([], [])
+        return await self._db.write(work, once=bool(wants)) if submissions else ([], [])
 
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
         wanted = [(tenant, plain(key)) for tenant, key, _ in keys]

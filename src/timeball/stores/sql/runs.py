@@ -37,7 +37,7 @@ class Runs(Part):
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
-        return await self._db.write(work) if wants else Claimed([], before)
+        return await self._db.write(work, once=True) if wants else Claimed([], before)
 
     async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
