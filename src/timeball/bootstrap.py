@@ -24,7 +24,7 @@ from timeball import registry, system
 from timeball.api.app import create_app
 from timeball.api.wire import WholeAnswers
 from timeball.client.dispatch import HttpDispatch
-from timeball.config import CrewConfig, ServerConfig, UpConfig, WorkerConfig, remember
+from timeball.config import CrewConfig, MigrateConfig, ServerConfig, UpConfig, WorkerConfig, remember
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND
@@ -37,9 +37,11 @@ from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.dispatch import Dispatch, Hello
 from timeball.ports.executor import Attempt, Executor
+from timeball.ports.moving import Move, Report
 from timeball.ports.store import Key, Store
 from timeball.service.server import Server
 from timeball.service.worker import Worker
+from timeball.stores.moving.move import Mover
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sqlite import SqliteStore
 from timeball.telemetry import logging
@@ -64,6 +66,25 @@ def run_server(config: ServerConfig) -> int:
 def run_worker(config: WorkerConfig) -> int:
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_worker(config))
+
+
+def run_migrate(config: MigrateConfig, report: Report) -> Move:
+    """Everything in the embedded store to PostgreSQL."""
+    return asyncio.run(_mover(config).move(report))
+
+
+def rehearse_migrate(config: MigrateConfig) -> Move:
+    """What would be moved."""
+    return asyncio.run(_mover(config).rehearse())
+
+
+def take_back(config: MigrateConfig) -> None:
+    """Let an embedded store that was moved be used again."""
+    _mover(config).take_back()
+
+
+def _mover(config: MigrateConfig) -> Mover:
+    return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice())
 
 
 async def _up(config: UpConfig) -> int:

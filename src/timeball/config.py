@@ -88,6 +88,15 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MigrateConfig:
+    source: Path
+    """The file of the embedded store."""
+    target: str | None
+    """`postgresql://…`; None: nothing is to be moved, but taken back."""
+    data_dir: Path
+
+
+@dataclass(frozen=True, kw_only=True)
 class CrewConfig:
     """What executes runs."""
 
@@ -151,6 +160,20 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
     given = _Given(flags, environ)
     return UpConfig(**given.serving(), **given.executing(), **given.logging())
+
+
+def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
+    given = _Given(flags, environ)
+    store = given.serving()["store"]
+    if not store.startswith(_SQLITE):
+        raise InvalidSetting(
+            "the store that is set is PostgreSQL already; say which one is to be moved: --store sqlite:///path/to/file.db"
+        )
+    return MigrateConfig(
+        source=Path(store.removeprefix(_SQLITE)),
+        target=None if flags.get("to") is None else _read(_TO, flags["to"], _TO.flag),
+        data_dir=given.data_dir(),
+    )
 
 
 def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None) -> None:
@@ -283,6 +306,13 @@ def _store(value: Any) -> str:
     raise ValueError("write sqlite:///path/to/file.db or postgresql://user@host/database")
 
 
+def _postgres(value: Any) -> str:
+    store = _store(value)
+    if store.startswith(_SQLITE):
+        raise ValueError("write postgresql://user@host/database")
+    return store
+
+
 def _admin_key(value: Any) -> str:
     text = _text(value)
     if len(text) < SHORTEST_ADMIN_KEY:
@@ -335,6 +365,9 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
         *(LABELS, DEDICATED, TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
     )
 }
+
+_TO = Setting("to", _postgres, "the empty PostgreSQL database to move to", "--to", secret=True)
+"""Not among the settings: nothing is moved because a file says so."""
 
 
 class _Given:

@@ -17,7 +17,7 @@ from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.store import RunFilter, Want
-from timeball.stores.sqlite import SqliteStore, SteadyClock, _Database
+from timeball.stores.sqlite import Database, SqliteStore, SteadyClock
 
 ROOT = Path(__file__).parents[2]
 
@@ -174,16 +174,16 @@ class Brittle:
 async def test_a_connection_that_breaks_is_unavailable_and_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect, brittle = _Database.connect, [True, False, True]
+    connect, brittle = Database.connect, [True, False, True]
 
-    def connect_badly(self: _Database, *, durable: bool) -> Any:
+    def connect_badly(self: Database, *, durable: bool) -> Any:
         if not brittle:
             return connect(self, durable=durable)
         if brittle.pop():
             return Brittle(connect(self, durable=durable))
         raise Unavailable("no such luck")
 
-    monkeypatch.setattr(_Database, "connect", connect_badly)
+    monkeypatch.setattr(Database, "connect", connect_badly)
     store = make(tmp_path / "timeball.db")
     await store.open()
     sent = [one_shot(store.now()) for _ in range(4)]

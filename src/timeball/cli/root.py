@@ -24,6 +24,7 @@ _COMMANDS = {
     "tasks": "timeball.cli.tasks:tasks",
     "workers": "timeball.cli.workers:workers",
     "keys": "timeball.cli.keys:keys",
+    "migrate": "timeball.cli.migrate:migrate",
     "bench": "timeball.cli.bench:bench",
     "version": "timeball.cli.version:version",
 }

@@ -279,15 +279,13 @@ class _Driver:
         return await self._address.connect(**options)
 
     async def _migrate(self) -> None:
-        """Under an advisory lock: of two servers that start at once, the second finds the work done."""
         try:
             connection = await self._connect(patient=True)
         except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise Conflict(f"PostgreSQL refuses the connection: {error}; check the store's address") from error
         try:
             async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-                await migrate(_Tx(connection, self._compiler), POSTGRES, known())
+                await apply_schema(connection)
         finally:
             await connection.close(timeout=self._timeout)
 
@@ -466,6 +464,12 @@ class _Hints:
             for topic in str(payload).split(","):
                 for hint in self.listeners:
                     hint(topic)
+
+
+async def apply_schema(connection: _Connection) -> None:
+    """Inside a transaction, under an advisory lock: of two that start at once, the second finds the work done."""
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+    await migrate(_Tx(connection, _Compiler()), POSTGRES, known())
 
 
 async def _nothing_to_reset(connection: _Connection) -> None:

@@ -27,6 +27,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
+from timeball.stores import moved
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
 from timeball.stores.sql.migrate import known, migrate
@@ -200,7 +201,12 @@ class _Tx:
         return self._connection.execute(compiled.sql, parameters)
 
 
-class _Database:
+def _named(lock: int) -> str:
+    """The process that a lock file names."""
+    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+
+
+class Database:
     """The file, its lock, and connections to it."""
 
     def __init__(self, path: Path | str, clock: SteadyClock) -> None:
@@ -209,25 +215,25 @@ class _Database:
         self.folder = self.file.parent
         self.clock = clock
         self._lock: int | None = None
+        self._lock_file = self.file.with_name(f"{self.file.name}.lock")
 
     def lock(self) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise Conflict(f"SQLite {sqlite3.sqlite_version} is too old; Timeball needs 3.35 or newer")
         if self.in_memory:
             return
-        path = self.file.with_name(f"{self.file.name}.lock")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Unavailable(f"cannot use the data folder {self.folder}: {error.strerror}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+            holder = _named(lock)
             os.close(lock)
             raise Conflict(
-                f"the data folder {self.folder} is in use by process {holder or 'unknown'}; stop that one first, "
+                f"the data folder {self.folder} is in use by process {holder}; stop that one first, "
                 "or use another folder"
             ) from None
         os.ftruncate(lock, 0)
@@ -239,8 +245,22 @@ class _Database:
             os.close(self._lock)
             self._lock = None
 
-    def connect(self, *, durable: bool) -> sqlite3.Connection:
-        """The writing connection, on a database that is whole and up to date."""
+    def holder(self) -> str | None:
+        """The process that uses the store now."""
+        try:
+            lock = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _named(lock)
+        finally:
+            os.close(lock)
+        return None
+
+    def connect(self, *, durable: bool, even_if_moved: bool = False) -> sqlite3.Connection:
+        """The writing connection, on a database that is whole and up to date, and did not go to another place."""
         try:
             connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
             try:
@@ -248,6 +268,8 @@ class _Database:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA wal_autocheckpoint = 4000")
                 self._check(connection)
+                if not even_if_moved and (note := moved.read(connection)) is not None:
+                    raise moved.refusal(self.file, note)
                 transact(connection, lambda tx: migrate(tx, SQLITE, known()), _Tx(connection, self.clock))
                 self._resume(connection)
             except BaseException:
@@ -341,7 +363,7 @@ class _InlineDriver(_NoOthers):
 
     def __init__(self, path: Path | str, clock: SteadyClock) -> None:
         self.now = clock
-        self._database = _Database(path, clock)
+        self._database = Database(path, clock)
         self._connection: sqlite3.Connection | None = None
         self._tx: _Tx | None = None
 
@@ -412,7 +434,7 @@ class _ThreadedDriver(_NoOthers):
     def __init__(self, path: Path | str, clock: SteadyClock, monotonic: Callable[[], Micros]) -> None:
         self.now = clock
         self._monotonic = monotonic
-        self._database = _Database(path, clock)
+        self._database = Database(path, clock)
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None

@@ -1,0 +1,179 @@
+"""A whole store from SQLite to PostgreSQL, without losing or doubling a fire.
+
+Every instant that was due is a row of the old store, and every instant to come follows from `jobs.next_fire_at`; so who
+copies all rows has copied all fires, if nobody adds one meanwhile and only one of the two stores goes on. That is:
+
+1. Take the lock of the old store, which its server would have, and keep every other writer out.
+2. Copy everything in one transaction, with the lock that servers take when they start on the new store.
+3. Wait until the new store's clock has passed the time that the old one had come to: time never runs backwards.
+4. Leave a note in the old store, durably: it is not to be used any more. Only then commit the new one.
+5. Write on the note that everything arrived.
+
+Who is interrupted before 4 has changed nothing. Between 4 and 5 neither of the two can be started by mistake: the
+receipt that is committed with everything else tells the next try whether there is anything left to do.
+
+What ran when the old server ended is still running by the rows, under the lease that its worker had. So it goes on as
+after a crash: a worker that is alive and finds the new server in time keeps it; else it is lost, and has another
+attempt, or none if it is delivered at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from timeball.domain import english, ids
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.ids import Bits
+from timeball.domain.instant import MINUTE, SECOND, Micros
+from timeball.ports.moving import Move, Progress, Report
+from timeball.stores import moved
+from timeball.stores.moved import Note
+from timeball.stores.moving import source as sources
+from timeball.stores.moving import target as targets
+from timeball.stores.moving.source import Source
+from timeball.stores.moving.target import Target
+
+LONGEST_WAIT: Final = MINUTE
+"""How long the new store's clock is waited for."""
+_OF_THE_STORE_ITSELF: Final = frozenset({"token", "clock"})
+"""Numbers in a SQLite store that are something else in PostgreSQL: a sequence, and the server's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    path: Path
+    dsn: str
+    wall: Callable[[], Micros]
+    monotonic: Callable[[], Micros]
+    bits: Bits
+
+    async def rehearse(self) -> Move:
+        """What would be moved now. Changes nothing, and needs nobody to stop for it."""
+        with sources.visited(self.path, self.wall, self.monotonic) as (source, holder):
+            _refuse_moved(source)
+            async with targets.entered(self.dsn) as target:
+                if source.note is not None and await target.has_receipt(source.note.move):
+                    return self._told(source, {}, await target.now() - self.wall(), was_complete=True)
+                rows = {table: source.count(table) for table in source.tables()}
+                await target.require_empty(rows, self._address)
+                ahead = await self._compare_clocks(source, target)
+                return self._told(source, rows, ahead, held_by=holder)
+
+    async def move(self, report: Report) -> Move:
+        with sources.opened(self.path, self.wall, self.monotonic) as source:
+            _refuse_moved(source)
+            async with targets.entered(self.dsn) as target:
+                await target.make_room()
+                earlier = source.note
+                if earlier is not None and await target.has_receipt(earlier.move):
+                    source.leave_note(Note(earlier.move, earlier.target, earlier.at, arrived=True))
+                    return self._told(source, {}, await target.now() - self.wall(), was_complete=True)
+                if earlier is not None and earlier.target != self._address:
+                    raise moved.refusal(self.path, earlier)
+                with source.kept_from_writers():
+                    return await self._move(source, target, report)
+
+    def take_back(self) -> None:
+        """Let the old store be used again."""
+        with sources.opened(self.path, self.wall, self.monotonic) as source:
+            if source.note is None:
+                raise Conflict(f"{self.path} was not moved, so there is nothing to take back")
+            source.erase_note()
+
+    async def _move(self, source: Source, target: Target, report: Report) -> Move:
+        tables = source.tables()
+        await target.keep(tables)
+        await target.require_empty(tables, self._address)
+        ahead = await self._compare_clocks(source, target)
+        rows = {table: source.count(table) for table in tables}
+        indexes = await target.drop_indexes(tables)
+        for table, columns in tables.items():
+            await _copy(source, target, table, columns, rows[table], report)
+        report(Progress("counting what arrived"))
+        await target.verify(rows)
+        report(Progress("making indexes"))
+        await target.create_indexes(indexes)
+        await target.analyze(tables)
+        numbers = source.numbers()
+        await target.set_numbers({name: value for name, value in numbers.items() if name not in _OF_THE_STORE_ITSELF})
+        await target.continue_tokens(numbers["token"])
+        await _await_clock(source, target, report)
+        await target.move_leases(source.clock())
+        await self._hand_over(source, target)
+        return self._told(source, rows, ahead)
+
+    async def _hand_over(self, source: Source, target: Target) -> None:
+        now = await target.now()
+        note = Note(ids.make("m", now, self.bits), self._address, now, arrived=False)
+        await target.leave_receipt(note.move, now)
+        source.leave_note(note)
+        try:
+            await target.commit()
+        except Exception as error:
+            raise Unavailable(
+                f"PostgreSQL did not say whether everything arrived ({error}). "
+                "Run the same command again: it finds out, and finishes or starts anew"
+            ) from error
+        source.leave_note(Note(note.move, note.target, note.at, arrived=True))
+
+    async def _compare_clocks(self, source: Source, target: Target) -> Micros:
+        """How far PostgreSQL is ahead of this machine. Refuses if it is so far behind that nobody wants to wait."""
+        now = await target.now()
+        behind = source.numbers().get("clock", 0) - now
+        if behind > LONGEST_WAIT:
+            raise Conflict(
+                f"PostgreSQL's clock is {english.about(behind)} behind the time that this store had come to, and time "
+                "must not run backwards: set the clock of PostgreSQL's machine, or wait that long"
+            )
+        return now - self.wall()
+
+    def _told(
+        self,
+        source: Source,
+        rows: dict[str, int],
+        ahead: Micros,
+        *,
+        held_by: str | None = None,
+        was_complete: bool = False,
+    ) -> Move:
+        return Move(
+            source=str(self.path),
+            target=self._address,
+            rows=rows,
+            token=source.numbers()["token"],
+            ahead=ahead,
+            held_by=held_by,
+            was_complete=was_complete,
+        )
+
+    @property
+    def _address(self) -> str:
+        return targets.shown(self.dsn)
+
+
+def _refuse_moved(source: Source) -> None:
+    note = source.note
+    if note is not None and note.arrived:
+        raise moved.refusal(source.file, note)
+
+
+async def _copy(
+    source: Source, target: Target, table: str, columns: tuple[str, ...], count: int, report: Report
+) -> None:
+    done = 0
+    report(Progress(table, 0, count))
+    for batch in source.batches(table, columns):
+        await target.copy(table, columns, batch)
+        done += len(batch)
+        report(Progress(table, done, count))
+
+
+async def _await_clock(source: Source, target: Target, report: Report) -> None:
+    mark = source.numbers().get("clock", 0)
+    while (behind := mark - await target.now()) >= 0:
+        report(Progress(f"waiting {english.about(behind)} for PostgreSQL's clock"))
+        await asyncio.sleep((behind + 1) / SECOND)

@@ -1,0 +1,166 @@
+"""The PostgreSQL database that everything goes to, in one transaction: whatever breaks it off, it stays empty."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.instant import Micros
+from timeball.stores.moving.source import Batch
+from timeball.stores.postgres import apply_schema
+from timeball.stores.sqlite import LONGEST_LEASE
+
+CONNECT_SECONDS: Final = 15.0
+
+_SETTINGS: Final = {
+    "application_name": "timeball migrate",
+    "synchronous_commit": "on",
+    "idle_in_transaction_session_timeout": "0",
+    "timezone": "UTC",
+}
+_BROKEN: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+_SECRETS: Final = frozenset({"password", "passfile", "sslpassword"})
+_WAIT_FOR_LOCKS: Final = "SET LOCAL lock_timeout = '10s'"
+_CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_TABLE_EXISTS: Final = "SELECT to_regclass($1) IS NOT NULL"
+_COLUMNS: Final = """
+SELECT a.attname FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_INDEXES: Final = """
+SELECT c.oid::regclass::text, pg_get_indexdef(c.oid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE i.indrelid = ANY ($1::text[]::regclass[]) AND NOT c.relispartition
+  AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = c.oid)
+"""
+"""Those that no constraint needs. Of a partitioned table's, the one that the parts of all partitions belong to."""
+_RECEIPT: Final = "moved:"
+_KEEP_LARGER: Final = """
+INSERT INTO meta (name, value) SELECT * FROM unnest($1::text[], $2::bigint[])
+ON CONFLICT (name) DO UPDATE SET value = GREATEST(meta.value, excluded.value)
+"""
+_TOKENS_FROM: Final = "SELECT setval('tokens', GREATEST($1::bigint, last_value)) FROM tokens"
+_MOVE_LEASES: Final = """
+UPDATE workers SET lease_until = LEAST(lease_until + $1::bigint, $2::bigint) WHERE lapsed = 0
+"""
+
+
+class Target:
+    """A connection to the database, inside the transaction that everything arrives with."""
+
+    def __init__(self, connection: asyncpg.Connection[Any]) -> None:
+        self._connection = connection
+
+    async def now(self) -> Micros:
+        return int(await self._connection.fetchval(_CLOCK))
+
+    async def make_room(self) -> None:
+        """Bring the schema up to date. Servers that are started meanwhile wait until the transaction ends, and so does
+        this while the end of an earlier one is open."""
+        await self._connection.execute(_WAIT_FOR_LOCKS)
+        await apply_schema(self._connection)
+
+    async def has_receipt(self, move: str) -> bool:
+        """Whether the move with this id was committed."""
+        if not await self._connection.fetchval(_TABLE_EXISTS, "meta"):
+            return False
+        found = await self._connection.fetchval("SELECT 1 FROM meta WHERE name = $1", f"{_RECEIPT}{move}")
+        return found is not None
+
+    async def keep(self, tables: Mapping[str, Sequence[str]]) -> None:
+        """Keep everybody else from these tables."""
+        for table, columns in tables.items():
+            known = {column for (column,) in await self._connection.fetch(_COLUMNS, table)}
+            if missing := [column for column in columns if column not in known]:
+                raise Conflict(f"PostgreSQL has no place for {table}.{missing[0]}, so that nothing was moved")
+        await self._connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+
+    async def require_empty(self, tables: Iterable[str], address: str) -> None:
+        there = {}
+        for table in tables:
+            if await self._connection.fetchval(_TABLE_EXISTS, table):
+                there[table] = await self._connection.fetchval(f"SELECT count(*) FROM {table}")
+        if found := ", ".join(f"{table} {count:,}" for table, count in there.items() if count):
+            raise Conflict(
+                f"{address} is not empty: it has rows in {found}. Everything can only be moved to an empty database: "
+                "create one with createdb, and name that"
+            )
+
+    async def drop_indexes(self, tables: Iterable[str]) -> list[str]:
+        """How to make them again: at once they are made several times faster than row by row."""
+        found = await self._connection.fetch(_INDEXES, list(tables))
+        for name, _ in found:
+            await self._connection.execute(f"DROP INDEX {name}")
+        return [definition.replace(" ON ONLY ", " ON ", 1) for _, definition in found]
+
+    async def create_indexes(self, definitions: Iterable[str]) -> None:
+        for definition in definitions:
+            await self._connection.execute(definition)
+
+    async def copy(self, table: str, columns: Sequence[str], batch: Batch) -> None:
+        rows = [tuple(map(_storable, row)) for row in batch]
+        await self._connection.copy_records_to_table(table, records=rows, columns=columns)
+
+    async def verify(self, rows: Mapping[str, int]) -> None:
+        for table, sent in rows.items():
+            arrived = await self._connection.fetchval(f"SELECT count(*) FROM {table}")
+            if arrived != sent:
+                raise Conflict(f"of {sent:,} rows of {table} {arrived:,} arrived, so that nothing was moved")
+
+    async def set_numbers(self, numbers: Mapping[str, int]) -> None:
+        """The numbers of `meta`. All of them only grow, so that none may be smaller than where it came from."""
+        await self._connection.execute(_KEEP_LARGER, list(numbers), list(numbers.values()))
+
+    async def continue_tokens(self, last: int) -> None:
+        if last:
+            await self._connection.execute(_TOKENS_FROM, last)
+
+    async def move_leases(self, then: Micros) -> None:
+        """What was left of each lease at `then`, by the old clock, is left of it now by this one."""
+        now = await self.now()
+        await self._connection.execute(_MOVE_LEASES, now - then, now + LONGEST_LEASE)
+
+    async def analyze(self, tables: Iterable[str]) -> None:
+        await self._connection.execute(f"ANALYZE {', '.join(tables)}")
+
+    async def leave_receipt(self, move: str, at: Micros) -> None:
+        await self._connection.execute("INSERT INTO meta (name, value) VALUES ($1, $2)", f"{_RECEIPT}{move}", at)
+
+    async def commit(self) -> None:
+        await self._connection.execute("COMMIT")
+
+
+@contextlib.asynccontextmanager
+async def entered(dsn: str) -> AsyncIterator[Target]:
+    """The database, inside a transaction that comes to nothing unless it is committed."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS, server_settings=_SETTINGS)
+        try:
+            await connection.execute("BEGIN")
+            yield Target(connection)
+        finally:
+            await connection.close(timeout=CONNECT_SECONDS)
+    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+        raise Conflict(f"PostgreSQL refuses the connection: {error}; check the address {shown(dsn)}") from error
+    except asyncpg.LockNotAvailableError as error:
+        raise Conflict(f"somebody else is busy in {shown(dsn)}: {error}; stop them, or try again later") from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Conflict(f"PostgreSQL refuses: {error}; make the user of {shown(dsn)} the owner of it") from error
+    except _BROKEN as error:
+        raise Unavailable(f"PostgreSQL does not answer: {str(error) or type(error).__name__}") from error
+
+
+def _storable(value: Any) -> Any:
+    """SQLite keeps a NUL in a text, PostgreSQL does not."""
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
+
+
+def shown(dsn: str) -> str:
+    """The address without what nobody else should read."""
+    parts = urlsplit(dsn)
+    user, at, hosts = parts.netloc.rpartition("@")
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRETS])
+    return f"{parts.scheme}://{user.partition(':')[0]}{at}{hosts}{parts.path}{'?' if query else ''}{query}"

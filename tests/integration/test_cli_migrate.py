@@ -1,0 +1,91 @@
+"""`timeball migrate` as people see it."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from timeball.cli.root import timeball
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a store and a key in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def run(data: Path, *arguments: str, stdin: str | None = None) -> Result:
+    command = ("migrate", "--data-dir", str(data), *arguments)
+    return CliRunner().invoke(timeball, command, input=stdin, prog_name="timeball")
+
+
+def make_store(data: Path) -> None:
+    from timeball.stores.sqlite import Database, SteadyClock
+
+    database = Database(data / "timeball.db", SteadyClock(lambda: 1, lambda: 1))
+    connection = database.connect(durable=False)
+    connection.execute("INSERT INTO keys VALUES ('k_1', 'default', 'admin', 'admin', 'digest', 1, NULL)")
+    connection.close()
+
+
+def test_the_way_from_a_rehearsal_to_the_move_and_back(data: Path, postgres_dsn: str) -> None:
+    make_store(data)
+    rehearsed = run(data, "--to", postgres_dsn, "--dry-run", "-o", "json")
+    assert rehearsed.exit_code == 0, rehearsed.output
+    told = json.loads(rehearsed.stdout)
+    assert (told["dryRun"], told["heldBy"], told["rows"]["keys"], told["next"]) == (True, None, 1, [])
+
+    done = run(data, "--to", postgres_dsn)
+    assert done.exit_code == 0, done.output
+    assert "keys\t1\n" in done.stdout
+    assert "keys: 1 of 1 rows\n" in done.stderr
+    assert "1 row went from" in done.stderr
+    assert f"timeball up --store {postgres_dsn} --data-dir {data}" in done.stderr
+
+    again = run(data, "--to", postgres_dsn)
+    assert again.exit_code == 6
+    assert "--take-back" in again.stderr
+    assert run(data, "--take-back", stdin="n\n").exit_code == 1
+    assert run(data, "--take-back", "--yes").exit_code == 0
+    connection = sqlite3.connect(data / "timeball.db")
+    assert connection.execute("SELECT count(*) FROM keys").fetchone() == (1,)
+    connection.close()
+    refused = run(data, "--to", postgres_dsn)
+    assert refused.exit_code == 6
+    assert "is not empty: it has rows in keys 1" in refused.stderr
+
+
+def test_a_terminal_gets_a_table_and_bars(data: Path, postgres_dsn: str) -> None:
+    make_store(data)
+    done = run(data, "--to", postgres_dsn, "-o", "table")
+    assert done.exit_code == 0, done.output
+    assert "table" in done.stdout
+    assert "1 row went from" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "say where to with --to, or --take-back"),
+        (("--to", "postgresql://db/x", "--take-back"), "say where to with --to, or --take-back"),
+        (("--to", "sqlite:///x.db"), "write postgresql://user@host/database"),
+        (("--to", "postgresql://db/x", "--store", "postgresql://db/y"), "PostgreSQL already"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(data: Path, arguments: tuple[str, ...], told: str) -> None:
+    result = run(data, *arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_folder_without_a_store_stays_as_it_is(data: Path) -> None:
+    result = run(data, "--to", "postgresql://db/x")
+    assert result.exit_code == 6
+    assert "there is no store to move" in result.stderr
+    assert list(data.iterdir()) == []
