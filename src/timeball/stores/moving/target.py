@@ -13,6 +13,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.stores.moving.source import Batch
 from timeball.stores.postgres import apply_schema
+from timeball.stores.postgres_connect import Address
 from timeball.stores.sqlite import LONGEST_LEASE
 
 CONNECT_SECONDS: Final = 15.0
@@ -137,7 +138,7 @@ class Target:
 async def entered(dsn: str) -> AsyncIterator[Target]:
     """The database, inside a transaction that comes to nothing unless it is committed."""
     try:
-        connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS, server_settings=_SETTINGS)
+        connection = await Address(dsn, CONNECT_SECONDS).connect(server_settings=_SETTINGS)
         try:
             await connection.execute("BEGIN")
             yield Target(connection)
