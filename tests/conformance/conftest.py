@@ -39,7 +39,8 @@ async def _migrate(dsn: str) -> None:
 
 async def _empty(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
-    await connection.execute(f"TRUNCATE {', '.join([*TABLES, 'workers', 'keys', 'tasks', 'turns'])}")
+    others = ("workers", "keys", "tasks", "turns", "leases", "daily_sums")
+    await connection.execute(f"TRUNCATE {', '.join([*TABLES, *others])}")
     await connection.execute("ALTER SEQUENCE tokens RESTART")
     await connection.close()
 

@@ -14,6 +14,7 @@ from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from timeball.domain.job import decode_spec
 from timeball.domain.run import Status
+from timeball.ports.housekeeping import Lead
 from timeball.ports.store import Claim, Want
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Auditor:
         """When each claim ended, however it did."""
         self._leases: dict[str, Micros] = {}
         self._newest_token = 0
+        self._leader: Lead | None = None
         self._observers: dict[str, Callable[[tuple[Any, ...], Any], None]] = {
             "claim": self._claim,
             "submit_and_claim": self._submit_and_claim,
@@ -71,6 +73,7 @@ class Auditor:
             "request_cancel": self._request_cancel,
             "amend": self._amend,
             "commit_plans": self._commit_plans,
+            "lead": self._lead,
         }
 
     def watch(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -206,6 +209,14 @@ class Auditor:
         for plan in args[0]:
             if plan.job.id in result:
                 self._world.trace("plan", plan.job.id, plan.job.next_fire_at, len(plan.steps), plan.next_fire_at)
+
+    def _lead(self, args: tuple[Any, ...], lead: Lead | None) -> None:
+        if lead is None:
+            return
+        self._world.trace("lead", lead.holder, lead.epoch)
+        before, self._leader = self._leader, lead
+        if before is not None and (lead.epoch > before.epoch) != (lead.holder != before.holder):
+            raise Violation("I9", f"{before} was followed by {lead}")
 
     def _watch_return(self, name: str, args: tuple[Any, ...]) -> Any:
         session = args[0]

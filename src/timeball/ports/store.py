@@ -26,6 +26,7 @@ from timeball.domain.lifecycle import Failure, Outcome, Status
 from timeball.domain.planning import Plan, Span
 from timeball.domain.run import Attempt, NewRun, Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
+from timeball.ports.housekeeping import HousekeepingStore
 
 T = TypeVar("T")
 
@@ -653,6 +654,7 @@ class Store(
     WhyStore,
     KeyStore,
     TaskStore,
+    HousekeepingStore,
     Protocol,
 ):
     def now(self) -> Micros:

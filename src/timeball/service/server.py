@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from timeball.domain.instant import SECOND
+from timeball.domain import retention
+from timeball.domain.instant import SECOND, Micros
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.clock import Clock, Dice
+from timeball.ports.housekeeping import Archivist
 from timeball.ports.store import Store
 from timeball.service.canceller import Canceller
 from timeball.service.desk import Desk
@@ -15,6 +17,7 @@ from timeball.service.dispatcher import Dispatcher
 from timeball.service.expirer import Expirer
 from timeball.service.gatekeeper import Gatekeeper
 from timeball.service.hints import LocalHints
+from timeball.service.keeper import Keeper
 from timeball.service.loop import TICK, Loop
 from timeball.service.planner import Planner
 from timeball.service.rescuer import Rescuer
@@ -24,7 +27,16 @@ from timeball.service.waker import Waker
 class Server:
     """Any number of them may work on one store; all are active, none is special."""
 
-    def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        dice: Dice,
+        *,
+        keep_for: Micros | None = retention.DEFAULT,
+        archivist: Archivist | None = None,
+    ) -> None:
+        """`keep_for` is how long history is kept, None: for ever; with an archivist, it is archived before it goes."""
         hints = LocalHints(store.shout)
         store.listen(hints.hear)
         context = Context(store, clock, dice, hints)
@@ -40,6 +52,7 @@ class Server:
             Canceller(self.context, hints, self.desk),
             Rescuer(self.context, hints, settle),
             Waker(self.context, hints),
+            Keeper(self.context, hints, keep_for=keep_for, archivist=archivist),
         )
 
     def start(self) -> None:

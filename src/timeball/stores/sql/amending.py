@@ -42,7 +42,7 @@ class _Writes(Struct):
     jobs: list[Job] = []
     dropped: list[RunRow] = []
     kept_specs: list[tuple[str, str, str | None]] = []
-    versions: list[tuple[str, int, str]] = []
+    versions: list[tuple[str, int, str, Micros]] = []
     serial: list[str] = []
     """Jobs whose runs have to look at each other from now on."""
     free: list[str] = []
@@ -131,7 +131,7 @@ def _amend(
         next_fire_at = _first_open(job.with_(spec=amendment.spec, anchor=anchor), amendment.next_fire_at, closed)
     if amendment.spec != job.spec:
         old = job_row(job)
-        writes.versions.append((job.id, job.version, old.spec))
+        writes.versions.append((job.id, job.version, old.spec, now))
         if due:
             writes.kept_specs.append((job.id, old.spec, old.task_id))
     if amendment.cancel_runs:

@@ -7,6 +7,7 @@ from timeball.ports.store import Hint
 from timeball.stores.sql.amending import Amendments
 from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.housekeeping import Housekeeping
 from timeball.stores.sql.jobs import Jobs
 from timeball.stores.sql.plans import NOW, Plans
 from timeball.stores.sql.reads import Reads
@@ -17,7 +18,9 @@ from timeball.stores.sql.waiting import WaitingRooms
 from timeball.stores.sql.workers import Workers
 
 
-class SqlStore(Jobs, Amendments, Triggers, Plans, Runs, WaitingRooms, Workers, Reads, Matters, Keys, Tasks):
+class SqlStore(
+    Jobs, Amendments, Triggers, Plans, Runs, WaitingRooms, Workers, Reads, Matters, Keys, Tasks, Housekeeping
+):
     """Implements `timeball.ports.store.Store`."""
 
     def now(self) -> Micros:

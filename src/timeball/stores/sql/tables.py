@@ -204,6 +204,7 @@ class VersionRow(Struct, frozen=True):
     job_id: str
     version: int
     spec: str
+    replaced_at: Micros
 
 
 class EditedRow(Struct, frozen=True):

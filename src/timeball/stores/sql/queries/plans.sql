@@ -93,8 +93,8 @@ WHERE (holds & 1) = 1 AND state = 'blocked' AND id IN (
 UPDATE jobs SET last_span = NULL WHERE last_span IS NOT NULL AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: spans
--- What may grow: the newest ledger rows of jobs.
-SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN history h ON h.id = b.id;
+-- What may grow: the newest ledger rows of jobs, kept from whoever prunes old ones.
+SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN history h ON h.id = b.id {lock h};
 
 -- name: grow_spans
 -- Add instants to ledger rows.

@@ -76,11 +76,13 @@ SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id 
 
 -- name: ledger_sums
 -- How many instants got which verdict, or none yet; one statement, so that a run that ends meanwhile counts once.
--- A span that reaches into the range counts as a whole.
+-- A span that reaches into the range counts as a whole, and so does a day of which only the sums are left.
 SELECT f.verdict, SUM(f.fires) FROM (
   SELECT r.verdict, r.fires FROM history r WHERE {finished}
   UNION ALL SELECT r.verdict, r.fires FROM history r WHERE {short}
   UNION ALL SELECT r.verdict, r.fires FROM history r WHERE {long}
+  UNION ALL SELECT s.verdict, s.fires FROM daily_sums s
+    WHERE s.job_id = :job_id AND s.day > :since - 86400000000 AND s.day < :until
 ) AS f GROUP BY f.verdict
 UNION ALL SELECT 'open', COUNT(*) FROM runs r WHERE {live};
 

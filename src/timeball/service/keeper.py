@@ -1,0 +1,113 @@
+"""Keeps house for all servers, under a lease: lets go of history that is old.
+
+One server at a time does it. If two believe to be that one, the store listens to the newer only. Each turn does one
+small step of each chore, so that nobody has to wait for long, and none of the chores for the others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from timeball.domain import ids, retention
+from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
+from timeball.operation.context import Context
+from timeball.ports.housekeeping import Archivist, Deposed, Lead
+from timeball.service.hints import LocalHints
+from timeball.service.loop import Loop
+
+LEASE_NAME: Final = "housekeeping"
+LEASE: Final = 3 * MINUTE
+REST: Final = MINUTE
+SOON: Final = SECOND
+"""Before the archivist is asked again."""
+BREATH: Final = 20 * MILLISECOND
+"""Between two steps: others have work to do, too."""
+SELDOM: Final = HOUR
+"""Between two looks for what goes only after everything else."""
+ROWS: Final = 500
+"""How much goes in one step, about."""
+DAYS: Final = 100
+"""How many days are asked for at once."""
+_log = structlog.get_logger()
+
+
+class _Pruning(Struct, frozen=True):
+    day: Micros
+    before: Micros
+    """What ended before may go: if there is an archive, it has that."""
+
+
+class Keeper(Loop):
+    name = "keeper"
+
+    def __init__(
+        self,
+        context: Context,
+        hints: LocalHints,
+        *,
+        keep_for: Micros | None = retention.DEFAULT,
+        archivist: Archivist | None = None,
+    ) -> None:
+        """`keep_for` is how long what ended is kept; None: for ever. With an archivist, nothing goes before it is
+        kept elsewhere."""
+        super().__init__(context.clock, hints)
+        self._store = context.store
+        self._keep_for = keep_for
+        self._archivist = archivist
+        self._holder = ids.make("s", 0, context.dice)
+        self._rests_until: Micros = 0
+        self._pruning: _Pruning | None = None
+        self._asked_for: Micros = 0
+        self._tidied_at: Micros | None = None
+
+    async def turn(self) -> Micros:
+        left = self._rests_until - self._clock.monotonic()
+        if left > 0:
+            return left
+        lead = await self._store.lead(LEASE_NAME, self._holder, LEASE)
+        if lead is None:
+            return self._rest(REST)
+        try:
+            rests = [await chore(lead) for chore in (self._prune, self._tidy)]
+        except Deposed as error:
+            _log.warning("another server keeps house now", error=str(error))
+            self._pruning = None
+            return self._rest(REST)
+        return self._rest(min(rests))
+
+    def _rest(self, length: Micros) -> Micros:
+        self._rests_until = self._clock.monotonic() + length
+        return length
+
+    async def _prune(self, lead: Lead) -> Micros:
+        """Let a share of a day go that may."""
+        if self._keep_for is None:
+            return REST
+        if self._pruning is None:
+            before = self._store.now() - self._keep_for
+            days = await self._store.days_to_prune(before, DAYS)
+            if not days:
+                return REST
+            day = next((day for day in days if day > self._asked_for), days[0])
+            self._asked_for = day
+            if self._archivist is not None and not await self._archivist.keep(day):
+                return SOON
+            self._pruning = _Pruning(day, before)
+        if not await self._store.prune_day(lead, self._pruning.day, self._pruning.before, ROWS):
+            self._pruning = None
+        return BREATH
+
+    async def _tidy(self, lead: Lead) -> Micros:
+        """Let go of what belonged to what is gone."""
+        now = self._clock.monotonic()
+        if self._keep_for is None or (self._tidied_at is not None and now - self._tidied_at < SELDOM):
+            return REST
+        before = self._store.now() - self._keep_for
+        keys = await self._store.forget_keys(lead, before - retention.KEY_LIFE, ROWS)
+        versions = await self._store.forget_versions(lead, before, ROWS)
+        if keys < ROWS and versions < ROWS:
+            self._tidied_at = now
+        return BREATH

@@ -1,0 +1,111 @@
+-- Housekeeping: the lease, and what goes when it is old.
+
+-- name: lead
+-- Take a lease that is free or has run out, or renew one's own; the epoch grows with every change of the holder.
+INSERT INTO leases (name, holder, epoch, until) VALUES (:name, :holder, 1, {now} + :lasts)
+ON CONFLICT (name) DO UPDATE SET
+  epoch = CASE WHEN leases.holder = excluded.holder THEN leases.epoch ELSE leases.epoch + 1 END,
+  holder = excluded.holder, until = excluded.until
+WHERE leases.holder = excluded.holder OR leases.until <= {now}
+RETURNING epoch;
+
+-- name: still_leads
+-- Whether the lease is still what its holder believes; nobody else takes it until the end of this transaction.
+UPDATE leases SET until = until WHERE name = :name AND holder = :holder AND epoch = :epoch;
+
+-- name: oldest_to_prune
+-- The oldest run from an id on that may go.
+SELECT h.id FROM history h
+WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
+  AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
+ORDER BY h.id LIMIT 1;
+
+-- name: prune_logs
+-- Drop some output of runs between two ids that may go.
+DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt, seq) IN (
+  SELECT l.run_id, l.attempt, l.seq FROM logs l
+  WHERE l.run_id >= :since AND l.run_id < :until
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)
+    AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = l.run_id AND h.finished_at >= :before)
+    AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = l.run_id)
+  ORDER BY l.run_id, l.attempt, l.seq LIMIT :most
+);
+
+-- name: prune_attempts
+-- Drop some attempts of runs between two ids that may go.
+DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, attempt) IN (
+  SELECT a.run_id, a.attempt FROM attempts a
+  WHERE a.run_id >= :since AND a.run_id < :until
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = a.run_id)
+    AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = a.run_id AND h.finished_at >= :before)
+    AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = a.run_id)
+  ORDER BY a.run_id, a.attempt LIMIT :most
+);
+
+-- name: runs_to_prune
+-- Some runs between two ids that may go, and their jobs.
+SELECT h.id, h.job_id FROM history h
+WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
+  AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
+ORDER BY h.id LIMIT :most;
+
+-- name: prune_runs
+-- Drop finished runs; what the daily sums need of them. The day is that of the first instant.
+DELETE FROM history WHERE id >= :since AND id < :until AND id {in b: text}
+RETURNING job_id, fire_time - fire_time % 86400000000, verdict, fires, origin;
+
+-- name: drop_edited
+-- Drop the specs of runs that are gone.
+DELETE FROM edited_runs WHERE run_id {in b: text};
+
+-- name: lock_idle_jobs
+-- Those of some jobs that will not fire any more, kept from every other writer.
+SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id
+WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> 'paused' {lock j};
+
+-- name: jobs_without_runs
+-- Those of some jobs, which are locked, that have no run left.
+SELECT b.id FROM {batch b: id text}
+WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = b.id)
+  AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = b.id);
+
+-- name: drop_jobs
+-- Drop jobs.
+DELETE FROM jobs WHERE id {in b: text};
+
+-- name: drop_tags_of_jobs
+-- Drop the tags of jobs that are gone.
+DELETE FROM job_tags WHERE job_id {in b: text};
+
+-- name: drop_versions_of_jobs
+-- Drop the specs that jobs had which are gone.
+DELETE FROM job_versions WHERE job_id {in b: text};
+
+-- name: drop_sums_of_jobs
+-- Drop the daily sums of jobs that are gone.
+DELETE FROM daily_sums WHERE job_id {in b: text};
+
+-- name: add_sums
+-- Add instants to the daily sums of jobs.
+INSERT INTO daily_sums (job_id, day, verdict, fires)
+SELECT b.job_id, b.day, b.verdict, b.fires FROM {batch b: job_id text, day bigint, verdict text, fires bigint} WHERE true
+ON CONFLICT (job_id, day, verdict) DO UPDATE SET fires = daily_sums.fires + excluded.fires;
+
+-- name: keys_to_forget
+-- Some of the idempotency keys that were used first before an instant and whose jobs are gone.
+SELECT i.tenant, i.key FROM idempotency i
+WHERE i.created_at < :before AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = i.job_id)
+ORDER BY i.created_at LIMIT :most;
+
+-- name: drop_keys
+-- Drop idempotency keys of jobs that are gone.
+DELETE FROM idempotency WHERE (tenant, key) IN (SELECT tenant, key FROM {batch b: tenant text, key text});
+
+-- name: prune_versions
+-- Drop some specs that jobs had before an instant, unless a run from before is still there.
+DELETE FROM job_versions WHERE (job_id, version) IN (
+  SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)
+    AND NOT EXISTS (SELECT 1 FROM history h WHERE {unindexed h.job_id} = v.job_id AND h.id < :until)
+  ORDER BY v.replaced_at LIMIT :most
+);
