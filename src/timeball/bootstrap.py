@@ -49,6 +49,8 @@ from timeball.telemetry import logging
 DEFAULT_TENANT: Final = "default"
 LAST_ANSWERS: Final = 5
 """Seconds that a stopping server gives the answers under way to reach their clients."""
+FAREWELL: Final = 1.0
+"""Seconds for which a stopping server still listens, and says that it is not ready: for whoever sends it requests."""
 _log = structlog.get_logger()
 
 
@@ -112,7 +114,8 @@ async def _server(config: ServerConfig) -> int:
 async def _worker(config: WorkerConfig) -> int:
     stop = _StopSignals()
     async with contextlib.AsyncExitStack() as stack:
-        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token))
+        home = system.dice().randrange(len(config.servers))
+        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home))
         worker = await _start_worker(config, dispatch, stack, stop, alone=True)
         _tune_interpreter()
         _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
@@ -156,7 +159,7 @@ async def _start_server(
     app = create_app(
         server.context,
         server.desk,
-        ready=lambda: _ready(server),
+        ready=lambda: _ready(server, stopping),
         new_secret=system.secret,
         version=timeball.__version__,
         stopping=stopping.is_set,
@@ -227,11 +230,12 @@ class _Http(uvicorn.Server):
 async def _stop_http(
     http: _Http, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: _StopSignals
 ) -> None:
-    """Let answers end that are under way, for a while, unless somebody loses patience."""
+    """Send everybody elsewhere, then let answers under way end, for a while; unless somebody loses patience."""
     server.desk.close()
     stopping.set()
-    http.should_exit = True
     impatient = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([serving, impatient], timeout=FAREWELL, return_when=asyncio.FIRST_COMPLETED)
+    http.should_exit = True
     await asyncio.wait([serving, impatient], return_when=asyncio.FIRST_COMPLETED)
     impatient.cancel()
     if not serving.done():
@@ -242,7 +246,7 @@ async def _stop_http(
         await serving
 
 
-async def _ready(server: Server) -> dict[str, bool]:
+async def _ready(server: Server, stopping: asyncio.Event) -> dict[str, bool]:
     """What has to work before requests are welcome."""
     try:
         async with asyncio.timeout(2):
@@ -251,7 +255,8 @@ async def _ready(server: Server) -> dict[str, bool]:
     except (Unavailable, TimeoutError):
         answers = False
     stalled = server.stalled()
-    return {"store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}
+    stays = not stopping.is_set()
+    return {"stays": stays, "store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}
 
 
 def _admin_key(config: ServerConfig) -> tuple[str, bool]:

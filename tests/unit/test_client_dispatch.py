@@ -95,6 +95,34 @@ async def test_the_next_server_is_asked_when_one_is_away() -> None:
         assert calls == ["beat", "poll", "poll"], "a poll is not repeated by itself, but the next goes elsewhere"
 
 
+async def test_a_worker_begins_at_home_and_goes_back_there_with_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timeball.client.dispatch.HOME_AGAIN", 0.0)
+    calls: list[tuple[str, str]] = []
+    away: set[str] = set()
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.host in away:
+            return problem(503, "unavailable")
+        calls.append((request.match_info["call"], request.host))
+        return web.Response(body=b"{}")
+
+    async with serving(handler) as one, serving(handler) as two, HttpDispatch([one, two], None, home=1) as dispatch:
+        first, second = (url.removeprefix("http://") for url in (one, two))
+        await dispatch.poll(POLL)
+        away.add(second)
+        await dispatch.beat(BEAT)
+        await dispatch.poll(POLL)
+        await dispatch.beat(BEAT)
+        assert calls == [("poll", second), ("beat", first), ("poll", first), ("beat", first)]
+        calls.clear()
+        away.clear()
+        await dispatch.beat(BEAT)
+        await dispatch.goodbye("w_1")
+        await dispatch.poll(POLL)
+        await dispatch.goodbye("w_1")
+        assert calls == [("beat", second), ("goodbye", first), ("poll", second), ("goodbye", second)]
+
+
 async def test_unavailable_only_after_every_server_was_tried() -> None:
     calls: list[str] = []
 

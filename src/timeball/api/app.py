@@ -135,6 +135,8 @@ class Endpoint:
             answer = await self._answer(method, scope, receive)
         except Exception as error:
             answer = self._problem(error, method, scope["path"])
+        if self._services.stopping():
+            answer = msgspec.structs.replace(answer, headers=[*answer.headers, (b"connection", b"close")])
         await send_answer(answer, receive, send, with_body=method != "HEAD")
 
     async def _answer(self, method: str, scope: Scope, receive: Receive) -> Answer:

@@ -32,14 +32,22 @@ _receipt = msgspec.json.Decoder(Receipt)
 _anything = msgspec.json.Decoder(msgspec.Raw)
 
 
+HOME_AGAIN: Final = 10.0
+"""Seconds after which a worker that had to leave its own server sees whether that is back."""
+
+
 class HttpDispatch:
     """Speaks to one server at a time, and to the next one when that is away.
 
     Every message may be repeated safely, so each server is tried once before a call counts as failed. A poll is the
     exception: its answer may have been lost, so it is the worker who sends the next one, under its own number.
+
+    Workers begin with servers that chance gave them (`home`), and go back there once a beat has found them again, so
+    that a fleet spreads itself, also after every server was restarted in turn. They move with a poll, never while one
+    hangs: reports tell the server where it hangs how many slots got free.
     """
 
-    def __init__(self, servers: Sequence[str], token: str | None) -> None:
+    def __init__(self, servers: Sequence[str], token: str | None, *, home: int = 0) -> None:
         if not servers:
             raise ValueError("a worker needs the address of at least one server")
         headers = {"Content-Type": "application/json"}
@@ -47,7 +55,9 @@ class HttpDispatch:
             headers["Authorization"] = f"Bearer {token}"
         self._servers = [server.rstrip("/") for server in servers]
         self._wires = [Wire(server, headers) for server in self._servers]
-        self._current = 0
+        self._home = self._current = home % len(self._servers)
+        self._left_home_at = 0.0
+        self._home_is_back = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,9 +76,19 @@ class HttpDispatch:
         return await self._ask_any("hello", hello, _welcome, QUICK)
 
     async def poll(self, poll: Poll) -> Orders:
+        if self._home_is_back:
+            self._current, self._home_is_back = self._home, False
         return await self._ask("poll", poll, _orders, poll.wait / SECOND + BEYOND_WAIT)
 
     async def beat(self, beat: Beat) -> Orders:
+        if self._current != self._home and self._now() - self._left_home_at >= HOME_AGAIN:
+            try:
+                orders = await self._ask("beat", beat, _orders, QUICK, at=self._home)
+            except Unavailable:
+                self._left_home_at = self._now()
+            else:
+                self._home_is_back = True
+                return orders
         return await self._ask_any("beat", beat, _orders, QUICK)
 
     async def report(self, report: Report) -> Receipt:
@@ -85,9 +105,11 @@ class HttpDispatch:
                 continue
         return await self._ask(call, message, decoder, patience)
 
-    async def _ask(self, call: str, message: object, decoder: Decoder[T], patience: float) -> T:
+    async def _ask(
+        self, call: str, message: object, decoder: Decoder[T], patience: float, *, at: int | None = None
+    ) -> T:
         """One try, at the current server. If it is away, the next call goes to the next one."""
-        asked = self._current
+        asked = self._current if at is None else at
         try:
             async with asyncio.timeout(patience):
                 answer = await self._wires[asked].post(f"/v1/worker/{call}", _encode(message))
@@ -97,9 +119,14 @@ class HttpDispatch:
         except (Unavailable, OSError, msgspec.MsgspecError) as failure:
             if self._current == asked:
                 self._current = (asked + 1) % len(self._servers)
+                if asked == self._home:
+                    self._left_home_at = self._now()
             if isinstance(failure, Unavailable):
                 raise
             raise Unavailable(f"no answer of Timeball's from {self._servers[asked]}: {reason(failure)}") from failure
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
 
 def _error(answer: Incoming) -> TimeballError | SessionLost:

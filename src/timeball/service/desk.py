@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from timeball.domain import ids
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Failed, Released
 from timeball.operation.context import Context
@@ -111,6 +112,8 @@ class Desk:
         return Welcome(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
     async def poll(self, poll: Poll) -> Orders:
+        if self._closed:
+            raise Unavailable("this server is about to stop; ask another one")
         session = await self._session(poll.session)
         if poll.seq <= session.polled:
             return Orders()
@@ -267,7 +270,7 @@ class Desk:
                 del self._sessions[session.id]
 
     def close(self) -> None:
-        """Answer every poll, and hold no new one: the server stops."""
+        """Answer every poll, and send who polls again elsewhere: the server stops."""
         self._closed = True
         for session in self._sessions.values():
             self._answer(session, Orders())
