@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from tests.support.postgres import PostgresCluster
-from tests.support.processes import KEY, Api, Process, free_port, running_server, start_worker, until
+from tests.support.processes import KEY, Api, Process, running_server, start_worker, until
 
 THOROUGH = bool(os.environ.get("TIMEBALL_THOROUGH"))
 RATE = 500 if THOROUGH else 100
