@@ -411,13 +411,21 @@ async def test_a_store_that_was_moved_says_where_it_went(path: Path, dsn: str, m
         await mover.rehearse()
 
 
-async def test_a_move_can_be_taken_back(path: Path, mover: Mover) -> None:
-    await make_store(path)
+async def test_a_move_can_be_taken_back(path: Path, dsn: str, mover: Mover) -> None:
+    async with on_sqlite(path) as store:
+        await store.submit([one_shot(store.now())])
     with pytest.raises(Conflict, match="was not moved"):
         mover.take_back()
     await mover.move(say_nothing)
+    async with on_postgres(dsn) as store:
+        await store.register(worker("w_1"), LEASE)
+        there = await claim_all(store)
     mover.take_back()
-    await make_store(path)
+    async with on_sqlite(path) as store:
+        await store.register(worker("w_1"), LEASE)
+        here = await claim_all(store)
+    assert set(here) == set(there)
+    assert [claim.token for claim in here.values()] > [claim.token for claim in there.values()]
 
 
 async def test_a_store_in_use_is_not_moved(path: Path, dsn: str, mover: Mover) -> None:
@@ -525,7 +533,7 @@ async def test_a_commit_without_an_answer_leaves_two_closed_doors_and_one_way_on
         patched.setattr(Target, "commit", without_answer)
         with pytest.raises(Unavailable, match="Run the same command again"):
             await mover.move(say_nothing)
-    with pytest.raises(Conflict, match=f"not known here whether everything arrived.*--to {re.escape(shown(dsn))}"):
+    with pytest.raises(Conflict, match=f"not known here whether everything arrived.*--to '{re.escape(shown(dsn))}'"):
         await make_store(path)
 
     assert (await mover.rehearse()).was_complete is arrived

@@ -46,7 +46,7 @@ def test_the_way_from_a_rehearsal_to_the_move_and_back(data: Path, postgres_dsn:
     assert "keys\t1\n" in done.stdout
     assert "keys: 1 of 1 rows\n" in done.stderr
     assert "1 row went from" in done.stderr
-    assert f"timeball up --store {postgres_dsn} --data-dir {data}" in done.stderr
+    assert f"timeball up --store '{postgres_dsn}' --data-dir {data}" in done.stderr
 
     again = run(data, "--to", postgres_dsn)
     assert again.exit_code == 6
@@ -89,3 +89,15 @@ def test_a_folder_without_a_store_stays_as_it_is(data: Path) -> None:
     assert result.exit_code == 6
     assert "there is no store to move" in result.stderr
     assert list(data.iterdir()) == []
+
+
+def test_a_password_is_not_repeated(data: Path, postgres_dsn: str) -> None:
+    make_store(data)
+    with_password = postgres_dsn.replace("timeball@", "timeball:secret@")
+    assert with_password != postgres_dsn
+    done = run(data, "--to", with_password)
+    assert done.exit_code == 0, done.output
+    assert "secret" not in done.output
+    assert "The password is left out here" in done.stderr
+    assert "secret" not in run(data, "--to", with_password).output
+    assert b"secret" not in (data / "timeball.db").read_bytes()

@@ -82,17 +82,18 @@ def _shown(output: Output) -> Iterator[Report]:
         yield _Lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, Any] = {}
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
 
         def draw(progress: Progress) -> None:
-            if progress.doing not in known:
-                known[progress.doing] = bars.add_task(progress.doing, total=progress.of)
-            bars.update(known[progress.doing], completed=progress.rows)
+            if not progress.rows:
+                for over in bars.task_ids:
+                    bars.remove_task(over)
+                bars.add_task(progress.doing, total=progress.of)
+            bars.update(bars.task_ids[-1], completed=progress.rows)
 
         yield draw
 
@@ -122,7 +123,8 @@ def _tell(output: Output, move: Move, settings: config.MigrateConfig, *, dry_run
         return
     columns: list[Column[tuple[str, int]]] = [Column("table", lambda row: row[0]), Column("rows", lambda row: row[1])]
     if not move.was_complete:
-        output.table(columns, move.rows.items(), nothing="")
+        rows = [(table, count) for table, count in move.rows.items() if count or not output.pretty]
+        output.table(columns, rows, nothing="There is nothing in it.")
     click.echo("", err=True)
     click.echo(_headline(move, dry_run=dry_run), err=True)
     if abs(move.ahead) >= SECOND:
@@ -147,12 +149,19 @@ def _headline(move: Move, *, dry_run: bool) -> str:
 def _next_steps(move: Move, settings: config.MigrateConfig, *, dry_run: bool) -> list[str]:
     if dry_run:
         return [f"first stop process {move.held_by}, which uses it now"] if move.held_by else []
-    folder = f"--data-dir {settings.data_dir}"
-    return [
-        f"start it here again:  timeball up --store {move.target} {folder}",
-        f"or a server alone:    timeball server --store {move.target} {folder} --host 0.0.0.0",
-        "more workers:         timeball worker --server http://HOST:1300 --token KEY",
+    import shlex
+
+    store = shlex.join(["--store", move.target, "--data-dir", str(settings.data_dir)])
+    steps = [
+        f"start it here again:  timeball up {store}",
+        f"or a server alone:    timeball server {store} --host 0.0.0.0",
+        "and more workers:     timeball worker --server http://HOST:1300 --token KEY",
     ]
+    if move.target != settings.target:
+        steps.append(
+            "The password is left out here. Others cannot read it from TIMEBALL_STORE, or from a timeball.toml."
+        )
+    return steps
 
 
 def _as_json(move: Move, next_steps: list[str], *, dry_run: bool) -> dict[str, Any]:

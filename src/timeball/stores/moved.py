@@ -6,6 +6,7 @@ on at most one of the two can be started, whatever breaks in between.
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,15 +50,16 @@ def erase(connection: sqlite3.Connection) -> None:
 
 def refusal(file: Path, note: Note) -> Conflict:
     """Why the store is not to be used."""
-    command = f"timeball migrate --store sqlite:///{file}"
+    command = f"timeball migrate --store {shlex.quote(f'sqlite:///{file}')}"
+    target = shlex.quote(note.target)
     if not note.arrived:
         return Conflict(
             f"the move of {file} to {note.target} broke off at its very end, and it is not known here whether "
-            f"everything arrived. Find out and finish it with: {command} --to {note.target}"
+            f"everything arrived. Find out and finish it with: {command} --to {target}"
         )
     at = instant.render(note.at // SECOND * SECOND)
     return Conflict(
-        f"everything in {file} moved to {note.target} at {at}: start with --store {note.target}. "
+        f"everything in {file} moved to {note.target} at {at}: start with --store {target}. "
         "To use the old store again, first make sure that nobody uses the new one any more, since both would fire "
         f"every job; then: {command} --take-back"
     )

@@ -82,7 +82,7 @@ class Mover:
         with sources.opened(self.path, self.wall, self.monotonic) as source:
             if source.note is None:
                 raise Conflict(f"{self.path} was not moved, so there is nothing to take back")
-            source.erase_note()
+            source.reopen()
 
     async def _move(self, source: Source, target: Target, report: Report) -> Move:
         tables = source.tables()

@@ -17,6 +17,7 @@ from timeball.stores.sqlite import Database, SteadyClock
 ROWS: Final = 5_000
 TEXT: Final = 8 * 1024 * 1024
 """A batch has at most so many rows, and about so many characters, so that memory is bounded whatever is in them."""
+MANY_TOKENS: Final = 1_000_000_000_000
 
 _TABLES: Final = """
 SELECT name FROM sqlite_schema
@@ -84,8 +85,12 @@ class Source:
         moved.write(self._connection, note)
         self._connection.execute("COMMIT")
 
-    def erase_note(self) -> None:
+    def reopen(self) -> None:
+        """Let the store be used again, with tokens above all that the other one may have given out meanwhile."""
+        self._connection.execute("BEGIN IMMEDIATE")
         moved.erase(self._connection)
+        self._connection.execute("UPDATE meta SET value = value + ? WHERE name = 'token'", (MANY_TOKENS,))
+        self._connection.execute("COMMIT")
 
 
 @contextlib.contextmanager
