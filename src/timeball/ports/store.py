@@ -24,6 +24,7 @@ from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Failure, Outcome, Status
 from timeball.domain.planning import Plan, Span
+from timeball.domain.record import Finished
 from timeball.domain.run import Attempt, NewRun, Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
 from timeball.ports.housekeeping import HousekeepingStore
@@ -579,6 +580,22 @@ class ReadStore(Protocol):
         ...
 
 
+class ArchiveStore(Protocol):
+    """What goes to the archive: runs that ended at or after an instant, in the order of their ids. Of runs with large
+    results fewer come at once, so that no answer is large."""
+
+    async def finished_in(self, first: str, until: str, since: Micros, limit: int) -> list[Finished]:
+        """The next of them whose ids are at or after `first` and before `until`. Nothing: there are no more."""
+        ...
+
+    async def output_in(
+        self, after: tuple[str, int, int], until: str, since: Micros, limit: int
+    ) -> list[tuple[str, LogLine]]:
+        """The next pieces of their output, each with its run's id: after this run, attempt and number, and of runs
+        before `until`."""
+        ...
+
+
 class WhyStore(Protocol):
     """What is the matter? Looks at much, but never at more than so much: it counts up to `MOST_COUNTED`."""
 
@@ -651,6 +668,7 @@ class Store(
     GateStore,
     WorkerStore,
     ReadStore,
+    ArchiveStore,
     WhyStore,
     KeyStore,
     TaskStore,

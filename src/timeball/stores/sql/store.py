@@ -5,6 +5,7 @@ from __future__ import annotations
 from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
 from timeball.stores.sql.amending import Amendments
+from timeball.stores.sql.archiving import Archiving
 from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.housekeeping import Housekeeping
@@ -19,7 +20,19 @@ from timeball.stores.sql.workers import Workers
 
 
 class SqlStore(
-    Jobs, Amendments, Triggers, Plans, Runs, WaitingRooms, Workers, Reads, Matters, Keys, Tasks, Housekeeping
+    Jobs,
+    Amendments,
+    Triggers,
+    Plans,
+    Runs,
+    WaitingRooms,
+    Workers,
+    Reads,
+    Matters,
+    Keys,
+    Tasks,
+    Archiving,
+    Housekeeping,
 ):
     """Implements `timeball.ports.store.Store`."""
 

@@ -1,0 +1,156 @@
+"""Objects in a folder, or in a bucket of S3, Google or Azure; credentials come from the environment, as usual there.
+
+/srv/timeball/archive          a folder
+s3://bucket/prefix             AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, …, or the machine's role
+s3://bucket/prefix?endpoint=http://minio:9000&region=eu
+                               a server that speaks S3; or AWS_ENDPOINT_URL
+gs://bucket/prefix             GOOGLE_APPLICATION_CREDENTIALS
+az://container/prefix          AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from timeball.domain.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 8
+"""Objects of one call that are under way at the same time."""
+PATIENCE: Final = timedelta(seconds=30)
+"""For one request with its repetitions."""
+
+
+def open_objects(place: str) -> Bucket:
+    """A folder, or the bucket that a URL names."""
+    if "://" in place:
+        return Bucket(_remote(place))
+    from obstore.store import LocalStore
+
+    folder = Path(place)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Folder(LocalStore(folder), folder)
+
+
+class Bucket:
+    """Implements `timeball.ports.objects.Objects`."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def put(self, objects: Mapping[str, bytes]) -> None:
+        with _told():
+            await _few_at_once(self._put(key, content) for key, content in objects.items())
+
+    async def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        with _told():
+            return await _few_at_once(self._get(key) for key in keys)
+
+    async def list(self, prefix: str) -> list[str]:
+        found: list[str] = []
+        with _told():
+            async for some in self._store.list(prefix.rstrip("/")):
+                found += [each["path"] for each in some]
+        return sorted(found)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        with _told():
+            await _few_at_once(self._delete(key) for key in keys)
+
+    async def _put(self, key: str, content: bytes) -> None:
+        await self._store.put_async(key, content)
+
+    async def _get(self, key: str) -> bytes | None:
+        try:
+            found = await self._store.get_async(key)
+        except FileNotFoundError:
+            return None
+        return bytes(await found.bytes_async())
+
+    async def _delete(self, key: str) -> None:
+        try:
+            await self._store.delete_async(key)
+        except FileNotFoundError:
+            return
+
+
+class Folder(Bucket):
+    """The same in a folder, where a file that was written may still be lost with the power until it is synced."""
+
+    def __init__(self, store: ObjectStore, folder: Path) -> None:
+        super().__init__(store)
+        self._folder = folder
+
+    async def _put(self, key: str, content: bytes) -> None:
+        await super()._put(key, content)
+        await asyncio.to_thread(self._sync, key)
+
+    def _sync(self, key: str) -> None:
+        """The file, and every folder on the way to it, since each may be new."""
+        path = self._folder / key
+        for each in (path, *path.parents):
+            descriptor = os.open(each, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if each == self._folder:
+                return
+
+
+async def _few_at_once(work: Iterable[Awaitable[T]]) -> list[T]:
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(each: Awaitable[T]) -> T:
+        async with room:
+            return await each
+
+    return await asyncio.gather(*map(one, work))
+
+
+def _remote(url: str) -> ObjectStore:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    parts = urlsplit(url)
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    try:
+        return from_url(
+            urlunsplit(parts._replace(query="")),
+            # Without encryption only where an endpoint says so.
+            client_options={"timeout": PATIENCE, "connect_timeout": timedelta(seconds=5), "allow_http": True},
+            retry_config={"max_retries": 3, "retry_timeout": PATIENCE},
+            **options,
+        )
+    except BaseError as error:
+        raise Invalid(f"the archive {parts.scheme}://{parts.netloc} cannot be used: {_first_line(error)}") from None
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What went wrong, as the errors of the house. A key that may not write is trouble that somebody has to end, like
+    a server that is away: nothing was lost, and it is tried again."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError) as error:
+        raise Unavailable(f"the object storage does not answer: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """Behind it comes how the library spells it."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:500]

@@ -1,0 +1,180 @@
+"""Archive the finished runs of a day: write what the store has of it to object storage.
+
+A crash leaves complete objects that nothing refers to, or all of them with the manifest that says so. An object's name
+follows from its content and no object is ever replaced by another, so a second try writes the same again, and two who
+archive the same day at once do no harm: at worst a run is in two parts, and whoever reads tells it once. Runs of a day
+that ended after it was archived are archived the same way, by a manifest of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain import instant, record
+from timeball.domain.instant import HOUR, Micros
+from timeball.domain.record import FORMAT, Finished, LogRecord, Manifest, Part
+from timeball.ports.objects import Objects
+from timeball.ports.store import ArchiveStore, LogLine
+
+RUNS_AT_ONCE: Final = 1_000
+LINES_AT_ONCE: Final = 200
+"""Pieces of output, each up to 64 KiB."""
+MOST_RECORDS: Final = 20_000
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""A part ends with the piece that makes it longer than either."""
+GZIP: Final = 31
+"""zlib's number for the format of gzip, without a name or a time in it: the same content is the same object."""
+
+LATEST_REPORT: Final = HOUR
+"""A run's end may be written some time after it. What ended this long ago is written, or never will be."""
+
+
+class Archived(Struct, frozen=True):
+    runs: int
+    logs: int
+    """Pieces of output."""
+
+
+async def archive_day(store: ArchiveStore, objects: Objects, day: date, now: Micros) -> Archived:
+    """All runs of a day that have ended by now, on the store's clock, and are not in the archive yet. When this returns
+    they are there for good, and may go from the store. What was archived before is not read again."""
+    range_ = _Range(*record.id_range(day), await archived_until(objects, day))
+    run_parts = await _archive_runs(store, objects, day, range_)
+    log_parts = await _archive_logs(store, objects, day, range_)
+    archived = Archived(_records(run_parts), _records(log_parts))
+    if archived.runs:
+        until = record.render(now - LATEST_REPORT)
+        content = record.encode(Manifest(FORMAT, f"{day}", until, archived.runs, archived.logs, run_parts, log_parts))
+        await objects.put({f"{record.manifests_of(day)}{_digest(content)}.json": content})
+    return archived
+
+
+async def archived_until(objects: Objects, day: date) -> Micros:
+    """Runs of a day that ended before this are all in the archive."""
+    found = await objects.get(await objects.list(record.manifests_of(day)))
+    manifests = [record.decode_manifest(content) for content in found if content is not None]
+    return max((instant.parse(each.ended_before) for each in manifests), default=0)
+
+
+class _Range(Struct, frozen=True):
+    first: str
+    until: str
+    since: Micros
+
+
+async def _archive_runs(store: ArchiveStore, objects: Objects, day: date, range_: _Range) -> list[Part]:
+    first = range_.first
+    parts = _Parts(objects, day, "runs")
+    while runs := await store.finished_in(first, range_.until, range_.since, RUNS_AT_ONCE):
+        lines = await asyncio.to_thread(_run_lines, runs)
+        await parts.add(lines, [each.run.id for each in runs], runs)
+        first = f"{runs[-1].run.id}0"  # right behind it
+    return await parts.close()
+
+
+async def _archive_logs(store: ArchiveStore, objects: Objects, day: date, range_: _Range) -> list[Part]:
+    after = (range_.first, 0, 0)
+    parts = _Parts(objects, day, "logs")
+    while found := await store.output_in(after, range_.until, range_.since, LINES_AT_ONCE):
+        lines = await asyncio.to_thread(_log_lines, found)
+        await parts.add(lines, [run_id for run_id, _ in found])
+        run_id, line = found[-1]
+        after = (run_id, line.attempt, line.seq)
+    return await parts.close()
+
+
+class _Parts:
+    """The parts of a day: one that grows, and those that are written."""
+
+    def __init__(self, objects: Objects, day: date, kind: str) -> None:
+        self._objects = objects
+        self._day = day
+        self._kind = kind
+        self._written: list[Part] = []
+        self._growing = _Growing()
+
+    async def add(self, lines: bytes, run_ids: Sequence[str], runs: Iterable[Finished] = ()) -> None:
+        await asyncio.to_thread(self._growing.add, lines, run_ids, runs)
+        if self._growing.records >= MOST_RECORDS or self._growing.size >= MOST_BYTES:
+            await self._write()
+
+    async def close(self) -> list[Part]:
+        if self._growing.records:
+            await self._write()
+        return self._written
+
+    async def _write(self) -> None:
+        part, content = self._growing.finish(self._day, self._kind)
+        await self._objects.put({part.key: content})
+        self._written.append(part)
+        self._growing = _Growing()
+
+
+class _Growing:
+    """A part that is not complete yet. Only its compressed form is kept."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.size = 0
+        self._first_id = self._last_id = ""
+        self._fire_times: list[Micros] = []
+        self._statuses: Counter[str] = Counter()
+        self._digest = hashlib.sha256()
+        self._compressor = zlib.compressobj(wbits=GZIP)
+        self._compressed: list[bytes] = []
+
+    def add(self, lines: bytes, run_ids: Sequence[str], runs: Iterable[Finished]) -> None:
+        self._first_id = self._first_id or run_ids[0]
+        self._last_id = run_ids[-1]
+        self.records += len(run_ids)
+        self.size += len(lines)
+        instants = [at for each in runs for at in (each.run.fire_time, each.run.fire_until)]
+        if instants:
+            self._fire_times = [min(*instants, *self._fire_times), max(*instants, *self._fire_times)]
+        self._statuses.update(each.run.status.value for each in runs)
+        self._digest.update(lines)
+        self._compressed.append(self._compressor.compress(lines))
+
+    def finish(self, day: date, kind: str) -> tuple[Part, bytes]:
+        fires = [record.render(at) for at in self._fire_times] or ["", ""]
+        part = Part(
+            key=record.part_key(day, kind, self._first_id, self._digest.hexdigest()[:16]),
+            records=self.records,
+            first_id=self._first_id,
+            last_id=self._last_id,
+            first_fire_time=fires[0],
+            last_fire_time=fires[1],
+            statuses=dict(sorted(self._statuses.items())),
+        )
+        return part, b"".join([*self._compressed, self._compressor.flush()])
+
+
+def _run_lines(runs: Sequence[Finished]) -> bytes:
+    return _lines(record.record(each) for each in runs)
+
+
+def _log_lines(found: Sequence[tuple[str, LogLine]]) -> bytes:
+    return _lines(
+        LogRecord(run_id, line.attempt, line.seq, line.stream, record.render(line.at), line.text)
+        for run_id, line in found
+    )
+
+
+def _lines(records: Iterable[Struct]) -> bytes:
+    return b"".join(line for each in records for line in (record.encode(each), b"\n"))
+
+
+def _records(parts: Iterable[Part]) -> int:
+    return sum(part.records for part in parts)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,0 +1,318 @@
+"""Find runs in the archive again.
+
+Manifests tell which parts may hold what is looked for. Those are read one after the other, newest first, until a page
+is full or enough was read for one request; the next page goes on there. Of a part, only those lines are decoded that
+contain the rarest word of the filter. That happens in threads, for a few who ask at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from datetime import date
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain import ids, instant, record
+from timeball.domain.errors import Invalid, Unavailable
+from timeball.domain.instant import HOUR
+from timeball.domain.record import Finished, Head, Manifest, Part
+from timeball.domain.run import Run
+from timeball.operation.archive import GZIP
+from timeball.ports.objects import Objects
+from timeball.ports.store import LogLine, Page, RunFilter
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 2
+"""Who is served at a time: the rest of the server has work to do, too."""
+AHEAD: Final = 4
+"""Parts that are fetched at once, after the first; and days whose manifests are."""
+MOST_PARTS: Final = 60
+"""Parts that are looked at for one page: more than a million runs."""
+MOST_REMEMBERED: Final = 20_000
+"""Parts whose descriptions are kept in memory. Manifests never change."""
+SLICE: Final = 64 * 1024
+"""Compressed bytes that are unpacked at once."""
+PLANNED_AHEAD: Final = HOUR
+"""More than any run is made before its fire time."""
+_CURSOR = re.compile(r"r_[0-9a-f]{28}~?", re.ASCII)
+_AFTER_ALL: Final = "s"
+"""After every id of a run."""
+
+
+class Archive:
+    """What was archived, to be read."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._manifests: dict[str, Manifest] = {}
+
+    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
+        """Newest first, by their ids, and so by when they were made. A page may be short, or empty, and yet have a next
+        one: then enough was read for one request."""
+        meant = _Meant.by(where, _checked(cursor), limit)
+        found: dict[str, bytes] = {}
+        looked_at = 0
+        async for day, parts in self._days(meant):
+            while parts:
+                edge = _behind(parts[0].last_id)
+                is_enough = looked_at >= MOST_PARTS and edge < meant.before
+                if is_enough or _behind_all_others(found, edge) >= limit:
+                    return await asyncio.to_thread(_page, found, limit, edge)
+                some, parts = _split(parts, AHEAD if looked_at else 1)
+                looked_at += len(some)
+                for lines in await self._read(some, meant.lines):
+                    found |= lines
+            if len(found) >= limit:
+                return await asyncio.to_thread(_page, found, limit, record.id_range(day)[0])
+        return await asyncio.to_thread(_page, found, limit, "")
+
+    async def run(self, tenant: str, run_id: str) -> Finished | None:
+        """None: there is no such run here."""
+        word = _beginning(run_id)
+        meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), most=1)
+        parts = [part for each in await self._of_day(record.day_of(run_id)) for part in each.run_parts]
+        for found in await self._read(_holding(parts, run_id), meant.lines):
+            if run_id in found:
+                return record.finished(record.decode(found[run_id]))
+        return None
+
+    async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
+        """Output in order, as the store tells it."""
+
+        def lines(content: bytes) -> dict[tuple[int, int], LogLine]:
+            found = (record.decode_log(line) for line in _lines(content, _beginning(run_id)))
+            return {
+                (each.attempt, each.seq): LogLine(
+                    each.attempt, each.seq, each.stream, instant.parse(each.at), each.text
+                )
+                for each in found
+                if (each.attempt, each.seq) > divmod(after, 1_000_000) and attempt in (None, each.attempt)
+            }
+
+        parts = [part for each in await self._of_day(record.day_of(run_id)) for part in each.log_parts]
+        pieces = {
+            place: line for part in await self._read(_holding(parts, run_id), lines) for place, line in part.items()
+        }
+        return [pieces[place] for place in sorted(pieces)[:limit]]
+
+    async def _days(self, meant: _Meant) -> AsyncIterator[tuple[date, list[Part]]]:
+        """The newest days first, each with the parts that may hold what is meant, the newest first."""
+        keys: dict[date, list[str]] = {}
+        for key in await self._objects.list(record.MANIFESTS):
+            if (day := record.day_of_manifest(key)) is not None and meant.may_be_of(day):
+                keys.setdefault(day, []).append(key)
+        days = sorted(keys, reverse=True)
+        for some in (days[at : at + AHEAD] for at in range(0, len(days), AHEAD)):
+            await self._load([key for day in some for key in keys[day]])
+            manifests = {day: [self._manifests[key] for key in keys[day]] for day in some}
+            self._forget()
+            for day in some:
+                parts = [part for each in manifests[day] for part in each.run_parts if meant.may_be_in(part)]
+                yield day, sorted(parts, key=lambda part: part.last_id, reverse=True)
+
+    async def _of_day(self, day: date) -> list[Manifest]:
+        keys = await self._objects.list(record.manifests_of(day))
+        await self._load(keys)
+        return [self._manifests[key] for key in keys]
+
+    async def _load(self, keys: Sequence[str]) -> None:
+        new = [key for key in keys if key not in self._manifests]
+        for key, content in zip(new, await self._objects.get(new), strict=True):
+            self._manifests[key] = record.decode_manifest(_there(key, content))
+
+    def _forget(self) -> None:
+        """The manifests that were read first, if there are too many."""
+        parts = sum(len(each.run_parts) for each in self._manifests.values())
+        while parts > MOST_REMEMBERED:
+            parts -= len(self._manifests.pop(next(iter(self._manifests))).run_parts)
+
+    async def _read(self, parts: Sequence[Part], look: Callable[[bytes], T]) -> list[T]:
+        if not parts:
+            return []
+        keys = [part.key for part in parts]
+        async with self._room:
+            contents = [_there(key, found) for key, found in zip(keys, await self._objects.get(keys), strict=True)]
+            return await asyncio.to_thread(_look_at_each, keys, contents, look)
+
+
+class _Meant(Struct, frozen=True, kw_only=True):
+    """A filter, in the words of records."""
+
+    where: RunFilter
+    word: bytes
+    """What is in every line that is meant, if there is such a thing: the rarest."""
+    before: str
+    """Only ids before this."""
+    most: int
+    fire_from: str = ""
+    fire_until: str = ""
+
+    @classmethod
+    def by(cls, where: RunFilter, before: str, most: int) -> _Meant:
+        return cls(
+            where=where,
+            word=_rarest_word(where),
+            before=before,
+            most=most,
+            fire_from="" if where.fire_from is None else _comparable(instant.render(where.fire_from)),
+            fire_until="" if where.fire_until is None else _comparable(instant.render(where.fire_until)),
+        )
+
+    def may_be_of(self, day: date) -> bool:
+        """A run is made after its job, and shortly before its fire time at the earliest."""
+        first, until = record.id_range(day)
+        job_id, fire_from = self.where.job_id, self.where.fire_from
+        if job_id is not None and (not ids.is_id("j", job_id) or job_id[2:14] > until[2:14]):
+            return False
+        return first < self.before and (fire_from is None or fire_from - PLANNED_AHEAD < ids.made_at(until))
+
+    def may_be_in(self, part: Part) -> bool:
+        if part.first_id >= self.before:
+            return False
+        if self.where.status and self.where.status.isdisjoint(part.statuses):
+            return False
+        return self._fires_in(part.first_fire_time, part.last_fire_time)
+
+    def lines(self, content: bytes) -> dict[str, bytes]:
+        """The last lines of a part that are meant, by the ids of their runs."""
+        found: deque[tuple[str, bytes]] = deque(maxlen=self.most)
+        for line in _lines(content, self.word):
+            head = record.decode_head(line)
+            if head.run_id < self.before and self._is_meant(head):
+                found.append((head.run_id, line))
+        return dict(found)
+
+    def _is_meant(self, head: Head) -> bool:
+        where = self.where
+        return (
+            head.tenant == where.tenant
+            and where.job_id in (None, head.job_id)
+            and (not where.status or head.status in where.status)
+            and (not where.origin or head.origin in where.origin)
+            and where.user_id in (None, head.user_id)
+            and where.task_id in (None, head.task_id)
+            and where.fingerprint in (None, head.fingerprint)
+            and (where.tag is None or where.tag in head.tags)
+            and self._fires_in(head.fire_time, head.fire_until)
+        )
+
+    def _fires_in(self, first: str, last: str) -> bool:
+        """Whether any of these instants is in the filter's time."""
+        if self.fire_from and _comparable(last) < self.fire_from:
+            return False
+        return not self.fire_until or _comparable(first) < self.fire_until
+
+
+def _rarest_word(where: RunFilter) -> bytes:
+    words: list[tuple[str, str | None]] = [
+        ("jobId", where.job_id),
+        ("fingerprint", where.fingerprint),
+        ("userId", where.user_id),
+        ("taskId", where.task_id),
+        ("", where.tag),
+        ("status", next(iter(where.status)).value if len(where.status) == 1 else None),
+        ("origin", next(iter(where.origin)).value if len(where.origin) == 1 else None),
+    ]
+    for name, value in words:
+        if value is not None:
+            return (record.encode(name) + b":" if name else b"") + record.encode(value)
+    return b""
+
+
+def _beginning(run_id: str) -> bytes:
+    """Of every record of a run."""
+    return b'{"runId":' + record.encode(run_id)
+
+
+def _comparable(time: str) -> str:
+    """Times of different precision in the order of time: without the Z, which comes after every digit and the point."""
+    return time.removesuffix("Z")
+
+
+def _checked(cursor: str | None) -> str:
+    if cursor is None:
+        return _AFTER_ALL
+    if not _CURSOR.fullmatch(cursor):
+        raise Invalid(f"{cursor[:64]!r} is not a cursor of the archive; use the one of the page before")
+    return cursor
+
+
+def _behind(run_id: str) -> str:
+    """After this id, and before every other that is after it."""
+    return f"{run_id}~"
+
+
+def _behind_all_others(found: Iterable[str], edge: str) -> int:
+    """How many come before everything that was not looked at yet, in the order of the list."""
+    return sum(run_id >= edge for run_id in found)
+
+
+def _page(found: dict[str, bytes], limit: int, edge: str) -> Page[Run]:
+    """The next of the list; all that was not looked at is before `edge`. If that is empty, everything was."""
+    settled = sorted((run_id for run_id in found if run_id >= edge), reverse=True)
+    items = [record.finished(record.decode(found[run_id])).run for run_id in settled[:limit]]
+    if len(settled) > limit or (edge and len(settled) == limit):
+        return Page(items, settled[limit - 1])
+    return Page(items, edge or None)
+
+
+def _holding(parts: Iterable[Part], run_id: str) -> list[Part]:
+    return [part for part in parts if part.first_id <= run_id <= part.last_id]
+
+
+def _split(parts: list[Part], count: int) -> tuple[list[Part], list[Part]]:
+    return parts[:count], parts[count:]
+
+
+def _there(key: str, content: bytes | None) -> bytes:
+    if content is None:
+        raise Unavailable(f"the archive has no object {key}, which a manifest names; was it deleted?")
+    return content
+
+
+def _look_at_each(keys: Sequence[str], contents: list[bytes], look: Callable[[bytes], T]) -> list[T]:
+    found: list[T] = []
+    for key, content in zip(keys, contents, strict=True):
+        try:
+            found.append(look(content))
+        except (zlib.error, msgspec.MsgspecError) as error:
+            raise Unavailable(f"the archive's object {key} cannot be read: {error}") from None
+    return found
+
+
+def _lines(content: bytes, word: bytes) -> Iterator[bytes]:
+    """The lines of a part that contain a word. Only a slice of it is unpacked at a time."""
+    for block in _blocks(content):
+        if not word:
+            yield from block.splitlines()
+            continue
+        at = block.find(word)
+        while at >= 0:
+            end = block.find(b"\n", at)
+            yield block[block.rfind(b"\n", 0, at) + 1 : end]
+            at = block.find(word, end)
+
+
+def _blocks(content: bytes) -> Iterator[bytes]:
+    """Whole lines, each with its end, many at once."""
+    unpacker = zlib.decompressobj(wbits=GZIP)
+    rest = b""
+    for at in range(0, len(content), SLICE):
+        rest += unpacker.decompress(content[at : at + SLICE])
+        end = rest.rfind(b"\n") + 1
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+    if not unpacker.eof:
+        raise zlib.error("it ends too early")
+
+
+__all__ = ["Archive"]
