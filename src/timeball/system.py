@@ -39,6 +39,11 @@ def dice() -> random.Random:
     return random.Random(secrets.randbits(128))
 
 
+def seeded_dice(seed: int) -> random.Random:
+    """Dice that fall the same way every time."""
+    return random.Random(seed)
+
+
 def secret() -> str:
     """A fresh key: 256 bits that nobody can guess."""
     return f"tb_{secrets.token_urlsafe(32)}"

@@ -26,6 +26,7 @@ _COMMANDS = {
     "keys": "timeball.cli.keys:keys",
     "migrate": "timeball.cli.migrate:migrate",
     "bench": "timeball.cli.bench:bench",
+    "chaos": "timeball.cli.chaos:chaos",
     "version": "timeball.cli.version:version",
 }
 

@@ -117,6 +117,8 @@ class Run(Answer, frozen=True):
     origin: str = ""
     attempt: int = 0
     executor_id: str | None = None
+    fencing_token: int | None = None
+    """Of the last attempt: what it wrote counts only if it wrote it under this one."""
     start_time: datetime | None = None
     end_time: datetime | None = None
     progress: str | float | None = None

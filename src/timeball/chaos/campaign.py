@@ -1,0 +1,161 @@
+"""One campaign: a fleet, a known load, faults after a plan, quiet, and a judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from timeball import system
+from timeball.chaos import checker, evidence, witness
+from timeball.chaos.checker import Judgement
+from timeball.chaos.fleet import Fleet, is_nearby
+from timeball.chaos.history import Fault, History, Kind
+from timeball.chaos.load import LEAD, Load
+from timeball.chaos.plan import Planned, plan
+from timeball.client.async_client import AsyncClient
+from timeball.domain.instant import MINUTE, SECOND
+from timeball.registry import NOOP
+
+PATIENCE: Final = 90.0
+"""Seconds until every run has to have ended when nothing is broken any more: lease, and a minute."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    seconds: float
+    seed: int
+    fires: int
+    """A second."""
+    every: float
+    """Seconds between two faults."""
+    kinds: tuple[Kind, ...]
+    servers: int = 3
+    workers: int = 4
+    store: str | None = None
+    """None: a PostgreSQL of its own."""
+    plant: str | None = None
+    url: str | None = None
+    """A fleet that is there already. None: one is started."""
+    token: str | None = None
+    command: str | None = None
+    """What breaks a fleet that is there already."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    judgement: Judgement
+    faults: list[Fault]
+    ledger: dict[str, int]
+    """Verdicts of the ledger, counted."""
+    accepted: int
+    """Jobs."""
+    unanswered: int
+    tries_failed: int
+    """Submissions that got no answer and were sent again."""
+    quiet_after: float | None
+    """Seconds from the last fault until every run had ended."""
+
+
+class Observer(Protocol):
+    """Whoever watches while it runs."""
+
+    def stage(self, text: str) -> None: ...
+    def event(self, seconds: float, text: str) -> None: ...
+
+
+Break = Callable[[Planned], Awaitable[None]]
+
+
+async def run(settings: Settings, observer: Observer) -> Outcome:
+    async with _staged(settings, observer) as (fleet, client, suffer):
+        function = NOOP if fleet is None else witness.FUNCTION
+        dice = system.seeded_dice(settings.seed)
+        load = Load(client, function, fires=settings.fires, seconds=settings.seconds, dice=dice, patience=PATIENCE)
+        observer.stage(f"submitting jobs for {settings.fires} fires a second")
+        await load.begin()
+        planned = plan(
+            settings.seed,
+            settings.kinds,
+            seconds=settings.seconds,
+            every=settings.every,
+            servers=settings.servers,
+            workers=settings.workers,
+        )
+        observer.stage(f"{len(planned)} faults in {settings.seconds:g} s")
+        _, faults = await asyncio.gather(load.go_on(), _break(planned, suffer, observer))
+        observer.stage("waiting until every run has ended")
+        return await _judge(settings, fleet, load, faults, observer)
+
+
+@contextlib.asynccontextmanager
+async def _staged(settings: Settings, observer: Observer) -> AsyncIterator[tuple[Fleet | None, AsyncClient, Break]]:
+    """A fleet to break, a client that suffers with it, and how to break it."""
+    if settings.url is not None:
+        async with AsyncClient(settings.url, settings.token) as client:
+            yield None, client, _by_command(settings.command or "true")
+        return
+    observer.stage(f"starting {settings.servers} servers and {settings.workers} workers")
+    fleet = Fleet(servers=settings.servers, workers=settings.workers, store=settings.store, plant=settings.plant)
+    async with fleet, AsyncClient(fleet.url, fleet.key, timeout=10.0) as client:
+        yield fleet, client, fleet.suffer
+
+
+def _by_command(command: str) -> Break:
+    async def suffer(_: Planned) -> None:
+        process = await asyncio.create_subprocess_shell(command)
+        await process.wait()
+
+    return suffer
+
+
+async def _break(planned: list[Planned], suffer: Break, observer: Observer) -> list[Fault]:
+    began = system.monotonic()
+    faults: list[Fault] = []
+
+    async def one(fault: Planned) -> None:
+        await asyncio.sleep(fault.at - (system.monotonic() - began) / SECOND)
+        observer.event(fault.at, str(fault))
+        since = system.wall()
+        await suffer(fault)
+        faults.append(Fault(kind=fault.kind, part=fault.part, target=fault.target, began=since, ended=system.wall()))
+
+    async with asyncio.TaskGroup() as group:
+        for fault in planned:
+            group.create_task(one(fault))
+    return faults
+
+
+async def _judge(
+    settings: Settings, fleet: Fleet | None, load: Load, faults: list[Fault], observer: Observer
+) -> Outcome:
+    url, token = (settings.url, settings.token) if fleet is None else (fleet.direct_url, fleet.key)
+    since, until = load.began - LEAD - MINUTE, load.began + int(settings.seconds * SECOND) + MINUTE
+    async with AsyncClient(url, token) as client:
+        quiet_after = await evidence.quiet(client, since, until, load.tag, PATIENCE)
+        observer.stage("reading the ledger")
+        seen = None if fleet is None else list(witness.sightings(fleet.folder, fleet.worker_pids))
+        rows = await evidence.rows(client, load.promises, since, until, seen or ())
+        unbalanced = await evidence.unbalanced(client, load.promises)
+    observer.stage("judging")
+    judgement = checker.judge(
+        History(
+            promises=load.promises,
+            rows=rows,
+            sightings=seen,
+            faults=faults,
+            unbalanced=unbalanced,
+            same_clock=fleet is not None and is_nearby(settings.store),
+        )
+    )
+    return Outcome(
+        judgement=judgement,
+        faults=faults,
+        ledger=dict(Counter(row.verdict for row in rows)),
+        accepted=len(load.promises),
+        unanswered=load.unanswered,
+        tries_failed=load.tries_failed,
+        quiet_after=quiet_after,
+    )

@@ -1,0 +1,224 @@
+"""Judges a history: every fire that was promised happened once, not early, and is accounted for.
+
+Pure, and outside of the system that it judges: it believes what jobs wrote down themselves, and compares the ledger
+with that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from timeball.chaos.history import Fault, History, Part, Promise, Row, Sighting
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.ledger import TOLERANCE
+
+Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra", "ledger"]
+BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "ledger")
+TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
+LEASE: Final = 15 * SECOND
+NOTICEABLE: Final = 250 * MILLISECOND
+"""A start this late was held up by something."""
+AFTERMATH: Final = 5 * SECOND
+"""So long after a fault of a server, a fire that is late may be late because of it."""
+NO_FAULT: Final = "no fault"
+
+_CARRIES: Final[frozenset[Part]] = frozenset({"server", "database", "fleet"})
+"""Parts whose faults hold up fires that nobody has started yet."""
+
+
+class Violation(Struct, frozen=True):
+    breach: Breach
+    text: str
+
+
+class Judgement(Struct, kw_only=True):
+    """`due` = `on_time` + `late` + the fires that were lost + those that are stuck."""
+
+    due: int = 0
+    on_time: int = 0
+    late: int = 0
+    repeated: int = 0
+    """Attempts that were interrupted, and followed by another."""
+    violations: list[Violation] = field(default_factory=list)
+    recoveries: dict[str, list[Micros]] = field(default_factory=dict)
+    """By fault: how long after it each run that it hit started again, or started at all."""
+
+    def count(self, breach: Breach) -> int:
+        return sum(violation.breach == breach for violation in self.violations)
+
+
+def judge(history: History) -> Judgement:
+    return _Judge(history).judge()
+
+
+def percentile(values: Sequence[Micros], share: float) -> Micros:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0
+
+
+class _Judge:
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._faults = _Faults(history.faults)
+        self._rows: dict[str, list[Row]] = defaultdict(list)
+        for row in history.rows:
+            self._rows[row.job_id].append(row)
+        self._sightings: dict[str, list[Sighting]] = defaultdict(list)
+        for sighting in history.sightings or ():
+            self._sightings[sighting.run_id].append(sighting)
+        self._verdict = Judgement()
+
+    def judge(self) -> Judgement:
+        for promise in self._history.promises:
+            self._keep(promise)
+        for job_id in self._history.unbalanced:
+            self._breach("ledger", f"the ledger of job {job_id} does not add up to what was due")
+        return self._verdict
+
+    def _breach(self, breach: Breach, text: str) -> None:
+        self._verdict.violations.append(Violation(breach, text))
+
+    # --- one job ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, promise: Promise) -> None:
+        rows = self._rows.get(promise.job_id, [])
+        by_fire: dict[Micros, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_fire[row.fire_time].append(row)
+        if promise.fires is None:
+            self._fire(promise.job_id, None, rows)
+            return
+        for fire_time in promise.fires:
+            self._fire(promise.job_id, fire_time, by_fire.pop(fire_time, []))
+        for row in (row for extra in by_fire.values() for row in extra):
+            self._breach("extra", f"{_named(row)} was not due")
+
+    def _fire(self, job_id: str, fire_time: Micros | None, rows: list[Row]) -> None:
+        """Exactly one run for each fire, and it succeeded: the load has nothing in it that could fail."""
+        self._verdict.due += 1
+        if not rows:
+            at = "at once" if fire_time is None else f"at {fire_time}"
+            self._breach("lost", f"job {job_id} was due {at}, and there is no run")
+            return
+        if len(rows) > 1:
+            self._breach("double", f"one fire became {len(rows)} runs: {', '.join(map(_named, rows))}")
+            if sum(row.status == "succeeded" for row in rows) > 1:
+                self._breach("double-effective", f"{_named(rows[0])} and others of the same fire succeeded")
+        for row in rows:
+            self._run(row)
+        first = min(rows, key=lambda row: row.token or 0)
+        self._outcome(first)
+
+    def _outcome(self, row: Row) -> None:
+        if row.status not in TERMINAL:
+            self._breach("stuck", f"{_named(row)} is still {row.status}")
+            return
+        if row.status != "succeeded":
+            self._breach("lost", f"{_named(row)} ended {row.status}: {row.reason or 'without a reason'}")
+            return
+        late = self._lateness(row)
+        if late is None:
+            self._breach("lost", f"{_named(row)} is said to have succeeded, but never ran")
+        elif late <= TOLERANCE:
+            self._verdict.on_time += 1
+        else:
+            self._verdict.late += 1
+
+    def _lateness(self, row: Row) -> Micros | None:
+        """By what the job wrote down; by the ledger, if it could not."""
+        if self._history.sightings is None:
+            return row.late
+        seen = self._sightings.get(row.run_id)
+        return None if not seen else min(each.started_at for each in seen) - row.fire_time
+
+    # --- one run ---------------------------------------------------------------------------------------------------
+
+    def _run(self, row: Row) -> None:
+        seen = sorted(self._sightings.get(row.run_id, ()), key=lambda each: (each.token, each.started_at))
+        if row.late is not None and row.late < 0:
+            self._breach("early", f"{_named(row)} started {-row.late} µs early by the ledger")
+        for each in seen:
+            if self._history.same_clock and each.started_at < row.fire_time:
+                self._breach("early", f"{_named(row)} started {row.fire_time - each.started_at} µs early")
+            if self._is_after_the_end(each, row):
+                self._breach("double-effective", f"{_named(row)} had ended and started again on {each.worker}")
+        if row.effective is not None and row.effective != row.token:
+            self._breach(
+                "double-effective",
+                f"{_named(row)} belonged to token {row.token}, but the result of token {row.effective} was kept",
+            )
+        for earlier, later in pairwise(seen):
+            self._repetition(row, earlier, later)
+        self._first_start(row, seen)
+
+    def _is_after_the_end(self, seen: Sighting, row: Row) -> bool:
+        """The attempt that counts is left out: how long it took is told by other clocks than when it ended."""
+        if row.token is None or row.ended_at is None or seen.token == row.token:
+            return False
+        return seen.token > row.token or (self._history.same_clock and seen.started_at > row.ended_at)
+
+    def _repetition(self, row: Row, earlier: Sighting, later: Sighting) -> None:
+        if later.token == earlier.token:
+            self._breach("double", f"{_named(row)}: attempt {earlier.attempt} started twice on {earlier.worker}")
+            return
+        if later.started_at < earlier.started_at:
+            self._breach("double", f"{_named(row)}: attempt {earlier.attempt} started after attempt {later.attempt}")
+        fault = self._faults.interrupting(earlier.worker, earlier.started_at, later.started_at)
+        if fault is None:
+            self._breach(
+                "double",
+                f"{_named(row)}: attempt {earlier.attempt} on {earlier.worker} was repeated; nothing interrupted it",
+            )
+            return
+        self._verdict.repeated += 1
+        self._recovered(fault.name, later.started_at - max(fault.began, earlier.started_at))
+
+    def _first_start(self, row: Row, seen: list[Sighting]) -> None:
+        """What held up a fire that started late: who had it and was struck down before it began, or the servers."""
+        if not seen:
+            return
+        started = seen[0].started_at
+        if started - row.fire_time < NOTICEABLE:
+            return
+        fault = None
+        if seen[0].attempt > 1 and row.workers:
+            fault = self._faults.interrupting(row.workers[seen[0].attempt - 2], row.fire_time - LEASE, started)
+        fault = fault or self._faults.delaying(row.fire_time, started)
+        began = row.fire_time if fault is None else max(fault.began, row.fire_time)
+        self._recovered(NO_FAULT if fault is None else fault.name, started - began)
+
+    def _recovered(self, name: str, after: Micros) -> None:
+        self._verdict.recoveries.setdefault(name, []).append(after)
+
+
+class _Faults:
+    """Finds who is to blame."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self._faults = sorted(faults, key=lambda fault: fault.began)
+
+    def interrupting(self, worker: str, since: Micros, until: Micros) -> Fault | None:
+        """What took an attempt from a worker that had it: a fault of the worker, else one of what carries its lease."""
+        during = list(self._during(since, until))
+        return next(
+            (fault for fault in during if fault.target == worker),
+            next((fault for fault in during if fault.part in _CARRIES and fault.kind != "kill"), None),
+        )
+
+    def delaying(self, due: Micros, started: Micros) -> Fault | None:
+        """The last fault before the start of those that may have held it up: servers and database before workers."""
+        during = list(self._during(due - AFTERMATH, started))
+        carrying = [fault for fault in during if fault.part in _CARRIES]
+        return next(reversed(carrying or during), None)
+
+    def _during(self, since: Micros, until: Micros) -> Iterator[Fault]:
+        return (fault for fault in self._faults if fault.began <= until and fault.ended >= since)
+
+
+def _named(row: Row) -> str:
+    return f"run {row.run_id} of {row.fire_time}"

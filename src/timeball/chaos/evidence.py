@@ -1,0 +1,108 @@
+"""What became of a load, asked from the fleet itself once it is quiet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Final, TypeVar
+
+from timeball.chaos.history import Promise, Row, Sighting
+from timeball.client import models, requests
+from timeball.client.async_client import AsyncClient
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import MILLISECOND, Micros, of, to_datetime
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+PAGE: Final = 1_000
+AT_ONCE: Final = 8
+LIVE: Final = ("scheduled", "blocked", "queued", "running", "retrying")
+
+
+async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, patience: float) -> float | None:
+    """Seconds until no run was alive any more; None: some still are, and patience is at its end."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    request = requests.runs(status=LIVE, since=to_datetime(since), until=to_datetime(until), tag=tag, limit=1)
+    while loop.time() - began < patience:
+        try:
+            if not (await client.ask(request)).items:
+                return loop.time() - began
+        except (Unavailable, TimeoutError):
+            pass  # it is still getting up
+        await asyncio.sleep(0.5)
+    return None
+
+
+async def rows(
+    client: AsyncClient, promises: Sequence[Promise], since: Micros, until: Micros, seen: Iterable[Sighting]
+) -> list[Row]:
+    """The runs of these jobs; of those that may have had several attempts, who had them and whose result counts."""
+    wanted = {promise.job_id for promise in promises}
+    found = [run for run in await _runs(client, since, until) if run.job_id in wanted]
+    sighted: set[str] = set()
+    again: set[str] = set()
+    for sighting in seen:
+        (again if sighting.run_id in sighted else sighted).add(sighting.run_id)
+    return await _each(found, lambda run: _row(client, run, closely=run.attempt > 1 or run.run_id in again))
+
+
+async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[str]:
+    """Jobs whose ledger does not add up to the fires that were due."""
+
+    async def look(promise: Promise) -> str | None:
+        ledger = await client.ask(requests.ledger(promise.job_id, limit=1))
+        right = ledger.balanced and ledger.due == len(promise.fires or ())
+        return None if right else promise.job_id
+
+    several = [promise for promise in promises if promise.fires is not None and len(promise.fires) > 1]
+    return [job_id for job_id in await _each(several, look) if job_id is not None]
+
+
+async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[models.Run]:
+    found: list[models.Run] = []
+    cursor: str | None = None
+    while True:
+        page = await client.ask(
+            requests.runs(since=to_datetime(since), until=to_datetime(until), limit=PAGE, cursor=cursor)
+        )
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def _row(client: AsyncClient, run: models.Run, *, closely: bool) -> Row:
+    workers: tuple[str, ...] = ()
+    effective: int | None = None
+    if closely:
+        workers = tuple(attempt.executor_id or "" for attempt in (await client.run(run.run_id)).attempts)
+        if run.succeeded:
+            result = await client.result(run.run_id)
+            effective = result if isinstance(result, int) else None
+    return Row(
+        run_id=run.run_id,
+        job_id=run.job_id,
+        fire_time=0 if run.fire_time is None else of(run.fire_time),
+        status=run.status,
+        verdict=run.verdict,
+        reason=run.reason or "",
+        attempt=run.attempt,
+        token=run.fencing_token,
+        late=None if run.late_ms is None else round(run.late_ms * MILLISECOND),
+        ended_at=None if run.end_time is None else of(run.end_time),
+        workers=workers,
+        effective=effective,
+    )
+
+
+async def _each(items: Sequence[A], ask: Callable[[A], Coroutine[None, None, B]]) -> list[B]:
+    """The answers in order, a few questions at a time."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: A) -> B:
+        async with room:
+            return await ask(item)
+
+    return await asyncio.gather(*(one(item) for item in items))

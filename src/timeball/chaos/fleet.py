@@ -1,0 +1,326 @@
+"""A fleet of real processes on this machine, made to be broken: servers, workers, a database, and every connection
+between them through a link of chaos's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from timeball import system
+from timeball.chaos import plan, witness
+from timeball.chaos.database import Database
+from timeball.chaos.plan import Planned
+from timeball.chaos.proxy import Connect, Link
+from timeball.client.async_client import AsyncClient
+from timeball.domain.errors import Conflict, TimeballError
+
+SLOTS: Final = 64
+PATIENCE: Final = 60.0
+"""Seconds until everything has to be up, or has to have stopped."""
+
+# Waits until chaos ends, in whatever way, and takes with it what chaos started.
+_GUARD: Final = """
+cat >/dev/null
+for file in "$1"/pids/*; do
+  kill -KILL -- -"$(cat "$file")" 2>/dev/null
+done
+rm -rf "$1"
+"""
+
+
+class Process:
+    """`timeball …`, started again under the same name as often as it was killed."""
+
+    def __init__(self, folder: Path, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.pids: list[int] = []
+        self._folder = folder
+        self._command = command
+        self._environment = environment
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    @property
+    def log(self) -> str:
+        return (self._folder / f"{self.name}.log").read_text(errors="replace")[-3_000:]
+
+    def start(self) -> None:
+        with (self._folder / f"{self.name}.log").open("ab") as log:
+            self._popen = subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.pids.append(self._popen.pid)
+        (self._folder / "pids" / self.name).write_text(str(self._popen.pid))
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._popen is not None:
+            self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9, of this process alone."""
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+
+    def end(self) -> None:
+        """With everything it has started."""
+        if self._popen is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
+            self._popen.wait()
+        (self._folder / "pids" / self.name).unlink(missing_ok=True)
+
+
+class Fleet:
+    """Started by `async with`; everything is gone when that ends."""
+
+    def __init__(self, *, servers: int, workers: int, store: str | None = None, plant: str | None = None) -> None:
+        self._counts = (servers, workers)
+        self._store = store
+        self._program = ["timeball.chaos.planted", plant] if plant else ["timeball"]
+        self._key = system.secret()
+        self._stack = contextlib.AsyncExitStack()
+        self._links: dict[str, list[Link]] = {}
+        self._processes: dict[str, Process] = {}
+        self._ports: list[int] = []
+        self.database: Database | None = None
+        self.folder = Path()
+
+    @property
+    def url(self) -> str:
+        """For clients, who are cut off like everybody else when it is their turn."""
+        return _addresses(self._links["client"])
+
+    @property
+    def direct_url(self) -> str:
+        return ",".join(f"http://127.0.0.1:{port}" for port in self._ports)
+
+    @property
+    def key(self) -> str:
+        return self._key
+
+    @property
+    def worker_pids(self) -> dict[int, str]:
+        """Which worker every process was that there ever was."""
+        return {pid: process.name for process in self._processes.values() for pid in process.pids}
+
+    async def __aenter__(self) -> Self:
+        async with self._stack:
+            await self._start()
+            self._stack = self._stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self.folder = _guarded_folder(self._stack)
+        connect, address = await self._open_store()
+        servers, workers = self._counts
+        for name in plan.names("server", servers):
+            self._ports.append(_free_port())
+            links = await self._link(name, [] if connect is None else [connect])
+            store = _through(address, links[0].port) if links else address
+            flags = ["--port", str(self._ports[-1]), "--data-dir", str(self.folder / name), "--store", store]
+            self._process(name, ["server", *flags], {"TIMEBALL_ADMIN_KEY": self._key})
+        for name in plan.names("server", servers):
+            await self._until_ready(self._processes[name], self._ports[int(name.rpartition("-")[2]) - 1])
+        fronts = [_to_port(port) for port in self._ports]
+        await self._link("client", fronts)
+        async with AsyncClient(self.direct_url, self._key) as client:
+            token = (await client.create_key("worker", "chaos")).key or ""
+            for name in plan.names("worker", workers):
+                addresses = _addresses(await self._link(name, fronts))
+                flags = ["--server", addresses, "--name", name, "--slots", str(SLOTS), "--tasks", witness.__name__]
+                self._process(name, ["worker", *flags], {"TIMEBALL_TOKEN": token})
+            await self._until_staffed(client, workers)
+
+    async def _open_store(self) -> tuple[Connect | None, str]:
+        """How to reach the database, if a link can stand in between; and its address, without one."""
+        if self._store is not None:
+            return _reach(self._store), self._store
+        folder = self.folder / "database"
+        folder.mkdir(mode=0o700)
+        self.database = await Database.create(folder)
+        self._stack.push_async_callback(self.database.close)
+        self._note_database()
+        return self.database.connect, Database.address(0)
+
+    def _note_database(self) -> None:
+        if self.database is not None and self.database.pid is not None:
+            (self.folder / "pids" / "database").write_text(str(self.database.pid))
+
+    async def _link(self, name: str, destinations: list[Connect]) -> list[Link]:
+        self._links[name] = [Link(connect) for connect in destinations]
+        for link in self._links[name]:
+            await link.open()
+            self._stack.push_async_callback(link.close)
+        return self._links[name]
+
+    def _process(self, name: str, arguments: list[str], more: Mapping[str, str]) -> None:
+        process = Process(
+            self.folder, name, [sys.executable, "-m", *self._program, *arguments], _environment(self.folder, more)
+        )
+        self._processes[name] = process
+        process.start()
+        self._stack.callback(process.end)
+
+    async def _until_ready(self, process: Process, port: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not await _answers(port):
+                if not process.running:
+                    raise Conflict(f"{process.name} ended while it was starting:\n{process.log}")
+                await asyncio.sleep(0.05)
+
+    async def _until_staffed(self, client: AsyncClient, workers: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while len(await client.workers()) < workers:
+                for process in self._processes.values():
+                    if not process.running:
+                        raise Conflict(f"{process.name} ended while it was starting:\n{process.log}")
+                await asyncio.sleep(0.05)
+
+    # --- break -----------------------------------------------------------------------------------------------------
+
+    async def suffer(self, fault: Planned) -> None:
+        """Returns when the fault is over."""
+        match fault.kind:
+            case "kill":
+                self._processes[fault.target].kill()
+                await asyncio.sleep(fault.lasts)
+                self._processes[fault.target].start()
+            case "pause":
+                self._processes[fault.target].signal(signal.SIGSTOP)
+                try:
+                    await asyncio.sleep(fault.lasts)
+                finally:
+                    self._processes[fault.target].signal(signal.SIGCONT)
+            case "cut" | "hang" | "delay":
+                await self._disturb(fault)
+            case "restart":
+                await self._restart_database()
+            case "command":
+                raise AssertionError("a fleet of one's own needs no command to be broken")
+
+    async def _disturb(self, fault: Planned) -> None:
+        links = self._links[fault.target]
+        for link in links:
+            if fault.kind == "cut":
+                link.cut()
+            elif fault.kind == "hang":
+                link.hang()
+            else:
+                link.delay(fault.weight)
+        try:
+            await asyncio.sleep(fault.lasts)
+        finally:
+            for link in links:
+                link.heal()
+
+    async def _restart_database(self) -> None:
+        assert self.database is not None, "only a database of one's own is restarted"
+        await self.database.crash()
+        await self.database.start()
+        self._note_database()
+
+
+# --- addresses -----------------------------------------------------------------------------------------------------
+
+
+def _addresses(links: list[Link]) -> str:
+    return ",".join(f"http://127.0.0.1:{link.port}" for link in links)
+
+
+def _to_port(port: int) -> Connect:
+    return lambda: asyncio.open_connection("127.0.0.1", port)
+
+
+def _reach(store: str) -> Connect | None:
+    """None: nobody can stand in between. There are several hosts, or the certificate has to be that of the host."""
+    parts = urlsplit(store)
+    options = dict(parse_qsl(parts.query))
+    host, port = options.get("host") or parts.hostname or "localhost", parts.port or int(options.get("port", 5432))
+    if "," in parts.netloc or "," in host or options.get("sslmode", "").startswith("verify"):
+        return None
+    if host.startswith("/"):
+        return lambda: asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+    return lambda: asyncio.open_connection(host, port)
+
+
+def _through(store: str, port: int) -> str:
+    """The same database by way of a port on this machine."""
+    parts = urlsplit(store)
+    options = {name: value for name, value in parse_qsl(parts.query) if name not in ("host", "port")}
+    user = parts.netloc.rpartition("@")[0]
+    address = f"{user}@127.0.0.1:{port}" if user else f"127.0.0.1:{port}"
+    return parts._replace(netloc=address, query=urlencode(options)).geturl()
+
+
+def is_nearby(store: str | None) -> bool:
+    """Whether the store's clock is this machine's clock."""
+    if store is None:
+        return True
+    parts = urlsplit(store)
+    host = unquote(dict(parse_qsl(parts.query)).get("host", "") or parts.hostname or "localhost")
+    return host.startswith("/") or host in ("localhost", "127.0.0.1", "::1")
+
+
+# --- the machine ---------------------------------------------------------------------------------------------------
+
+
+def _guarded_folder(stack: contextlib.AsyncExitStack) -> Path:
+    """A folder for everything, and a small process that outlives chaos to tidy up, should chaos not come to that."""
+    # Where temporary folders have short names: the path of a socket has room for about 100 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="timeball-chaos-", dir="/tmp" if os.access("/tmp", os.W_OK) else None))
+    folder.chmod(0o711)  # the database may run as another user, who has to get through here
+    for name in ("pids", "home"):
+        (folder / name).mkdir()
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "guard", str(folder)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    stack.callback(guard.communicate)  # closes its input, and waits until it is done
+    return folder
+
+
+def _environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """Nothing that the caller has set for a Timeball of its own."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIMEBALL_")}
+    return {**inherited, "HOME": str(folder / "home"), **more}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _answers(port: int) -> bool:
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        line = await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+    except (OSError, TimeoutError, TimeballError):
+        return False
+    return b" 200 " in line

@@ -1,0 +1,133 @@
+"""The known load: jobs that are due every second, and jobs that are due once, submitted all the while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from timeball import system
+from timeball.chaos.history import Promise
+from timeball.client.async_client import AsyncClient
+from timeball.client.job_document import JobOptions
+from timeball.domain.errors import TimeballError, Unavailable
+from timeball.domain.instant import MILLISECOND, SECOND, Micros, of, to_datetime
+from timeball.ports.clock import Dice
+from timeball.registry import NOOP
+
+NAME: Final = "timeball-chaos"
+LEAD: Final = 3 * SECOND
+"""From the submission of the jobs that repeat until they are due for the first time."""
+EVERY: Final = 0.25
+"""Seconds between two submissions of jobs that are due once."""
+AHEAD: Final = 3 * SECOND
+"""How far in the future those are due, at most."""
+PAUSE: Final = 0.2
+"""Seconds between two tries of a submission."""
+SHARE: Final = 2 / 3
+"""Of all fires, those of jobs that repeat."""
+
+
+class Load:
+    """`fires` a second, for so many seconds. Submissions are repeated under their key until they are answered."""
+
+    def __init__(
+        self, client: AsyncClient, function: str, *, fires: int, seconds: float, dice: Dice, patience: float
+    ) -> None:
+        self.tag = f"{NAME}-{system.dice().getrandbits(48):012x}"
+        self.promises: list[Promise] = []
+        self.unanswered = 0
+        """Jobs that nobody knows of whether they were accepted."""
+        self.tries_failed = 0
+        self.began: Micros = 0
+        """On the store's clock."""
+        self._client = client
+        self._function = function
+        self._repeating = max(1, round(fires * SHARE))
+        self._once = max(0, fires - self._repeating)
+        self._seconds = seconds
+        self._dice = dice
+        self._patience = patience
+        self._ahead: Micros = 0
+        """How far the store's clock is ahead of this machine's."""
+
+    async def begin(self) -> None:
+        """Submit the jobs that repeat; returns when they are about to be due."""
+        asked = system.wall()
+        probe = await self._client.create_job(NAME, **self._options())
+        self._ahead = 0 if probe.created_at is None else of(probe.created_at) - asked
+        self.promises.append(Promise(probe.job_id, None))
+        self.began = (self._now() + LEAD) // SECOND * SECOND
+        fires = tuple(range(self.began, self.began + int(self._seconds * SECOND), SECOND))
+        start, end = to_datetime(fires[0]), to_datetime(fires[-1] + SECOND // 2)
+        await self._submit(
+            [
+                {**self._options(), "cron": "* * * * * *", "start_at": start, "end_at": end, "overlap": "allow"}
+                for _ in range(self._repeating)
+            ],
+            [fires] * self._repeating,
+        )
+        await asyncio.sleep(max(0.0, (self.began - self._now()) / SECOND))
+
+    async def go_on(self) -> None:
+        """Submit jobs that are due once, until the time is over and everything is answered, or nobody answers."""
+        async with asyncio.TaskGroup() as group:
+            owed = 0.0
+            for _ in range(int(self._seconds / EVERY)):
+                owed += self._once * EVERY
+                count = int(owed)
+                owed -= count
+                if count:
+                    group.create_task(self._submit_once(count))
+                await asyncio.sleep(EVERY)
+
+    async def _submit_once(self, count: int) -> None:
+        jobs: list[JobOptions] = []
+        fires: list[tuple[Micros, ...] | None] = []
+        for _ in range(count):
+            if self._dice.random() < 0.25:
+                jobs.append(self._options())
+                fires.append(None)
+            else:
+                at = self._now() + int(self._dice.random() * AHEAD) // MILLISECOND * MILLISECOND
+                jobs.append({**self._options(), "at": to_datetime(at)})
+                fires.append((at,))
+        await self._submit(jobs, fires)
+
+    async def _submit(self, jobs: Sequence[JobOptions], fires: Sequence[tuple[Micros, ...] | None]) -> None:
+        key = f"{self._dice.getrandbits(128):032x}"
+        named: list[JobOptions] = [{"name": NAME, **job} for job in jobs]
+        patient_until = system.monotonic() + int((self._seconds + self._patience) * SECOND)
+        while system.monotonic() < patient_until:
+            try:
+                created = await self._client.batch(named, f"{self.tag}-{key}")
+            except (Unavailable, TimeoutError):
+                self.tries_failed += 1
+                await asyncio.sleep(PAUSE)
+                continue
+            for item, due in zip(created, fires, strict=True):
+                if item.job_id is None:
+                    raise TimeballError(f"a job was refused: {item.error.detail if item.error else 'without a reason'}")
+                self.promises.append(Promise(item.job_id, due))
+            return
+        self.unanswered += len(jobs)
+
+    def _options(self) -> JobOptions:
+        """Retries enough for every kill that may come; what is missed has to be caught up."""
+        options: JobOptions = {
+            "python": self._function,
+            "max_retries": 50,
+            "catch_up": "all",
+            "catch_up_window": "1h",
+            "tags": [self.tag],
+        }
+        if self._function != NOOP:
+            options["parameters"] = {"seconds": self._length()}
+        return options
+
+    def _length(self) -> float:
+        """Most are short; some are long enough to be interrupted."""
+        return round(self._dice.random() ** 6 * 4, 3)
+
+    def _now(self) -> Micros:
+        return system.wall() + self._ahead
