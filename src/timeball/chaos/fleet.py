@@ -24,7 +24,7 @@ from timeball.chaos.proxy import Connect, Link
 from timeball.client.async_client import AsyncClient
 from timeball.domain.errors import Conflict, TimeballError
 
-SLOTS: Final = 64
+SLOTS: Final = 128
 PATIENCE: Final = 60.0
 """Seconds until everything has to be up, or has to have stopped."""
 

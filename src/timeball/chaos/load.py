@@ -127,7 +127,7 @@ class Load:
 
     def _length(self) -> float:
         """Most are short; some are long enough to be interrupted."""
-        return round(self._dice.random() ** 6 * 4, 3)
+        return round(self._dice.random() ** 20 * 4, 3)
 
     def _now(self) -> Micros:
         return system.wall() + self._ahead
