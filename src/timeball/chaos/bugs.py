@@ -9,5 +9,5 @@ BUGS: Final = {
     "no-rescue": "nobody takes over what a dead worker held",
     "no-once-only-guard": "two servers may plan the same fire",
     "answer-before-commit": "submissions are acknowledged a second before they are durable",
-    "forgotten-end": "every 200th success is acknowledged and forgotten",
+    "forgotten-end": "every 50th success is acknowledged and forgotten",
 }

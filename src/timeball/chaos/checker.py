@@ -17,8 +17,8 @@ from timeball.chaos.history import Fault, History, Part, Promise, Row, Sighting
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.ledger import TOLERANCE
 
-Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra", "ledger"]
-BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "ledger")
+Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced"]
+BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced")
 TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
 LEASE: Final = 15 * SECOND
 NOTICEABLE: Final = 250 * MILLISECOND
@@ -77,7 +77,7 @@ class _Judge:
         for promise in self._history.promises:
             self._keep(promise)
         for job_id in self._history.unbalanced:
-            self._breach("ledger", f"the ledger of job {job_id} does not add up to what was due")
+            self._breach("unbalanced", f"the ledger of job {job_id} does not add up to what was due")
         return self._verdict
 
     def _breach(self, breach: Breach, text: str) -> None:

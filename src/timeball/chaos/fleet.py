@@ -28,11 +28,13 @@ SLOTS: Final = 128
 PATIENCE: Final = 60.0
 """Seconds until everything has to be up, or has to have stopped."""
 
+SUPERVISE_EVERY: Final = 1.0
+
 # Waits until chaos ends, in whatever way, and takes with it what chaos started.
 _GUARD: Final = """
 cat >/dev/null
 for file in "$1"/pids/*; do
-  kill -KILL -- -"$(cat "$file")" 2>/dev/null
+  kill -KILL "-$(cat "$file")" 2>/dev/null
 done
 rm -rf "$1"
 """
@@ -48,6 +50,8 @@ class Process:
         self._command = command
         self._environment = environment
         self._popen: subprocess.Popen[bytes] | None = None
+        self.wanted = False
+        """Whether it ought to run."""
 
     @property
     def running(self) -> bool:
@@ -68,6 +72,7 @@ class Process:
                 stderr=log,
                 start_new_session=True,
             )
+        self.wanted = True
         self.pids.append(self._popen.pid)
         (self._folder / "pids" / self.name).write_text(str(self._popen.pid))
 
@@ -77,6 +82,7 @@ class Process:
 
     def kill(self) -> None:
         """kill -9, of this process alone."""
+        self.wanted = False
         if self._popen is not None:
             self._popen.kill()
             self._popen.wait()
@@ -155,6 +161,17 @@ class Fleet:
                 flags = ["--server", addresses, "--name", name, "--slots", str(SLOTS), "--tasks", witness.__name__]
                 self._process(name, ["worker", *flags], {"TIMEBALL_TOKEN": token})
             await self._until_staffed(client, workers)
+        supervising = asyncio.create_task(self._supervise())
+        self._stack.callback(supervising.cancel)
+
+    async def _supervise(self) -> None:
+        """A server that finds no database as it starts gives up: whoever runs one in earnest has somebody who starts it
+        again, and so has this fleet."""
+        while True:
+            await asyncio.sleep(SUPERVISE_EVERY)
+            for process in self._processes.values():
+                if process.wanted and not process.running:
+                    process.start()
 
     async def _open_store(self) -> tuple[Connect | None, str]:
         """How to reach the database, if a link can stand in between; and its address, without one."""

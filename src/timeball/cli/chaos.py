@@ -19,8 +19,8 @@ MOST: Final = 50
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    if value is None:
-        return None
+    if value is None or value == "none":
+        return None if value is None else ()
     kinds = tuple(dict.fromkeys(word.strip() for word in value.split(",") if word.strip()))
     for kind in kinds:
         if kind not in KINDS:
@@ -45,7 +45,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     "--faults",
     callback=_kinds,
     metavar="KIND[,KIND…]",
-    help="Some of kill, pause, cut, hang, delay, restart; all of them by default.",
+    help="Some of kill, pause, cut, hang, delay, restart; all of them by default; or none.",
 )
 @click.option(
     "--every", type=click.FloatRange(0.1), default=2.0, show_default=True, metavar="S", help="Seconds between faults."
