@@ -22,7 +22,7 @@ import uvloop
 import timeball
 from timeball import registry, system
 from timeball.api.app import create_app
-from timeball.api.wire import WholeAnswers
+from timeball.api.express import Express
 from timeball.client.dispatch import HttpDispatch
 from timeball.config import CrewConfig, MigrateConfig, ServerConfig, UpConfig, WorkerConfig, remember
 from timeball.domain import ids
@@ -170,7 +170,7 @@ async def _start_server(
             log_config=None,
             access_log=False,
             lifespan="off",
-            http=WholeAnswers,
+            http=Express,
             ws="none",
             proxy_headers=False,  # only an address in an answer needs one of them, and finds it
             server_header=False,

@@ -18,6 +18,7 @@ from schemathesis import checks
 from tests.support.api import ADMIN, running_api
 from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.express import Express
 
 THOROUGH = "TIMEBALL_SCHEMATHESIS_THOROUGH" in os.environ
 """Minutes instead of seconds: also goes systematically through every part of every schema."""
@@ -46,7 +47,15 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
         async def serve() -> None:
             async with running_api(folder) as api:
-                config = uvicorn.Config(api.app, log_config=None, access_log=False, lifespan="off", ws="none")
+                config = uvicorn.Config(
+                    api.app,
+                    log_config=None,
+                    access_log=False,
+                    lifespan="off",
+                    http=Express,
+                    ws="none",
+                    proxy_headers=False,
+                )
                 servers.append(uvicorn.Server(config))
                 started.set()
                 await servers[0].serve([listener])

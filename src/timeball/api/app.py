@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from starlette import routing
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import compile_path
+from starlette.types import Receive, Scope, Send
 
 from timeball.api import openapi, problems, reading, views
 from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
 from timeball.api.query import read_query
-from timeball.api.route import Answer, Call, Permission, Route, Services
+from timeball.api.route import Answer, Call, Permission, Request, Route, Services
 from timeball.api.routes import (
     batch,
     bulk_runs,
@@ -64,7 +64,7 @@ def create_app(
     version: str,
     stopping: Callable[[], bool] = lambda: False,
     routes: Sequence[Route] = ROUTES,
-) -> ASGIApp:
+) -> Paths:
     """The API over a store and a dispatcher. `ready` names what has to work (the store, the loops) and
     whether it does; `new_secret` makes the secret of a new API key, and must be unguessable; `stopping` says that
     the server is about to go."""
@@ -98,15 +98,38 @@ def _documents(routes: Sequence[Route], version: str) -> dict[str, Answer]:
 
 class Paths:
     """All endpoints. A path without parameters, and all hot ones are such, is looked up; those with parameters are
-    compared one after the other, by Starlette."""
+    compared one after the other."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint) -> None:
         self._fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
-        others = [routing.Route(path, endpoint) for path, endpoint in endpoints.items() if "{" in path]
-        self._others = routing.Router(others, redirect_slashes=False, default=default)
+        self._others = [(compile_path(path)[0], endpoint) for path, endpoint in endpoints.items() if "{" in path]
+        self._default = default
+
+    def find(self, path: str) -> tuple[Endpoint, Mapping[str, str]]:
+        """Who answers, and the parameters in the path."""
+        if (endpoint := self._fixed.get(path)) is not None:
+            return endpoint, {}
+        for pattern, endpoint in self._others:
+            if (match := pattern.match(path)) is not None:
+                return endpoint, match.groupdict()
+        return self._default, {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._fixed.get(scope.get("path", ""), self._others)(scope, receive, send)
+        if scope["type"] != "http":
+            await _refuse(scope, send)
+            return
+        endpoint, parameters = self.find(scope["path"])
+        request = Request(
+            method=scope["method"],
+            path=scope["path"],
+            query=scope["query_string"],
+            headers=dict(scope["headers"]),
+            parameters=parameters,
+            receive=receive,
+            scheme=scope.get("scheme", "http"),
+            root_path=scope.get("root_path", ""),
+        )
+        await send_answer(await endpoint.answer(request), receive, send, with_body=request.method != "HEAD")
 
 
 class Endpoint:
@@ -126,48 +149,42 @@ class Endpoint:
         self._services = services
         self._authenticate = authenticate
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await _refuse(scope, send)
-            return
-        method: str = scope["method"]
+    def lasts(self, method: str) -> bool:
+        """Whether an answer to this takes its time."""
+        route = self._routes.get(method)
+        return route is not None and route.lasts
+
+    async def answer(self, request: Request) -> Answer:
+        """Without fail."""
         try:
-            answer = await self._answer(method, scope, receive)
+            answer = await self._answer(request)
         except Exception as error:
-            answer = self._problem(error, method, scope["path"])
+            answer = self._problem(error, request.method, request.path)
         if self._services.stopping():
             answer = msgspec.structs.replace(answer, headers=[*answer.headers, (b"connection", b"close")])
-        await send_answer(answer, receive, send, with_body=method != "HEAD")
+        return answer
 
-    async def _answer(self, method: str, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, request: Request) -> Answer:
         if not self._routes:
-            raise NotFound("page", scope["path"][:200])
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        route = self._routes.get(method)
+            raise NotFound("page", request.path[:200])
+        headers = request.headers
+        route = self._routes.get(request.method)
         if route is None:
-            return await self._without_route(method, headers)
+            return await self._without_route(request.method, headers)
         key = None
         if route.permission is not Permission.PUBLIC:
             key = await self._authenticate(headers.get(b"authorization"), route.permission)
-        query = read_query(scope["query_string"], route.query) if route.query is not None else None
+        query = read_query(request.query, route.query) if route.query is not None else None
         raw, body = b"", None
         if route.body is not None:
-            raw = await reading.read_body(headers, receive, route.limit)
+            if request.body is None:
+                raw = await reading.read_body(headers, request.receive, route.limit)
+            else:
+                reading.check_encoding(headers)
+                raw = request.body
             if not route.reads_raw:
                 body = self._read(route, raw)
-        return await route.handle(
-            Call(
-                services=self._services,
-                key=key,
-                path=scope.get("path_params", {}),
-                headers=headers,
-                query=query,
-                body=body,
-                raw=raw,
-                scope=scope,
-                receive=receive,
-            )
-        )
+        return await route.handle(Call(self._services, key, request, query, body, raw))
 
     def _read(self, route: Route, raw: bytes) -> Any:
         if route.body_optional and not raw.strip():

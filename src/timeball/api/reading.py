@@ -26,10 +26,14 @@ _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """The whole body, refused as soon as it is known to be too large: also without a Content-Length."""
+def check_encoding(headers: Mapping[bytes, bytes]) -> None:
     if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"", b"identity"):
         raise UnsupportedEncoding("send the body without Content-Encoding")
+
+
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    """The whole body, refused as soon as it is known to be too large: also without a Content-Length."""
+    check_encoding(headers)
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length[:20]) > limit:
         raise _too_large(limit)

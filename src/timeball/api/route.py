@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from timeball.api.reading import MAX_BODY
 from timeball.domain import ids
@@ -64,20 +64,43 @@ class Services:
     """Whether the server is about to go: answers that last come to their end."""
 
 
+class Request(Struct, frozen=True, kw_only=True):
+    """What somebody asks, before anybody looked at it."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: dict[bytes, bytes]
+    """By their names in lower case."""
+    parameters: Mapping[str, str] = {}
+    """Those in the path."""
+    body: bytes | None = None
+    """None: it has yet to be received."""
+    receive: Receive
+    scheme: str = "http"
+    root_path: str = ""
+
+
 class Call(Struct, frozen=True):
     """One request, authenticated and decoded."""
 
     services: Services
     key: Key | None
-    path: Mapping[str, str]
-    headers: Mapping[bytes, bytes]
+    request: Request
     query: Any
     """An instance of the route's query type."""
     body: Any
     """An instance of the route's body type; None where the handler reads `raw` itself."""
     raw: bytes
-    scope: Scope
-    receive: Receive
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """The parameters in it."""
+        return self.request.parameters
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes]:
+        return self.request.headers
 
     @property
     def tenant(self) -> str:
@@ -101,9 +124,9 @@ class Call(Struct, frozen=True):
         """How the client addresses this server, whatever stands in between."""
         scheme = self.headers.get(b"x-forwarded-proto", b"").strip().lower()
         if scheme not in (b"http", b"https"):
-            scheme = self.scope.get("scheme", "http").encode()
+            scheme = self.request.scheme.encode()
         host = self.headers.get(b"host", b"localhost")
-        return f"{scheme.decode()}://{host.decode('latin-1')}{self.scope.get('root_path', '')}"
+        return f"{scheme.decode()}://{host.decode('latin-1')}{self.request.root_path}"
 
     def _id(self, what: str, prefix: str, name: str) -> str:
         """Only what looks like an id reaches the store."""
@@ -130,6 +153,9 @@ class Route:
     many: bool = False
     """The body is an array of those."""
     body_optional: bool = False
+    lasts: bool = False
+    """The handler waits for something to happen, and wants to know when the client hangs up; or what it answers comes
+    bit by bit."""
     reads_raw: bool = False
     """The handler decodes the body itself; `body` says what may be in it."""
     limit: int = MAX_BODY

@@ -8,18 +8,20 @@ from typing import Final
 
 from starlette.types import Receive, Send
 
-from timeball.api.route import JSON, Answer
+from timeball.api.route import Answer, Headers
 
-_ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-_JSON: Final = [(b"content-type", JSON), *_ALWAYS]
+_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+
+def usual_headers(status: int, content_type: bytes) -> Headers:
+    """Those of every answer with this status and content."""
+    return [*_ALWAYS] if status == 204 else [(b"content-type", content_type), *_ALWAYS]
 
 
 async def send_answer(answer: Answer, receive: Receive, send: Send, *, with_body: bool) -> None:
     body = answer.body
-    headers = [*_JSON] if answer.content_type is JSON else [(b"content-type", answer.content_type), *_ALWAYS]
-    if answer.status == 204:
-        del headers[0]
-    elif isinstance(body, bytes):
+    headers = usual_headers(answer.status, answer.content_type)
+    if isinstance(body, bytes) and answer.status != 204:
         headers.append((b"content-length", b"%d" % len(body)))
     headers += answer.headers
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

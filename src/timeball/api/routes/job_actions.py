@@ -269,6 +269,7 @@ ROUTES: Final = (
         "Output of the newest run",
         description="Text by default; `?as=url` answers its address, `Accept: application/json` the lines as JSON.",
         handle=logs,
+        lasts=True,
         query=JobLogsQuery,
         answer=(LogPage, LogsAddress),
         content_type="text/plain",

@@ -200,6 +200,7 @@ ROUTES: Final = (
             " line of JSON each; `follow=1` stays until the run ends."
         ),
         handle=logs,
+        lasts=True,
         query=LogsQuery,
         answer=LogPage,
         content_type="text/plain",

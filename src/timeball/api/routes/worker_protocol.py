@@ -111,7 +111,7 @@ async def poll(call: Call) -> Answer:
 async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> Orders:
     """A worker that died while it waited must be assigned nothing."""
     work = asyncio.ensure_future(polling)
-    gone = asyncio.ensure_future(call.receive())
+    gone = asyncio.ensure_future(call.request.receive())
     gone.add_done_callback(lambda _: work.cancel())
     try:
         return await work
@@ -148,6 +148,7 @@ def _route(name: str, summary: str, handle: Any, body: type[Struct], answer: Any
         summary=summary,
         handle=handle,
         body=body,
+        lasts=handle is poll,
         reads_raw=True,
         limit=reading.MAX_BATCH,
         answer=answer,
