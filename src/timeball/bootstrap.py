@@ -192,7 +192,13 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
             config.sqlite_path, wall=system.wall, monotonic=system.monotonic, credit=config.priority_credit
         )
     else:
-        store = PostgresStore(config.store, monotonic=system.monotonic, credit=config.priority_credit)
+        store = PostgresStore(
+            config.store,
+            monotonic=system.monotonic,
+            direct=config.store_direct,
+            replica=config.read_store,
+            credit=config.priority_credit,
+        )
     await store.open()
     try:
         yield store

@@ -63,6 +63,10 @@ class ClientConfig:
 class ServerConfig:
     store: str
     """`sqlite:////absolute/path.db` or `postgresql://…`."""
+    store_direct: str | None
+    """A way to the same database past the pooler that `store` leads to; None: `store` leads to no pooler."""
+    read_store: str | None
+    """A replica of the store for lists and histories."""
     data_dir: Path
     """Absolute; need not exist yet."""
     host: str
@@ -341,6 +345,10 @@ DATA_DIR = Setting("data_dir", _folder, "the folder for everything a server keep
 HOST = Setting("host", _text, "the address to listen on", "--host")
 PORT = Setting("port", _whole(0, 65_535), "the port to listen on; 0: any free one", "--port")
 STORE = Setting("store", _store, "the database: sqlite:///… or postgresql://…", "--store", secret=True)
+STORE_DIRECT = Setting(
+    "store_direct", _postgres, "the database itself, where --store leads to a pooler", "--store-direct", secret=True
+)
+READ_STORE = Setting("read_store", _postgres, "a replica for lists and histories", "--read-store", secret=True)
 # No flag: the arguments of a process can be read by everybody on its machine.
 ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=True)
 CREDIT_PER_LEVEL = Setting(
@@ -361,7 +369,21 @@ LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log
 SETTINGS: Final[dict[str, Setting[Any]]] = {
     setting.name: setting
     for setting in (
-        *(URL, TOKEN, DATA_DIR, HOST, PORT, STORE, ADMIN_KEY, CREDIT_PER_LEVEL, SLOTS, CPU, MEMORY),
+        *(
+            URL,
+            TOKEN,
+            DATA_DIR,
+            HOST,
+            PORT,
+            STORE,
+            STORE_DIRECT,
+            READ_STORE,
+            ADMIN_KEY,
+            CREDIT_PER_LEVEL,
+            SLOTS,
+            CPU,
+            MEMORY,
+        ),
         *(LABELS, DEDICATED, TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
     )
 }
@@ -400,8 +422,13 @@ class _Given:
         return _content(_admin_key_file(Path(folder)))
 
     def serving(self) -> dict[str, Any]:
+        store = _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}")
+        others = {setting.name: self(setting) for setting in (STORE_DIRECT, READ_STORE)}
+        if store.startswith(_SQLITE) and any(others.values()):
+            raise InvalidSetting("the embedded store has neither poolers nor replicas: --store names no PostgreSQL")
         return {
-            "store": _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}"),
+            "store": store,
+            **others,
             "data_dir": self.data_dir(),
             "host": _or(self(HOST), DEFAULT_HOST),
             "port": _or(self(PORT), DEFAULT_PORT),

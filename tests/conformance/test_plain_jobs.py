@@ -80,8 +80,8 @@ def said(store: Any) -> list[str]:
     statements: list[str] = []
     read, write = store._db.read, store._db.write
 
-    async def recorded_read(work: Work[Any], *, slow: bool = False) -> Any:
-        return await read(lambda tx: work(_Recorder(tx, statements)), slow=slow)
+    async def recorded_read(work: Work[Any], **how: bool) -> Any:
+        return await read(lambda tx: work(_Recorder(tx, statements)), **how)
 
     async def recorded_write(work: Work[Any], *, once: bool = False) -> Any:
         return await write(lambda tx: work(_Recorder(tx, statements)), once=once)

@@ -12,6 +12,8 @@ import asyncpg
 import pytest
 from msgspec import Raw
 
+from tests.support.builders import recurring
+from tests.support.pgbouncer import pgbouncer, pgbouncer_program
 from tests.support.postgres import PostgresServer
 from timeball import system
 from timeball.domain.errors import Unavailable
@@ -22,10 +24,13 @@ from timeball.domain.task import Http
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Attempt
+from timeball.ports.store import JobFilter
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_connect import single_hosts
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Tx
 
 PATIENCE = 30.0
 
@@ -94,9 +99,9 @@ async def until(look: Callable[[], bool], what: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def house(dsn: str) -> AsyncIterator[House]:
+async def house(dsn: str, **options: str) -> AsyncIterator[House]:
     clock, dice = system.SystemClock(), system.dice()
-    store = PostgresStore(dsn, monotonic=system.monotonic)
+    store = PostgresStore(dsn, monotonic=system.monotonic, **options)  # type: ignore[arg-type]
     await store.open()
     server = Server(store, clock, dice)
     built = House(store, server)
@@ -196,6 +201,71 @@ async def test_connections_that_are_ended_again_and_again_refuse_nobody(postgres
         assert built.load.refused == 0
         await everything_adds_up(built, postgres_dsn, ticking)
     await killer.close()
+
+
+@pytest.mark.skipif(pgbouncer_program() is None, reason="pgbouncer is not installed: apt-get install pgbouncer")
+async def test_a_pooler_in_transaction_mode(private_postgres: PostgresServer) -> None:
+    """Neither statements nor settings are kept from one transaction to the next; hints take the direct way."""
+    dsn = private_postgres.create_database()
+    heard: list[str] = []
+    with pgbouncer(private_postgres, dsn, connections=3) as pooled:
+        async with house(pooled, direct=dsn) as built, house(pooled, direct=dsn) as other:
+            other.load.task.cancel()
+            other.store.listen(heard.append)
+            ticking = await ticking_job(built)
+            await built.more(100, "a beginning")
+            await asyncio.to_thread(private_postgres.restart, "immediate")
+            took = await built.more(50, "it to go on")
+            print(f"50 more jobs were accepted and run {took:.2f} s after the restart behind the pooler")
+            await until(lambda: "plan" in heard or "ready" in heard, "a hint")
+            settings: list[tuple[str, str]] = []
+
+            async def ask(tx: Tx) -> None:
+                rows = await tx.fetch(
+                    Query("settings", "SELECT name, setting FROM pg_settings WHERE source = 'session'")
+                )
+                settings.extend((name, value) for name, value in rows)
+
+            await built.store._db.write(ask)
+            assert ("synchronous_commit", "on") in settings
+            assert ("enable_seqscan", "off") in settings
+            connections = private_postgres.fetch_value(
+                "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'", dsn
+            )
+            assert connections <= 3 + 2 + 1, "those of the pooler, one of each server for hints, and this one"
+            witnessed = built.witness.attempts + other.witness.attempts
+            built.witness.attempts = witnessed
+            await everything_adds_up(built, dsn, ticking)
+
+
+async def test_lists_are_read_from_a_replica_while_there_is_one(
+    pair: tuple[PostgresServer, PostgresServer, str],
+) -> None:
+    """And nothing else: a replica that stands still shows old lists, and holds up nobody."""
+    primary, standby, name = pair
+    store = PostgresStore(primary.dsn(name), monotonic=system.monotonic, replica=standby.dsn(name))
+    await store.open()
+    primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
+    primary.execute("SELECT pg_reload_conf()")
+    everything = JobFilter(tenant="default")
+    first, second = recurring(store.now()), recurring(store.now())
+    await store.submit([first])
+
+    async def listed(*, may_lag: bool) -> set[str]:
+        page = await store.list_jobs(everything, None, 10, may_lag=may_lag)
+        return {status.job.id for status in page.items}
+
+    async with asyncio.timeout(PATIENCE):
+        while await listed(may_lag=True) != {first.job.id}:
+            await asyncio.sleep(0.05)
+    standby.execute("SELECT pg_wal_replay_pause()")
+    await store.submit([second])
+    assert await listed(may_lag=True) == {first.job.id}, "as far as the replica knows"
+    assert await listed(may_lag=False) == {first.job.id, second.job.id}
+    assert list(await store.jobs([second.job.id])) == [second.job.id]
+    await asyncio.to_thread(standby.stop, "immediate")
+    assert await listed(may_lag=True) == {first.job.id, second.job.id}, "the primary answers"
+    await store.close()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ _store = click.option(
     metavar="DSN",
     help="The database: sqlite:///path or postgresql://… (TIMEBALL_STORE; default: embedded, in the data folder).",
 )
+_store_direct = _flag(config.STORE_DIRECT, default="for PgBouncer in transaction mode", metavar="DSN")
+_read_store = _flag(config.READ_STORE, default="default: the store", metavar="DSN")
 _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", metavar="DIR")
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
@@ -56,6 +58,8 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_host
 @_data_dir
 @_store
+@_store_direct
+@_read_store
 @_credit
 @_slots
 @_cpu
@@ -88,6 +92,8 @@ def up(**flags: Any) -> None:
 
 @click.command()
 @_store
+@_store_direct
+@_read_store
 @_port
 @_host
 @_data_dir

@@ -156,7 +156,9 @@ class JobStore(Protocol):
 
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]: ...
 
-    async def list_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[JobStatus]:
+    async def list_jobs(
+        self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[JobStatus]:
         """Newest first."""
         ...
 
@@ -534,7 +536,7 @@ class LogLine(Struct, frozen=True):
 class ReadStore(Protocol):
     async def runs(self, ids: Sequence[str]) -> dict[str, Run]: ...
 
-    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
+    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int, *, may_lag: bool = False) -> Page[Run]:
         """Newest fire time first, ties by id, live and finished alike. A run that ends keeps its place in that
         order, so that pages miss none and tell none twice. A span is meant if it reaches into the filter's times."""
         ...
@@ -550,7 +552,7 @@ class ReadStore(Protocol):
         what it is, whatever becomes of its job."""
         ...
 
-    async def letter_groups(self, where: RunFilter, limit: int) -> LetterGroups:
+    async def letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> LetterGroups:
         """The largest groups of dead letters, largest first."""
         ...
 
@@ -566,12 +568,14 @@ class ReadStore(Protocol):
         """The first attempt of each of these runs that has had another."""
         ...
 
-    async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
+    async def ledger(
+        self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[Run]:
         """Rows whose instants fall into [since, until), oldest first; only due instants. Future instants are not
         part of it."""
         ...
 
-    async def ledger_sums(self, job_id: str, since: Micros, until: Micros) -> LedgerSums:
+    async def ledger_sums(self, job_id: str, since: Micros, until: Micros, *, may_lag: bool = False) -> LedgerSums:
         """How many instants fell due and what became of them; a live run counts as `open`."""
         ...
 

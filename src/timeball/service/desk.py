@@ -112,8 +112,7 @@ class Desk:
         return Welcome(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
     async def poll(self, poll: Poll) -> Orders:
-        if self._closed:
-            raise Unavailable("this server is about to stop; ask another one")
+        self._refuse_if_closed()
         session = await self._session(poll.session)
         if poll.seq <= session.polled:
             return Orders()
@@ -274,6 +273,10 @@ class Desk:
         self._closed = True
         for session in self._sessions.values():
             self._answer(session, Orders())
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Unavailable("this server is about to stop; ask another one")
 
     # --- within ------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import structlog
@@ -21,18 +21,15 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
-from timeball.stores.postgres_connect import SETTINGS, Address
+from timeball.stores.postgres_connect import SETTINGS, Address, Connection, Own, Pooled
+from timeball.stores.postgres_replica import Away, Replica
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
 from timeball.stores.sql.tables import Table
 
-if TYPE_CHECKING:
-    from asyncpg.pool import PoolConnectionProxy
-
 T = TypeVar("T")
-_Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
 CHANNEL: Final = "timeball"
 MIGRATION_LOCK: Final = 7_463_911_301
@@ -80,19 +77,28 @@ _log = structlog.get_logger()
 
 
 class PostgresStore(SqlStore):
-    """`timeout` is how long a connection or a statement may take, in seconds, before the store counts as gone."""
+    """`timeout` is how long a connection or a statement may take, in seconds, before the store counts as gone.
+
+    With `direct`, `dsn` leads to a pooler that may give every transaction another connection of its own, such as
+    PgBouncer in transaction mode; `direct` leads to the database itself, for what needs a connection that stays: hints
+    and migrations. `replica` is where reads may go that may be a little behind.
+    """
 
     def __init__(
         self,
         dsn: str,
         *,
         monotonic: Callable[[], Micros],
+        direct: str | None = None,
+        replica: str | None = None,
         min_connections: int = 2,
         max_connections: int = 10,
         timeout: float = 15.0,
         credit: Micros = CREDIT,
     ) -> None:
-        super().__init__(_Driver(dsn, monotonic, min_connections, max_connections, timeout), credit)
+        connections = Pooled(min_connections, max_connections) if direct else Own(min_connections, max_connections)
+        reads = Replica(replica, monotonic, max(1, max_connections // 2)) if replica else None
+        super().__init__(_Driver(dsn, direct or dsn, monotonic, connections, reads, timeout), credit)
 
 
 class ServerClock:
@@ -187,7 +193,7 @@ class _Compiler:
 class _Tx:
     """A connection inside a transaction."""
 
-    def __init__(self, connection: _Connection, compiler: _Compiler, timeout: float | None = None) -> None:
+    def __init__(self, connection: Connection, compiler: _Compiler, timeout: float | None = None) -> None:
         self._connection = connection
         self._compiler = compiler
         self._timeout = timeout
@@ -219,11 +225,19 @@ class _Tx:
 
 class _Driver:
     def __init__(
-        self, dsn: str, monotonic: Callable[[], Micros], min_connections: int, max_connections: int, timeout: float
+        self,
+        dsn: str,
+        direct: str,
+        monotonic: Callable[[], Micros],
+        connections: Own,
+        replica: Replica | None,
+        timeout: float,
     ) -> None:
         self._address = Address(dsn, timeout)
+        self._direct = Address(direct, timeout)
         self._monotonic = monotonic
-        self._sizes = (min_connections, max_connections)
+        self._connections = connections
+        self._replica = replica
         self._timeout = timeout
         self._clock = ServerClock(monotonic)
         self._compiler = _Compiler()
@@ -231,7 +245,7 @@ class _Driver:
         self._tasks: list[asyncio.Task[None]] = []
         self._hints = _Hints(self._connect)
         self._careful_until: Micros = 0
-        self._slow = asyncio.Semaphore(max(1, max_connections // 2))
+        self._slow = asyncio.Semaphore(max(1, connections.most // 2))
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -242,14 +256,16 @@ class _Driver:
                 self._pool = await asyncpg.create_pool(
                     connect=self._connect_for_pool,
                     init=self._read_clock,
-                    min_size=self._sizes[0],
-                    max_size=self._sizes[1],
-                    statement_cache_size=1024,
+                    min_size=self._connections.least,
+                    max_size=self._connections.most,
+                    statement_cache_size=self._connections.statement_cache_size,
                     max_cached_statement_lifetime=0,
                     command_timeout=self._timeout,
-                    server_settings=SETTINGS,
+                    server_settings=self._connections.settings,
                     reset=_nothing_to_reset,
                 )
+                if self._replica is not None:
+                    await self._replica.open()
             await self._sample()
         except BaseException:
             await self.close()
@@ -264,6 +280,8 @@ class _Driver:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._replica is not None:
+            await self._replica.close()
         if self._pool is not None:
             pool, self._pool = self._pool, None
             try:
@@ -273,7 +291,7 @@ class _Driver:
 
     async def _connect(self, *, patient: bool = False) -> asyncpg.Connection[Any]:
         """A connection of its own; a patient one waits for statements as long as they take."""
-        return await self._address.connect(command_timeout=None if patient else self._timeout, server_settings=SETTINGS)
+        return await self._direct.connect(command_timeout=None if patient else self._timeout, server_settings=SETTINGS)
 
     async def _connect_for_pool(self, dsn: str | None = None, **options: Any) -> asyncpg.Connection[Any]:
         return await self._address.connect(**options)
@@ -321,7 +339,11 @@ class _Driver:
                     raise
 
     async def _write(self, work: Work[T]) -> T:
-        async with self._acquire() as connection, _told(_Interrupted), connection.transaction():
+        async with (
+            self._acquire() as connection,
+            _told(_Interrupted),
+            self._connections.transaction(connection),
+        ):
             if self._monotonic() < self._careful_until:
                 await connection.execute(_BE_REPLICATED)
             return await work(_Tx(connection, self._compiler))
@@ -331,7 +353,11 @@ class _Driver:
         if self._pool is not None:
             await self._pool.expire_connections()
 
-    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+    async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
+        if may_lag and self._replica is not None:
+            patience = min(PATIENCE, self._timeout)
+            with contextlib.suppress(Away):
+                return await self._replica.read(lambda found: work(_Tx(found, self._compiler, patience)), patience)
         if slow:
             return await self._read_slowly(work)
         return await self._read_again(work)
@@ -364,11 +390,11 @@ class _Driver:
             return await self._read(work, timeout)
 
     async def _read(self, work: Work[T], timeout: float | None) -> T:
-        async with self._acquire() as connection, _told():
+        async with self._acquire() as connection, _told(), self._connections.reading(connection):
             return await work(_Tx(connection, self._compiler, timeout))
 
     @contextlib.asynccontextmanager
-    async def _acquire(self) -> AsyncIterator[_Connection]:
+    async def _acquire(self) -> AsyncIterator[Connection]:
         pool = self._pool
         if pool is None:
             raise Unavailable("the store is closed")
@@ -395,10 +421,12 @@ class _Driver:
         async with self._acquire() as connection, _told():
             await self._read_clock(connection)
 
-    async def _read_clock(self, connection: _Connection) -> None:
+    async def _read_clock(self, connection: Connection) -> None:
         """Every new connection begins with it: it may lead to another server than those before."""
         before = self._clock()
-        self._clock.sample(await connection.fetchval(_CLOCK), before)
+        async with self._connections.reading(connection):
+            now = await connection.fetchval(_CLOCK)
+        self._clock.sample(now, before)
 
     async def _keep_sampling(self) -> None:
         """As long as the store is open, whatever happens: without fresh answers the clock falls behind for good."""
@@ -466,13 +494,13 @@ class _Hints:
                     hint(topic)
 
 
-async def apply_schema(connection: _Connection) -> None:
+async def apply_schema(connection: Connection) -> None:
     """Inside a transaction, under an advisory lock: of two that start at once, the second finds the work done."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
     await migrate(_Tx(connection, _Compiler()), POSTGRES, known())
 
 
-async def _nothing_to_reset(connection: _Connection) -> None:
+async def _nothing_to_reset(connection: Connection) -> None:
     """A transaction that broke off is rolled back by the pool. Nobody leaves anything else behind, so that asking the
     server to forget it would be a round trip for nothing."""
 

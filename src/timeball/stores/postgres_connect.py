@@ -10,10 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import asyncpg
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
 PER_HOST: Final = 3.0
 """Seconds for one of several hosts to let us in."""
@@ -32,6 +40,53 @@ SETTINGS: Final = {
     "enable_seqscan": "off",
 }
 _ATTRIBUTES: Final = "target_session_attrs"
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Connections that lead to the database itself and stay as they are: it remembers settings and statements."""
+
+    least: int
+    most: int
+    statement_cache_size: ClassVar[int] = 1024
+    settings: ClassVar[dict[str, str]] = SETTINGS
+
+    def transaction(self, connection: Connection) -> AbstractAsyncContextManager[object]:
+        return connection.transaction()
+
+    def reading(self, connection: Connection) -> AbstractAsyncContextManager[object]:
+        """A read sees what was committed before each of its statements: it needs no transaction."""
+        return contextlib.nullcontext()
+
+
+class Pooled(Own):
+    """Connections to a pooler that leads each transaction to any of its own connections to the database. So nothing
+    is remembered from one to the next: settings come with each transaction, and statements are not kept. A statement
+    is prepared and executed in two steps, between which only a transaction keeps the same connection: reads are in one,
+    too."""
+
+    statement_cache_size = 0
+    settings: ClassVar[dict[str, str]] = {}
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, connection: Connection) -> AsyncIterator[None]:
+        await connection.execute(_BEGIN)
+        try:
+            yield
+        except BaseException:
+            if not connection.is_closed():
+                await connection.execute("ROLLBACK")
+            raise
+        await connection.execute("COMMIT")
+
+    reading = transaction
+
+
+_BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; " + "; ".join(
+    f"SET LOCAL {name} = '{value}'"
+    for name, value in SETTINGS.items()
+    if name not in ("application_name", "default_transaction_isolation")
+)
 
 
 class Address:

@@ -385,7 +385,7 @@ class _InlineDriver(_NoOthers):
     async def write(self, work: Work[T], *, once: bool = False) -> T:
         return self._transact(work, self.now)
 
-    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+    async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         return self._transact(work, None)
 
     def _transact(self, work: Work[T], mark: SteadyClock | None) -> T:
@@ -480,7 +480,7 @@ class _ThreadedDriver(_NoOthers):
         self._queue.put(job)
         return cast("T", await job.future)
 
-    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+    async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         readers = self._slow_readers if slow else self._readers
         if readers is None:
             raise Unavailable("the store is closed")

@@ -86,7 +86,7 @@ async def list_dead_letters(call: Call) -> Answer:
 
 async def groups(call: Call) -> Answer:
     query: LetterGroupsQuery = call.query
-    found = await call.context.store.letter_groups(run_filter(query, call.tenant), query.limit)
+    found = await call.context.store.letter_groups(run_filter(query, call.tenant), query.limit, may_lag=True)
     return answer_json(
         GroupList(items=[_group_view(group) for group in found.groups], counted=found.counted, more=found.more)
     )

@@ -182,9 +182,9 @@ async def ledger(call: Call) -> Answer:
     until = min(store.now() + 1, instant.MAX) if until is None else until
     if until < since:
         raise Invalid("'to' is before 'from'", "/query/to")
-    sums = await store.ledger_sums(call.job_id, since, until)
+    sums = await store.ledger_sums(call.job_id, since, until, may_lag=True)
     try:
-        page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit)
+        page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit, may_lag=True)
     except Invalid as error:
         raise Invalid(error.detail, "/query/cursor") from None
     items = await ledger_items(call, page.items)

@@ -87,7 +87,7 @@ def answer_job(found: JobStatus) -> Answer:
 
 async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
-    page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit)
+    page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit, may_lag=True)
     return answer_json(JobList([views.job_view(found) for found in page.items], page.next_cursor))
 
 

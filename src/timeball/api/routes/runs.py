@@ -43,7 +43,7 @@ class RunSpecAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 async def page_of_runs(call: Call, where: RunFilter, query: LettersQuery) -> Page[Run]:
     try:
-        return await call.context.store.list_runs(where, query.cursor or None, query.limit)
+        return await call.context.store.list_runs(where, query.cursor or None, query.limit, may_lag=True)
     except Invalid as error:
         raise Invalid(error.detail, "/query/cursor") from None
 

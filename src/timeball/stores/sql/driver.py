@@ -57,9 +57,10 @@ class Driver(Protocol):
         nobody knows whether it was committed; that not if it counts `once`."""
         ...
 
-    async def read(self, work: Work[T], *, slow: bool = False) -> T:
+    async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         """Run statements that only read. A slow read is one that people ask for and that may look at much: it never
-        holds up the others, and is `Unavailable` if it takes too long."""
+        holds up the others, and is `Unavailable` if it takes too long. One that `may_lag` is only looked at: nothing
+        is decided by it, and a replica that is a little behind may answer it."""
         ...
 
     def listen(self, hint: Hint) -> None: ...

@@ -87,7 +87,9 @@ class Jobs(Part):
 
         return await self._db.read(work) if ids else {}
 
-    async def list_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[JobStatus]:
+    async def list_jobs(
+        self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[JobStatus]:
         wanted = where.status or frozenset(_STATUSES)
         parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
         for field in ("name", "tag", "user_id", "task_id"):
@@ -103,7 +105,7 @@ class Jobs(Part):
             more = rows[:limit][-1][0] if len(rows) > limit > 0 else None
             return Page(await _with_status(tx, readable(rows[:limit])), more)
 
-        return await self._db.read(work, slow=True)
+        return await self._db.read(work, slow=True, may_lag=may_lag)
 
 
 async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submitted]:

@@ -78,7 +78,7 @@ class Reads(Part):
 
         return await self._db.read(work) if ids else {}
 
-    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
+    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int, *, may_lag: bool = False) -> Page[Run]:
         before = LAST if cursor is None else _place(cursor)
 
         async def work(tx: Tx) -> Page[Run]:
@@ -93,7 +93,7 @@ class Reads(Part):
             runs |= {row[0]: finished_run(row) for row in done}
             return _page(sorted(runs.values(), key=_place_of, reverse=True), limit)
 
-        return await self._db.read(work, slow=True)
+        return await self._db.read(work, slow=True, may_lag=may_lag)
 
     async def count_runs(self, where: RunFilter) -> int:
         jobs = conditions.jobs(where)
@@ -135,7 +135,7 @@ class Reads(Part):
 
         return await self._db.read(work) if run_ids else {}
 
-    async def letter_groups(self, where: RunFilter, limit: int) -> LetterGroups:
+    async def letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> LetterGroups:
         letters = msgspec.structs.replace(where, dead_letters=True)
         (condition,) = conditions.finished(letters)
         grouping = conditions.statement("letter_groups", where=condition, jobs=conditions.jobs(letters))
@@ -146,7 +146,7 @@ class Reads(Part):
             counted = int(rows[0][-1]) if rows else 0
             return LetterGroups([_group(row) for row in rows], min(counted, MOST_GROUPED), counted > MOST_GROUPED)
 
-        return await self._db.read(work, slow=True)
+        return await self._db.read(work, slow=True, may_lag=may_lag)
 
     async def current_run(self, job_id: str) -> Run | None:
         async def work(tx: Tx) -> Run | None:
@@ -172,7 +172,9 @@ class Reads(Part):
 
         return await self._db.read(work) if run_ids else {}
 
-    async def ledger(self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int) -> Page[Run]:
+    async def ledger(
+        self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[Run]:
         """A span that reaches into the range is part of it as a whole."""
         seen = FIRST if cursor is None else _place(cursor)
         parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
@@ -190,9 +192,9 @@ class Reads(Part):
             runs |= {row[0]: finished_run(row) for row in done}
             return _page(sorted(runs.values(), key=_place_of), limit)
 
-        return await self._db.read(work, slow=True)
+        return await self._db.read(work, slow=True, may_lag=may_lag)
 
-    async def ledger_sums(self, job_id: str, since: Micros, until: Micros) -> LedgerSums:
+    async def ledger_sums(self, job_id: str, since: Micros, until: Micros, *, may_lag: bool = False) -> LedgerSums:
         """A span that reaches into the range counts with all its instants."""
 
         async def work(tx: Tx) -> LedgerSums:
@@ -201,7 +203,7 @@ class Reads(Part):
             counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
             return LedgerSums(sum(counts.values()), counts)
 
-        return await self._db.read(work, slow=True)
+        return await self._db.read(work, slow=True, may_lag=may_lag)
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
         seen_attempt, seen_seq = divmod(after, 1_000_000)

@@ -1,0 +1,81 @@
+"""A replica for reads that may be behind: lists and histories that people look at. No decision is made from it.
+
+It is a convenience: when it is away, or too far behind to know a table, the primary answers, and for a few seconds
+nobody even asks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import asyncpg
+import structlog
+
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import SECOND, Micros
+from timeball.stores.postgres_connect import SETTINGS, Address, Connection
+from timeball.stores.sql.driver import TOO_LONG
+
+T = TypeVar("T")
+
+CONNECT: Final = 2.0
+"""Seconds until a replica that does not let us in counts as away."""
+REST: Final = 5 * SECOND
+_log = structlog.get_logger()
+
+
+class Away(Exception):
+    """Ask the primary."""
+
+
+class Replica:
+    def __init__(self, dsn: str, monotonic: Callable[[], Micros], connections: int) -> None:
+        self._address = Address(dsn, CONNECT)
+        self._monotonic = monotonic
+        self._connections = connections
+        self._pool: asyncpg.Pool[Any] | None = None
+        self._away_until: Micros | None = None
+
+    async def open(self) -> None:
+        """Connects to nobody yet."""
+        self._pool = await asyncpg.create_pool(
+            connect=self._connect,
+            min_size=0,
+            max_size=self._connections,
+            max_cached_statement_lifetime=0,
+            server_settings=SETTINGS | {"default_transaction_read_only": "on"},
+        )
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.terminate()
+
+    async def read(self, look: Callable[[Connection], Awaitable[T]], patience: float) -> T:
+        """Raises `Away` if somebody else had better be asked, and `Unavailable` if this is too much to ask."""
+        if self._pool is None or (self._away_until is not None and self._monotonic() < self._away_until):
+            raise Away
+        try:
+            async with self._pool.acquire(timeout=CONNECT) as connection:
+                try:
+                    async with asyncio.timeout(patience):
+                        found = await look(connection)
+                except TimeoutError:
+                    raise Unavailable(TOO_LONG) from None
+        except (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            if isinstance(error, ValueError):
+                raise
+            if self._away_until is None:
+                _log.warning("the replica does not answer: the primary does", error=str(error) or type(error).__name__)
+            self._away_until = self._monotonic() + REST
+            await self._pool.expire_connections()
+            raise Away from error
+        if self._away_until is not None:
+            self._away_until = None
+            _log.info("the replica answers again")
+        return found
+
+    async def _connect(self, dsn: str | None = None, **options: Any) -> asyncpg.Connection[Any]:
+        return await self._address.connect(**options)
