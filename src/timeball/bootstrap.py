@@ -35,10 +35,12 @@ from timeball.executors.python import PythonExecutor
 from timeball.executors.python_process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
+from timeball.operation.search_archive import Archive
 from timeball.ports.dispatch import Dispatch, Hello
 from timeball.ports.executor import Attempt, Executor
 from timeball.ports.moving import Move, Report
 from timeball.ports.store import Key, Store
+from timeball.service.archivist import DayArchivist
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.moving.move import Mover
@@ -152,7 +154,8 @@ async def _start_server(
     store = await stack.enter_async_context(_open(config))
     key, is_new = _admin_key(config)
     await _allow_admin(store, key)
-    server = Server(store, system.SystemClock(), system.dice())
+    archive, archivist = await _archive(config, store, stack)
+    server = Server(store, system.SystemClock(), system.dice(), archivist=archivist, archive=archive)
     server.start()
     stack.push_async_callback(server.stop)
     stopping = asyncio.Event()
@@ -204,6 +207,20 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+async def _archive(
+    config: ServerConfig, store: Store, stack: contextlib.AsyncExitStack
+) -> tuple[Archive | None, DayArchivist | None]:
+    """Where history goes to, if it goes anywhere, and who brings it there."""
+    if config.archive is None:
+        return None, None
+    from timeball.objects.bucket import open_objects  # 25 ms that others need not pay
+
+    objects = open_objects(config.archive)
+    archivist = DayArchivist(store, objects)
+    stack.push_async_callback(archivist.close)
+    return Archive(objects), archivist
 
 
 @contextlib.contextmanager

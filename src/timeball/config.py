@@ -33,6 +33,8 @@ SHORTEST_ADMIN_KEY: Final = 32
 MOST_SLOTS: Final = 10_000
 MOST_CPUS: Final = 100_000
 MOST_CREDIT: Final = DAY
+LOCAL: Final = "local"
+"""As an archive: a folder beside the embedded store."""
 
 Flags = Mapping[str, Any]
 """What the command line said, by setting; None or an empty tuple: nothing."""
@@ -76,6 +78,9 @@ class ServerConfig:
     """None: the one in `admin_key_file`, which is generated when it is not there."""
     priority_credit: Micros
     """What one level of priority is worth in waiting time."""
+    archive: str | None
+    """Where history goes before it leaves the store: an absolute folder, `s3://…`, `gs://…` or `az://…`. None: it is
+    lost then."""
     log_level: str
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
@@ -310,6 +315,18 @@ def _store(value: Any) -> str:
     raise ValueError("write sqlite:///path/to/file.db or postgresql://user@host/database")
 
 
+def _archive(value: Any) -> str:
+    text = _text(value)
+    if text == LOCAL:
+        return text
+    scheme, separator, _ = text.partition("://")
+    if not separator:
+        return str(_folder(text))
+    if scheme not in ("s3", "gs", "az") or not urlsplit(text).netloc:
+        raise ValueError(f"write a folder, s3://bucket/prefix, gs://… or az://…, or the word {LOCAL}")
+    return text
+
+
 def _postgres(value: Any) -> str:
     store = _store(value)
     if store.startswith(_SQLITE):
@@ -354,6 +371,7 @@ ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=T
 CREDIT_PER_LEVEL = Setting(
     "priority_credit", _credit, "what one level of priority is worth in waiting time", "--priority-credit"
 )
+ARCHIVE = Setting("archive", _archive, "where history goes before it leaves the store", "--archive", secret=True)
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
 CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask for some", "--cpu")
 MEMORY = Setting("memory", _size, "how much memory a worker shares out likewise: MiB, or 8G", "--memory")
@@ -380,6 +398,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             READ_STORE,
             ADMIN_KEY,
             CREDIT_PER_LEVEL,
+            ARCHIVE,
             SLOTS,
             CPU,
             MEMORY,
@@ -421,8 +440,11 @@ class _Given:
         folder = self(DATA_DIR) or _content(self.note(port)) or self.data_dir()
         return _content(_admin_key_file(Path(folder)))
 
+    def store(self) -> str:
+        return _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}")
+
     def serving(self) -> dict[str, Any]:
-        store = _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}")
+        store = self.store()
         others = {setting.name: self(setting) for setting in (STORE_DIRECT, READ_STORE)}
         if store.startswith(_SQLITE) and any(others.values()):
             raise InvalidSetting("the embedded store has neither poolers nor replicas: --store names no PostgreSQL")
@@ -434,7 +456,19 @@ class _Given:
             "port": _or(self(PORT), DEFAULT_PORT),
             "admin_key": self(ADMIN_KEY),
             "priority_credit": _or(self(CREDIT_PER_LEVEL), CREDIT),
+            "archive": self._archive(),
         }
+
+    def _archive(self) -> str | None:
+        found = self(ARCHIVE)
+        if found != LOCAL:
+            return found
+        if self.store().startswith(_SQLITE):
+            return str(self.data_dir() / "archive")
+        raise InvalidSetting(
+            "the archive has to be the same for all servers of a PostgreSQL, and the data folder of this one is not:"
+            " name a folder that all of them share, or a bucket like s3://bucket/prefix"
+        )
 
     def executing(self) -> dict[str, Any]:
         labels, dedicated = _or(self(LABELS), ()), _or(self(DEDICATED), False)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from timeball import system
 from timeball.api.app import create_app
+from timeball.operation.search_archive import Archive
 from timeball.ports.store import Key, Store
 from timeball.service.server import Server
 from timeball.stores.sqlite import SqliteStore
@@ -53,10 +54,10 @@ async def running_api(folder: Path) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def serving(store: Store) -> AsyncIterator[Api]:
+async def serving(store: Store, archive: Archive | None = None) -> AsyncIterator[Api]:
     """The API over a store, which is opened and closed."""
     await store.open()
-    server = Server(store, system.SystemClock(), system.dice())
+    server = Server(store, system.SystemClock(), system.dice(), archive=archive)
     await add_keys(store)
     server.start()
 

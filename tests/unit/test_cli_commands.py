@@ -441,6 +441,17 @@ def test_runs_are_listed_for_a_job_and_a_window(server: StubServer, run: Timebal
     }
 
 
+def test_archived_runs_are_looked_for_until_some_are_found(server: StubServer, run: Timeball) -> None:
+    for _ in range(2):
+        server.on("GET", "/v1/runs", {"items": [], "nextCursor": f"{RUN_ID}~"})
+        server.on("GET", "/v1/runs", {"items": [{**RUN, "archived": True}], "nextCursor": RUN_ID})
+    assert run("runs", "list", "--archived", "--job", JOB_ID).stdout.splitlines()[1].startswith(RUN_ID)
+    assert server.last.query == {"jobId": JOB_ID, "archived": "true", "limit": "50", "cursor": f"{RUN_ID}~"}
+    found = json.loads(run("runs", "list", "--archived", "-o", "json").stdout)
+    assert ([each["runId"] for each in found["items"]], found["nextCursor"]) == ([RUN_ID], RUN_ID)
+    assert len(server.seen) == 4
+
+
 def test_a_run_is_shown_with_its_attempts(server: StubServer, run: Timeball) -> None:
     attempt = {"attempt": 1, "executorId": "w", "error": {"kind": "exit", "message": "exit code 1"}, "endTime": None}
     server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "lateMs": 10.0, "attempts": [attempt]})

@@ -40,6 +40,23 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(elsewhere: Path
     assert (up.port, up.slots, up.host) == (3, 2, "10.0.0.1")
 
 
+def test_an_archive_is_a_folder_or_a_bucket(elsewhere: Path) -> None:
+    assert config.server({}, {}).archive is None
+    assert config.server({"archive": "old"}, {}).archive == str(elsewhere / "old")
+    assert (
+        config.up({}, {"TIMEBALL_ARCHIVE": "s3://bucket/a?endpoint=http://x"}).archive
+        == "s3://bucket/a?endpoint=http://x"
+    )
+    local = config.server({"archive": "local", "data_dir": "/srv/timeball"}, {})
+    assert local.archive == "/srv/timeball/archive"
+    with pytest.raises(InvalidSetting, match="same for all servers"):
+        config.server({"archive": "local", "store": "postgresql://db/x"}, {})
+    for wrong in ("ftp://host/a", "s3:///?secret_access_key=x"):
+        with pytest.raises(InvalidSetting, match="--archive") as refused:
+            config.server({"archive": wrong}, {})
+        assert wrong not in str(refused.value), "it may hold a secret"
+
+
 def test_an_empty_variable_is_unset_and_zero_is_not(elsewhere: Path) -> None:
     assert config.up({}, {"TIMEBALL_PORT": ""}).port == 1300
     assert config.up({"port": 0}, {"TIMEBALL_PORT": "5"}).port == 0

@@ -112,6 +112,10 @@ class RunsQuery(LettersQuery, frozen=True, rename="camel", forbid_unknown_fields
     origin: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
 
 
+class RunListQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    archived: Annotated[bool, Meta(description="Runs that were archived, instead of those in the store.")] = False
+
+
 class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     limit: Limit = 1_000
 

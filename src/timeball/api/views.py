@@ -295,6 +295,8 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     """When somebody took it off the dead letters."""
     fencing_token: int | None
     created_at: str
+    archived: bool | UnsetType = UNSET
+    """It was found in the archive: nothing can be done with it any more."""
     attempts: list[AttemptView] | UnsetType = UNSET
 
 
@@ -331,7 +333,7 @@ def progress(run: Run) -> str | None:
     return None if run.progress is None else f"{round(run.progress * 100)}%"
 
 
-def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
+def run_view(run: Run, earlier: list[Attempt] | None = None, *, archived: bool = False) -> RunView:
     return RunView(
         run_id=run.id,
         job_id=run.job_id,
@@ -366,6 +368,7 @@ def run_view(run: Run, earlier: list[Attempt] | None = None) -> RunView:
         discarded_at=UNSET if run.discarded_at is None else render(run.discarded_at),
         fencing_token=run.token,
         created_at=render(run.created_at),
+        archived=archived or UNSET,
         attempts=UNSET if earlier is None else [*map(_earlier_attempt, earlier), *_last_attempt(run, earlier)],
     )
 

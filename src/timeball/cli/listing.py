@@ -27,22 +27,26 @@ def show(
     *,
     everything: bool,
     nothing: str,
+    at_least: int = 0,
 ) -> None:
-    """One page, or all of them; says on stderr when there is more."""
+    """One page, or all of them; says on stderr when there is more. Pages may be short: others follow until there is
+    `at_least` so much."""
     if session.output.form == "json":
-        show_json(session, page, everything=everything)
+        show_json(session, page, everything=everything, at_least=at_least)
         return
     more: list[str] = []
 
     def items() -> Iterator[Any]:
         cursor: str | None = None
+        shown = 0
         while True:
             answer = session.client.ask(page(cursor))
             yield from answer.items
+            shown += len(answer.items)
             cursor = answer.next_cursor
             if cursor is None:
                 return
-            if not everything:
+            if not everything and shown >= at_least:
                 more.append(cursor)
                 return
 
@@ -51,14 +55,14 @@ def show(
         click.echo("There is more: raise --limit, or add --all.", err=True)
 
 
-def show_json(session: Session, page: Callable[[str | None], Any], *, everything: bool) -> None:
+def show_json(session: Session, page: Callable[[str | None], Any], *, everything: bool, at_least: int = 0) -> None:
     """One page as it came, or all of them as one."""
     import msgspec
 
     body = session.client.send(page(None))
-    if everything:
+    if everything or at_least:
         whole = msgspec.json.decode(body)
-        while whole.get("nextCursor") is not None:
+        while whole.get("nextCursor") is not None and (everything or len(whole["items"]) < at_least):
             following = msgspec.json.decode(session.client.send(page(whole["nextCursor"])))
             whole = {**following, "items": whole["items"] + following["items"]}
         body = msgspec.json.encode(whole)

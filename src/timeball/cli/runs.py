@@ -36,25 +36,28 @@ def runs() -> None:
 @runs.command("list")
 @_status
 @choosing.narrowing
+@click.option("--archived", is_flag=True, help="Those that have left the store for the archive.")
 @listing.limits
 @connected
-def list_runs(session: Session, *, limit: int, everything: bool, **flags: Any) -> None:
+def list_runs(session: Session, *, archived: bool, limit: int, everything: bool, **flags: Any) -> None:
     """List runs, newest fire time first.
 
     \b
     Examples:
       timeball runs list --job etl --from 24h
       timeball runs list --status failed -o json
+      timeball runs list --archived --job etl --from 2026-03-01 --to 2026-04-01
     """
     from timeball.client import requests
 
     where = choosing.meant(session, flags)
     listing.show(
         session,
-        lambda cursor: requests.runs(**where, limit=limit, cursor=cursor),
+        lambda cursor: requests.runs(**where, archived=archived, limit=limit, cursor=cursor),
         COLUMNS,
         everything=everything,
         nothing="No runs.",
+        at_least=1 if archived else 0,
     )
 
 
@@ -96,6 +99,7 @@ def show(session: Session, run: str) -> None:
             ("replay of", found.replay_of),
             ("group", found.fingerprint),
             ("discarded", found.discarded_at),
+            ("archived", "yes" if found.archived else None),
             *((f"attempt {attempt.attempt}", _attempt(attempt)) for attempt in found.attempts),
         ]
     )

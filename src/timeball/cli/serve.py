@@ -34,6 +34,13 @@ _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", me
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
 _credit = _flag(config.CREDIT_PER_LEVEL, default="default 1m", metavar="TIME")
+_archive = click.option(
+    config.ARCHIVE.flag,
+    config.ARCHIVE.name,
+    metavar="FOLDER|URL",
+    help="Where history goes before it leaves the store: a folder, s3://bucket/prefix, gs://…, az://…; or 'local', a"
+    " folder beside the embedded database (TIMEBALL_ARCHIVE; default: nowhere).",
+)
 _slots = _flag(config.SLOTS, default="default 32", metavar="N")
 _cpu = _flag(config.CPU, default="default: those of the machine", metavar="N")
 _memory = _flag(config.MEMORY, default="default: that of the machine", metavar="SIZE")
@@ -61,6 +68,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_store_direct
 @_read_store
 @_credit
+@_archive
 @_slots
 @_cpu
 @_memory
@@ -98,6 +106,7 @@ def up(**flags: Any) -> None:
 @_host
 @_data_dir
 @_credit
+@_archive
 @_log_level
 @_log_format
 def server(**flags: Any) -> None:

@@ -196,8 +196,10 @@ class AsyncClient:
         task_id: str | None = None,
         fingerprint: str | None = None,
         origin: str | None = None,
+        archived: bool = False,
     ) -> AsyncIterator[models.Run]:
-        """All matching runs, newest fire time first; `since` and `until` are about that time."""
+        """All matching runs, newest fire time first; `since` and `until` are about that time. With `archived`, those
+        that have left the store for the archive, newest first."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,
@@ -209,6 +211,7 @@ class AsyncClient:
                 task_id=task_id,
                 fingerprint=fingerprint,
                 origin=origin,
+                archived=archived,
                 cursor=cursor,
             )
         )

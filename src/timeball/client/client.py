@@ -187,8 +187,10 @@ class Client:
         task_id: str | None = None,
         fingerprint: str | None = None,
         origin: str | None = None,
+        archived: bool = False,
     ) -> Iterator[models.Run]:
-        """All matching runs, newest fire time first; `since` and `until` are about that time."""
+        """All matching runs, newest fire time first; `since` and `until` are about that time. With `archived`, those
+        that have left the store for the archive, newest first."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,
@@ -200,6 +202,7 @@ class Client:
                 task_id=task_id,
                 fingerprint=fingerprint,
                 origin=origin,
+                archived=archived,
                 cursor=cursor,
             )
         )

@@ -139,6 +139,8 @@ class Run(Answer, frozen=True):
     discarded_at: datetime | None = None
     """When somebody took it off the dead letters."""
     result: Any = None
+    archived: bool = False
+    """It has left the store for the archive: nothing can be done with it any more."""
     attempts: list[Attempt] = []
 
     @property

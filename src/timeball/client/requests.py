@@ -203,6 +203,7 @@ def runs(
     task_id: str | None = None,
     fingerprint: str | None = None,
     origin: str | None = None,
+    archived: bool = False,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Request[models.Runs]:
@@ -218,6 +219,7 @@ def runs(
         taskId=task_id,
         fingerprint=fingerprint,
         origin=origin,
+        archived="true" if archived else None,
         limit=limit,
         cursor=cursor,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from timeball.operation.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.floor import EmptyFloor, Floor
 from timeball.ports.hints import Hints
@@ -17,3 +18,5 @@ class Context:
     dice: Dice
     hints: Hints
     floor: Floor = field(default_factory=EmptyFloor)
+    archive: Archive | None = None
+    """What has left the store, if it went anywhere."""

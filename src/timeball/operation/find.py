@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
 from timeball.domain.errors import NotFound
-from timeball.domain.run import Run
+from timeball.domain.run import Attempt, Run
 from timeball.operation.context import Context
-from timeball.ports.store import JobStatus
+from timeball.ports.store import JobStatus, LogLine
 
 
 async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:
@@ -20,3 +24,39 @@ async def find_run(context: Context, tenant: str, run_id: str) -> Run:
     if found is None or found.tenant != tenant:
         raise NotFound("run", run_id)
     return found
+
+
+Logs = Callable[[str, int | None, int, int], Awaitable[list[LogLine]]]
+"""As in `ReadStore.logs`."""
+
+
+class Found(Struct, frozen=True):
+    """A run to look at, wherever it is."""
+
+    run: Run
+    attempts: Callable[[], Awaitable[list[Attempt]]]
+    """Those before the last."""
+    archived_logs: Logs | None = None
+    """How its output is read if it has left the store: then nothing can be done with it any more."""
+
+    @property
+    def is_archived(self) -> bool:
+        return self.archived_logs is not None
+
+
+async def find_run_anywhere(context: Context, tenant: str, run_id: str) -> Found:
+    """The run, in the store or in the archive."""
+    store, archive = context.store, context.archive
+    try:
+        run = await find_run(context, tenant, run_id)
+    except NotFound:
+        found = None if archive is None else await archive.run(tenant, run_id)
+        if archive is None or found is None:
+            raise
+        earlier = found.attempts
+
+        async def attempts() -> list[Attempt]:
+            return earlier
+
+        return Found(found.run, attempts, archive.logs)
+    return Found(run, lambda: store.attempts(run.id))

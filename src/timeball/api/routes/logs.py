@@ -13,7 +13,7 @@ from timeball.api.route import TEXT, Answer, Call, answer_json
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import MILLISECOND, render
 from timeball.domain.run import Run
-from timeball.operation.find import find_run
+from timeball.operation.find import Logs, find_run
 from timeball.ports.hints import Topic
 from timeball.ports.store import LogLine
 
@@ -37,29 +37,34 @@ class LogPage(Struct, frozen=True, rename="camel"):
     next_cursor: str | None
 
 
-async def answer_logs(call: Call, run: Run | None, query: LogsQuery) -> Answer:
-    """Text unless the client asks for JSON; a page of that as one document, or everything line by line."""
+async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: Logs | None = None) -> Answer:
+    """Text unless the client asks for JSON; a page of that as one document, or everything line by line. Of a run that
+    is in the archive, `archived` reads the output."""
     attempt = None if query.attempt is UNSET else query.attempt
     after = log_cursor(query.cursor)
     accept = call.headers.get(b"accept", b"")
-    chunks = _followed if query.follow else _written
+    logs = archived or call.context.store.logs
+    if query.follow and archived is None:
+        chunks = _followed(call, run, attempt, after)
+    else:
+        chunks = _written(logs, run, attempt, after)
     if b"ndjson" in accept:
-        lines = (_line(chunk) async for chunk in chunks(call, run, attempt, after))
+        lines = (_line(chunk) async for chunk in chunks)
         return Answer(lines, content_type=b"application/x-ndjson")
     if b"application/json" in accept:
-        found = [] if run is None else await call.context.store.logs(run.id, attempt, after, query.limit)
+        found = [] if run is None else await logs(run.id, attempt, after, query.limit)
         more = str(_place(found[-1])) if len(found) == query.limit else None
         return answer_json(LogPage([_view(chunk) for chunk in found], more))
     if query.follow:
-        live = (chunk.text.encode() async for chunk in chunks(call, run, attempt, after))
+        live = (chunk.text.encode() async for chunk in chunks)
         return Answer(live, content_type=TEXT)
-    text = [chunk.text async for chunk in chunks(call, run, attempt, after)]
+    text = [chunk.text async for chunk in chunks]
     return Answer("".join(text).encode(), content_type=TEXT)
 
 
-async def _written(call: Call, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
+async def _written(logs: Logs, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
     """Output so far."""
-    while run is not None and (found := await call.context.store.logs(run.id, attempt, after, PAGE)):
+    while run is not None and (found := await logs(run.id, attempt, after, PAGE)):
         for chunk in found:
             yield chunk
         after = _place(found[-1])

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from timeball.api import views
 from timeball.api.bodies import EditBody, LettersFilter
-from timeball.api.query import LettersQuery, LogsQuery, RunsQuery, run_filter
+from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, run_filter
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.views import RunView, SpecView
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.run import Run, Status
 from timeball.operation.cancel import cancel_run
-from timeball.operation.find import find_run
+from timeball.operation.find import find_run, find_run_anywhere
 from timeball.operation.replay_run import replay_run
 from timeball.operation.retry_run import retry_run
 from timeball.ports.store import Page, RunFilter
@@ -54,8 +54,20 @@ async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answ
 
 
 async def list_runs(call: Call) -> Answer:
-    query: RunsQuery = call.query
-    return await answer_runs(call, run_filter(query, call.tenant), query)
+    query: RunListQuery = call.query
+    where = run_filter(query, call.tenant)
+    return await (_answer_archived(call, where, query) if query.archived else answer_runs(call, where, query))
+
+
+async def _answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> Answer:
+    archive = call.context.archive
+    if archive is None:
+        raise Invalid("this server has no archive; it is started with one by --archive", "/query/archived")
+    try:
+        page = await archive.list_runs(where, query.cursor or None, query.limit)
+    except Invalid as error:
+        raise Invalid(error.detail, "/query/cursor") from None
+    return answer_json(RunList([views.run_view(run, archived=True) for run in page.items], page.next_cursor))
 
 
 def chosen_by(given: LettersFilter, tenant: str) -> RunFilter:
@@ -74,7 +86,8 @@ async def _answer_run(call: Call, run: Run) -> Answer:
 
 
 async def read(call: Call) -> Answer:
-    return await _answer_run(call, await find_run(call.context, call.tenant, call.run_id))
+    found = await find_run_anywhere(call.context, call.tenant, call.run_id)
+    return answer_json(views.run_view(found.run, await found.attempts(), archived=found.is_archived))
 
 
 async def cancel(call: Call) -> Answer:
@@ -104,11 +117,12 @@ async def spec(call: Call) -> Answer:
 
 
 async def logs(call: Call) -> Answer:
-    return await answer_logs(call, await find_run(call.context, call.tenant, call.run_id), call.query)
+    found = await find_run_anywhere(call.context, call.tenant, call.run_id)
+    return await answer_logs(call, found.run, call.query, found.archived_logs)
 
 
 async def result(call: Call) -> Answer:
-    run = await find_run(call.context, call.tenant, call.run_id)
+    run = (await find_run_anywhere(call.context, call.tenant, call.run_id)).run
     return Answer(status=204) if run.result is None else Answer(bytes(run.result))
 
 
@@ -120,10 +134,11 @@ ROUTES: Final = (
         summary="List runs, newest first",
         description=(
             "In the order of their fire times. No run is missed or listed twice on the pages of a list, also if it ends"
-            " meanwhile."
+            " meanwhile. With `archived`, those that have left the store for the archive, in the order in which they"
+            " were made; a page may then be short, or empty, and yet have a next one."
         ),
         handle=list_runs,
-        query=RunsQuery,
+        query=RunListQuery,
         answer=RunList,
     ),
     Route(
@@ -131,6 +146,7 @@ ROUTES: Final = (
         path="/v1/runs/{runId}",
         permission=Permission.READ,
         summary="Read a run, with its attempts",
+        description="Also one that has left the store for the archive; likewise its output and result.",
         handle=read,
         answer=RunView,
         problems=(404,),

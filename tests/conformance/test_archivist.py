@@ -1,0 +1,95 @@
+"""The keeper lets nothing go that is not in the archive."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.test_archive import Watched, listed
+from tests.support.builders import job
+from tests.support.history import add, finished
+from timeball import system
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import DAY, SECOND
+from timeball.objects.bucket import open_objects
+from timeball.operation import archive as writing
+from timeball.operation.context import Context
+from timeball.operation.search_archive import Archive
+from timeball.ports.store import Store
+from timeball.service import archivist as patience
+from timeball.service.archivist import DayArchivist
+from timeball.service.hints import LocalHints
+from timeball.service.keeper import Keeper
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Watched:
+    return Watched(open_objects(str(tmp_path / "archive")))
+
+
+def keeper(store: Store, archivist: DayArchivist) -> Keeper:
+    hints = LocalHints(store.shout)
+    context = Context(store, system.SystemClock(), system.dice(), hints)
+    return Keeper(context, hints, keep_for=30 * DAY, archivist=archivist)
+
+
+async def turns(of: Keeper, count: int) -> None:
+    for _ in range(count):
+        of._rests_until = 0
+        await of.turn()
+
+
+async def test_days_go_to_the_archive_before_they_leave_the_store(store: Store, objects: Watched) -> None:
+    made, now = job(store.now() - 50 * DAY), store.now()
+    old = [finished(made, now - days * DAY - at * SECOND, days * 1_000 + at) for days in (33, 35) for at in range(150)]
+    young = finished(made, now - 10 * DAY, 1)
+    await add(store, [*old, young])
+    archivist = DayArchivist(store, objects)
+
+    await turns(keeper(store, archivist), 20)
+
+    assert await listed(Archive(objects)) == sorted((row.id for row in old), reverse=True)
+    assert set(await store.runs([row.id for row in [*old, young]])) == {young.id}
+    await archivist.close()
+
+
+async def test_nothing_goes_while_the_archive_is_away(store: Store, objects: Watched) -> None:
+    made, now = job(store.now() - 50 * DAY), store.now()
+    old = [finished(made, now - 33 * DAY - at * SECOND, at) for at in range(50)]
+    await add(store, old)
+    objects.puts_left = 1  # the part, not the manifest
+    archivist = DayArchivist(store, objects)
+    keeps = keeper(store, archivist)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await turns(keeps, 1)
+    assert len(await store.runs([row.id for row in old])) == 50
+
+    objects.puts_left = 100
+    await turns(keeps, 5)
+    assert await store.runs([row.id for row in old]) == {}
+    assert len(await listed(Archive(objects))) == 50
+    await archivist.close()
+
+
+async def test_a_large_day_takes_its_time_beside_the_keeper(
+    store: Store, objects: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0)
+    monkeypatch.setattr(writing, "RUNS_AT_ONCE", 10)
+    made = job(store.now() - 50 * DAY)
+    day = (store.now() - 33 * DAY) // DAY * DAY
+    await add(store, [finished(made, day + at * SECOND, at) for at in range(200)])
+    archivist = DayArchivist(store, objects)
+
+    assert not await archivist.keep(day)
+    assert not await archivist.keep(day - DAY), "one at a time"
+    async with asyncio.timeout(30):
+        while not await archivist.keep(day):
+            await asyncio.sleep(0.01)
+    assert len(await listed(Archive(objects))) == 200
+
+    assert not await archivist.keep(day - DAY)
+    await archivist.close()
+    assert not await archivist.keep(day)
+    await archivist.close()
