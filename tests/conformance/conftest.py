@@ -1,48 +1,20 @@
 """One suite, every adapter: `store` is each of them in turn, `stores` two servers' views of the same one."""
 
-import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 from tests.support.builders import LEASE, worker
-from tests.support.postgres import PostgresCluster
+from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
-from timeball.stores.sql.tables import TABLES
-from timeball.stores.sqlite import SqliteStore
 
 ADAPTERS = ("sqlite", "postgres")
 Connect = Callable[[], Awaitable[Store]]
-
-
-@pytest.fixture(scope="session")
-def migrated_dsn(postgres: PostgresCluster) -> Iterator[str]:
-    """A database that has the schema already and is emptied for every test: much faster than a new one each."""
-    dsn = postgres.create_database()
-    with ThreadPoolExecutor(1) as apart:  # the first to ask for this may be inside a running loop
-        apart.submit(asyncio.run, _migrate(dsn)).result()
-    yield dsn
-    postgres.drop_database(dsn)
-
-
-async def _migrate(dsn: str) -> None:
-    store = PostgresStore(dsn, monotonic=system.monotonic)
-    await store.open()
-    await store.close()
-
-
-async def _empty(dsn: str) -> None:
-    connection = await asyncpg.connect(dsn)
-    others = ("workers", "keys", "tasks", "turns", "leases", "daily_sums")
-    await connection.execute(f"TRUNCATE {', '.join([*TABLES, *others])}")
-    await connection.execute("ALTER SEQUENCE tokens RESTART")
-    await connection.close()
 
 
 @pytest.fixture(params=ADAPTERS)
@@ -52,7 +24,7 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
     async def sqlite() -> Store:
         if not opened:
-            opened.append(SqliteStore(tmp_path / "timeball.db", wall=system.wall, monotonic=system.monotonic))
+            opened.append(sqlite_store(tmp_path / "timeball.db"))
             await opened[0].open()
         return opened[0]
 
@@ -65,7 +37,7 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield sqlite
     else:
         dsn: str = request.getfixturevalue("migrated_dsn")
-        await _empty(dsn)
+        await empty_postgres(dsn)
         yield postgres
     for each in opened:
         await each.close()

@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.api import OTHER, Api, serving
 from tests.support.builders import LEASE, settlement, worker
+from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
 from timeball.domain.job import decode_spec
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.ports.store import Store, Want
 from timeball.stores.postgres import PostgresStore
-from timeball.stores.sqlite import SqliteStore
 
 TASK = {"kind": "shell", "command": "true"}
 ERRORS = {"disk": "no space left on device", "net": "connection refused", "data": "row {} is bad"}
@@ -77,9 +77,10 @@ def _outcome(spec: bytes) -> Outcome:
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fleet]:
     stores: list[Store]
     if request.param == "sqlite":
-        stores = [SqliteStore(tmp_path / "timeball.db", wall=system.wall, monotonic=system.monotonic)]
+        stores = [sqlite_store(tmp_path / "timeball.db")]
     else:
-        dsn = request.getfixturevalue("postgres_dsn")
+        dsn = request.getfixturevalue("migrated_dsn")
+        await empty_postgres(dsn)
         stores = [PostgresStore(dsn, monotonic=system.monotonic, min_connections=1) for _ in range(2)]
     async with AsyncExitStack() as stack:
         yield Fleet([await stack.enter_async_context(serving(store)) for store in stores])

@@ -10,12 +10,12 @@ from typing import Any
 import httpx2
 from starlette.types import ASGIApp
 
+from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
 from timeball.operation.search_archive import Archive
 from timeball.ports.store import Key, Store
 from timeball.service.server import Server
-from timeball.stores.sqlite import SqliteStore
 
 ADMIN = "admin-key-of-the-tests-0123456789abcdef"
 WORKER = "worker-key-of-the-tests-0123456789abcdef"
@@ -49,7 +49,7 @@ class Api:
 
 @asynccontextmanager
 async def running_api(folder: Path) -> AsyncIterator[Api]:
-    async with serving(SqliteStore(folder / "timeball.db", wall=system.wall, monotonic=system.monotonic)) as api:
+    async with serving(sqlite_store(folder / "timeball.db")) as api:
         yield api
 
 

@@ -82,11 +82,11 @@ class PostgresCluster:
 
     def execute(self, sql: str, dsn: str | None = None) -> None:
         """Run statements as the administrator, from synchronous code or from within an event loop."""
-        _run_apart(_execute(dsn or self.admin_dsn, sql))
+        run_apart(_execute(dsn or self.admin_dsn, sql))
 
     def fetch_value(self, sql: str, dsn: str) -> Any:
         """The first value of the first row."""
-        return _run_apart(_fetch_value(dsn, sql))
+        return run_apart(_fetch_value(dsn, sql))
 
 
 class PostgresServer(PostgresCluster):
@@ -362,7 +362,7 @@ async def _fetch_value(dsn: str, sql: str) -> Any:
         await connection.close()
 
 
-def _run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on a loop in a thread of its own: the caller may be inside a running loop."""
     with ThreadPoolExecutor(max_workers=1) as executor:
         return executor.submit(asyncio.run, coroutine).result()
