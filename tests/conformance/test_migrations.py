@@ -1,5 +1,6 @@
 """Migrations add up to the schema, happen completely or not at all, and refuse a newer database."""
 
+import asyncio
 import re
 import sqlite3
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.support.builders import one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict
-from timeball.ports.store import Store
+from timeball.ports.store import Store, Want
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sql import migrate
 from timeball.stores.sql.migrate import Migration, known
@@ -96,6 +98,81 @@ async def test_a_database_of_a_newer_version_is_refused(database: Database, monk
         await database.open()
     with pytest.raises(Conflict, match=r"schema 9999.*Upgrade Timeball"):
         await database.open()
+
+
+EXPANDING = Migration(
+    9_999,
+    "expanding",
+    f"-- A column for what the next version remembers.\n-- works with: {known()[-1].version}\n"
+    "ALTER TABLE jobs ADD COLUMN remembered TEXT;\n"
+    "CREATE TABLE remembered_things (id BIGINT);\n",
+)
+
+
+async def life_cycle(store: Store) -> None:
+    """A job from its beginning to its end."""
+    sent = one_shot(store.now())
+    await store.submit([sent])
+    await store.register(worker("w_1"), 10**9)
+    (claimed,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (settled,) = await store.settle([settlement(claimed)])
+    assert settled is not None
+    assert (await store.runs([claimed.run_id]))[claimed.run_id].is_terminal
+
+
+async def test_versions_work_side_by_side_on_a_schema_that_only_grew(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I27: the new version migrates under the old one, which goes on, and may be started again."""
+    old, new, old_again = (PostgresStore(postgres_dsn, monotonic=system.monotonic) for _ in range(3))
+    await old.open()
+    await life_cycle(old)
+    with monkeypatch.context() as patched:
+        patched.setattr("timeball.stores.postgres.known", lambda: [*known(), EXPANDING])
+        await new.open()
+    await old_again.open()
+    for store in (old, new, old_again):
+        await life_cycle(store)
+        await store.close()
+
+
+async def test_an_older_version_refuses_what_was_contracted_and_starts_on_what_was_expanded(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = ("timeball.stores.sqlite", "timeball.stores.postgres")
+    with monkeypatch.context() as patched:
+        for module in modules:
+            patched.setattr(f"{module}.known", lambda: [*known(), EXPANDING])
+        await database.open()
+    await database.open()
+    contracting = Migration(10_000, "contracting", "DROP TABLE remembered_things;\n")
+    with monkeypatch.context() as patched:
+        for module in modules:
+            patched.setattr(f"{module}.known", lambda: [*known(), EXPANDING, contracting])
+        await database.open()
+    with pytest.raises(Conflict, match=r"schema 10000.*Upgrade Timeball"):
+        await database.open()
+
+
+async def test_a_migration_does_not_hold_up_everybody_behind_a_table_that_is_in_use(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lets go after two seconds and tries again: meanwhile others get at the table."""
+    store = PostgresStore(postgres_dsn, monotonic=system.monotonic)
+    await store.open()
+    reader, other = await asyncpg.connect(postgres_dsn), await asyncpg.connect(postgres_dsn)
+    monkeypatch.setattr("timeball.stores.postgres.known", lambda: [*known(), EXPANDING])
+    newer = PostgresStore(postgres_dsn, monotonic=system.monotonic)
+    async with reader.transaction():
+        await reader.execute("SELECT 1 FROM jobs")
+        migrating = asyncio.create_task(newer.open())
+        while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            await asyncio.sleep(0.02)
+        await other.execute("SELECT 1 FROM jobs", timeout=30)  # comes through while the first still reads
+    await migrating
+    assert "remembered" in (await Database(postgres_dsn).columns())["jobs"]
+    for each in (store, newer, reader, other):
+        await each.close()
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

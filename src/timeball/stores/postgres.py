@@ -302,8 +302,15 @@ class _Driver:
         except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise Conflict(f"PostgreSQL refuses the connection: {error}; check the store's address") from error
         try:
-            async with connection.transaction():
-                await apply_schema(connection)
+            for tried in range(TRIES):
+                try:
+                    async with connection.transaction():
+                        await apply_schema(connection)
+                    return
+                except asyncpg.LockNotAvailableError as error:
+                    if tried == TRIES - 1:
+                        raise Unavailable("PostgreSQL is too busy to be migrated; try again later") from error
+                    await asyncio.sleep(1)
         finally:
             await connection.close(timeout=self._timeout)
 
@@ -497,6 +504,8 @@ class _Hints:
 async def apply_schema(connection: Connection) -> None:
     """Inside a transaction, under an advisory lock: of two that start at once, the second finds the work done."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+    # Whoever waits for a lock on a table holds up everybody who comes after: better to try again a little later.
+    await connection.execute("SET LOCAL lock_timeout = '2s'")
     await migrate(_Tx(connection, _Compiler()), POSTGRES, known())
 
 

@@ -1,4 +1,11 @@
-"""Migrations: numbered plain SQL, each applied once, in a transaction of its own, and recorded."""
+"""Migrations: numbered plain SQL, each applied once, and recorded.
+
+Servers of two versions share a database while a fleet is upgraded: the first new one migrates it under the old ones.
+So a migration only *expands* the schema, and says so in its first lines with `-- works with: N`: servers that know
+schema N or a newer one work on it, and may be started on it. What they use is *contracted* by a later release, when
+nobody does any more; such a migration says nothing, and older servers refuse to start on what it left. `docs/fleet.md`
+has the rule.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +19,7 @@ from timeball.stores.sql.driver import Tx
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _ONLY = re.compile(r"^-- only: (\w+)$", re.MULTILINE)
+_WORKS_WITH = re.compile(r"^-- works with: (\d+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 
 CREATE = Query(
@@ -21,6 +29,9 @@ CREATE = Query(
 )
 APPLIED = Query("applied_migrations", "SELECT version FROM migrations ORDER BY version")
 RECORD = Query("record_migration", "INSERT INTO migrations (version, name, applied_at) VALUES (:version, :name, {now})")
+OLDEST = Query("oldest_schema", "SELECT value FROM meta WHERE name = 'oldest_schema'")
+FORGET_OLDEST = Query("forget_oldest_schema", "DELETE FROM meta WHERE name = 'oldest_schema'")
+SET_OLDEST = Query("set_oldest_schema", "INSERT INTO meta (name, value) VALUES ('oldest_schema', :version)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,12 @@ class Migration:
     version: int
     name: str
     text: str
+
+    @property
+    def works_with(self) -> int:
+        """The oldest schema whose servers work on this one, too."""
+        said = _WORKS_WITH.search(self.text)
+        return self.version if said is None else int(said[1])
 
     def statements(self, dialect: Dialect) -> list[Query]:
         """Its statements for one database; `-- only: sqlite` keeps a statement from the others."""
@@ -50,17 +67,25 @@ def known() -> list[Migration]:
 
 
 async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None:
-    """Apply, inside one transaction, what is missing. Refuses a database that a newer version wrote."""
+    """Apply, inside one transaction, what is missing. Refuses a database that a newer version wrote, unless that said
+    that this one works on it as well."""
     await tx.execute(CREATE)
     applied = {version for (version,) in await tx.fetch(APPLIED)}
     newest = max((migration.version for migration in migrations), default=0)
     if unknown := sorted(version for version in applied if version > newest):
-        raise Conflict(
-            f"the database was written by a newer Timeball: it has schema {unknown[-1]}, this version knows {newest}. "
-            "Upgrade Timeball, or restore a backup from before the upgrade."
-        )
-    for migration in migrations:
-        if migration.version not in applied:
-            for statement in migration.statements(dialect):
-                await tx.execute(statement)
-            await tx.execute(RECORD, version=migration.version, name=migration.name)
+        oldest = await tx.fetch(OLDEST)
+        if not oldest or oldest[0][0] > newest:
+            raise Conflict(
+                f"the database was written by a newer Timeball: it has schema {unknown[-1]}, this version knows "
+                f"{newest}. Upgrade Timeball, or restore a backup from before the upgrade."
+            )
+    missing = [migration for migration in migrations if migration.version not in applied]
+    for migration in missing:
+        for statement in migration.statements(dialect):
+            await tx.execute(statement)
+        await tx.execute(RECORD, version=migration.version, name=migration.name)
+    if missing:
+        known_before = await tx.fetch(OLDEST)
+        oldest_now = max(known_before[0][0] if known_before else 0, *(each.works_with for each in missing))
+        await tx.execute(FORGET_OLDEST)
+        await tx.execute(SET_OLDEST, version=oldest_now)
