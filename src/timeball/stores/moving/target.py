@@ -91,7 +91,7 @@ class Target:
             )
 
     async def drop_indexes(self, tables: Iterable[str]) -> list[str]:
-        """How to make them again: at once they are made several times faster than row by row."""
+        """How to make them again: at once they become smaller than row by row, and the larger the sooner done."""
         found = await self._connection.fetch(_INDEXES, list(tables))
         for name, _ in found:
             await self._connection.execute(f"DROP INDEX {name}")
