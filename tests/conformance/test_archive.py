@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -260,6 +261,33 @@ async def test_a_request_reads_only_so_much_and_the_next_goes_on(
     assert (page.items, sum(key.startswith("executions/") for key in watched.read) <= 8) == ([], True)
     assert page.next_cursor is not None
     assert await listed(Archive(objects), job_id=rare.id) == [rows[-1].id]
+
+
+async def test_a_search_leaves_the_event_loop_and_the_others_alone(
+    store: Store, objects: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are looked at in threads, for a few who ask at a time."""
+    await add(store, mixed([job(MONDAY_NOON - HOUR)], 200))
+    await archived(store, objects)
+    at_once: list[int] = []
+    busy = 0
+    look = search_archive._look_at_each
+
+    def watched(*arguments: Any) -> Any:
+        nonlocal busy
+        busy += 1
+        at_once.append(busy)
+        assert threading.current_thread() is not threading.main_thread()
+        time.sleep(0.01)
+        busy -= 1
+        return look(*arguments)
+
+    monkeypatch.setattr(search_archive, "_look_at_each", watched)
+    archive = Archive(objects)
+    found = await asyncio.gather(*(listed(archive, status=frozenset({Status.DEAD})) for _ in range(10)))
+    assert {len(each) for each in found} == {20}
+    assert len(at_once) == 10
+    assert max(at_once) <= search_archive.AT_ONCE
 
 
 async def test_what_is_damaged_or_gone_is_told(store: Store, objects: Bucket, tmp_path: Path) -> None:

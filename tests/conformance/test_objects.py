@@ -2,13 +2,23 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from tests.support.builders import job
+from tests.support.history import add, finished
 from tests.support.s3 import s3_server
+from timeball import system
+from timeball.domain import instant
 from timeball.domain.errors import Invalid, Unavailable
+from timeball.domain.instant import HOUR, SECOND
 from timeball.objects.bucket import Bucket, open_objects
+from timeball.operation.archive import archive_day
+from timeball.operation.search_archive import Archive
+from timeball.ports.store import RunFilter
+from timeball.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -50,6 +60,24 @@ async def test_the_same_key_is_replaced_as_a_whole(objects: Bucket) -> None:
 async def test_many_are_listed_in_order(objects: Bucket) -> None:
     await objects.put({f"many/{number:04}": b"" for number in range(60)})
     assert await objects.list("many/") == [f"many/{number:04}" for number in range(60)]
+
+
+async def test_a_day_of_runs_goes_there_and_is_found_again(objects: Bucket, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "timeball.db", wall=system.wall, monotonic=system.monotonic)
+    await store.open()
+    noon = instant.parse("2026-03-02T12:00:00Z")
+    made = job(noon - HOUR)
+    rows = [finished(made, noon + at * SECOND, at, result=f'{{"at": {at}}}') for at in range(300)]
+    await add(store, rows)
+    await archive_day(store, objects, date(2026, 3, 2), store.now())
+    await store.close()
+
+    archive = Archive(objects)
+    page = await archive.list_runs(RunFilter(tenant="default", job_id=made.id), None, 100)
+    assert [run.id for run in page.items] == [row.id for row in rows[:199:-1]]
+    found = await archive.run("default", rows[7].id)
+    assert found is not None
+    assert bytes(found.run.result or b"") == b'{"at": 7}'
 
 
 async def test_a_bucket_finds_its_server_in_the_environment(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Final, TypeVar
@@ -32,7 +31,7 @@ T = TypeVar("T")
 AT_ONCE: Final = 2
 """Who is served at a time: the rest of the server has work to do, too."""
 AHEAD: Final = 4
-"""Parts that are fetched at once, after the first; and days whose manifests are."""
+"""Parts that are fetched at once, after the first few; and days whose manifests are."""
 MOST_PARTS: Final = 60
 """Parts that are looked at for one page: more than a million runs."""
 MOST_REMEMBERED: Final = 20_000
@@ -66,7 +65,7 @@ class Archive:
                 is_enough = looked_at >= MOST_PARTS and edge < meant.before
                 if is_enough or _behind_all_others(found, edge) >= limit:
                     return await asyncio.to_thread(_page, found, limit, edge)
-                some, parts = _split(parts, AHEAD if looked_at else 1)
+                some, parts = _split(parts, min(max(looked_at, 1), AHEAD))
                 looked_at += len(some)
                 for lines in await self._read(some, meant.lines):
                     found |= lines
@@ -183,12 +182,14 @@ class _Meant(Struct, frozen=True, kw_only=True):
 
     def lines(self, content: bytes) -> dict[str, bytes]:
         """The last lines of a part that are meant, by the ids of their runs."""
-        found: deque[tuple[str, bytes]] = deque(maxlen=self.most)
+        found: dict[str, bytes] = {}
         for line in _lines(content, self.word):
             head = record.decode_head(line)
             if head.run_id < self.before and self._is_meant(head):
-                found.append((head.run_id, line))
-        return dict(found)
+                found[head.run_id] = line
+                if len(found) == self.most:
+                    break
+        return found
 
     def _is_meant(self, head: Head) -> bool:
         where = self.where
@@ -289,16 +290,17 @@ def _look_at_each(keys: Sequence[str], contents: list[bytes], look: Callable[[by
 
 
 def _lines(content: bytes, word: bytes) -> Iterator[bytes]:
-    """The lines of a part that contain a word. Only a slice of it is unpacked at a time."""
-    for block in _blocks(content):
-        if not word:
-            yield from block.splitlines()
-            continue
-        at = block.find(word)
-        while at >= 0:
-            end = block.find(b"\n", at)
-            yield block[block.rfind(b"\n", 0, at) + 1 : end]
-            at = block.find(word, end)
+    """The lines of a part that contain a word, the last one first."""
+    for block in reversed(list(_blocks(content))):
+        yield from reversed(list(_with(block, word)) if word else block.splitlines())
+
+
+def _with(block: bytes, word: bytes) -> Iterator[bytes]:
+    at = block.find(word)
+    while at >= 0:
+        end = block.find(b"\n", at)
+        yield block[block.rfind(b"\n", 0, at) + 1 : end]
+        at = block.find(word, end)
 
 
 def _blocks(content: bytes) -> Iterator[bytes]:
