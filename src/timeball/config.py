@@ -173,7 +173,7 @@ def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
 
 def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
     given = _Given(flags, environ)
-    store = given.serving()["store"]
+    store = given.store()
     if not store.startswith(_SQLITE):
         raise InvalidSetting(
             "the store that is set is PostgreSQL already; say which one is to be moved: --store sqlite:///path/to/file.db"
