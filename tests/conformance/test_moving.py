@@ -8,11 +8,13 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
 from tests.support.builders import LEASE, TENANT, one_shot, plan_due, recurring, settlement, worker
+from tests.support.postgres import PostgresCluster
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import MINUTE, SECOND
@@ -521,6 +523,24 @@ async def test_an_interrupted_move_leaves_nothing_and_can_be_started_anew(path: 
         await make_store(path)  # still to be used
     move = await mover.move(say_nothing)
     assert set(move.rows) == set(filled)
+
+
+async def test_a_database_that_goes_away_in_the_middle_changes_nothing(
+    path: Path, dsn: str, mover: Mover, postgres: PostgresCluster
+) -> None:
+    await make_store(path)
+    fill(path)
+    ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'timeball migrate'"
+
+    def cut(progress: Progress) -> None:
+        if progress.doing == "logs":
+            postgres.execute(f"{ended} AND datname = '{urlsplit(dsn).path.removeprefix('/')}'")
+
+    with pytest.raises(Unavailable, match="PostgreSQL does not answer"):
+        await mover.move(cut)
+    assert await tables_in(dsn) == set()
+    await make_store(path)
+    assert len((await mover.move(say_nothing)).rows) == len(tables_of(path) - NOT_MOVED - {"moved"})
 
 
 @pytest.mark.parametrize("arrived", [False, True])
