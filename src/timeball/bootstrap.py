@@ -218,7 +218,7 @@ async def _archive(
     from timeball.objects.bucket import open_objects  # 25 ms that others need not pay
 
     objects = open_objects(config.archive)
-    archivist = DayArchivist(store, objects)
+    archivist = DayArchivist(store, objects, system.SystemClock())
     stack.push_async_callback(archivist.close)
     return Archive(objects), archivist
 

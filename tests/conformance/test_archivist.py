@@ -9,17 +9,18 @@ from tests.conformance.test_archive import Watched, listed
 from tests.support.builders import job
 from tests.support.history import add, finished
 from timeball import system
-from timeball.domain.errors import Unavailable
+from timeball.domain import record
 from timeball.domain.instant import DAY, SECOND
 from timeball.objects.bucket import open_objects
 from timeball.operation import archive as writing
 from timeball.operation.context import Context
 from timeball.operation.search_archive import Archive
 from timeball.ports.store import Store
-from timeball.service import archivist as patience
+from timeball.service import archivist as archivists
 from timeball.service.archivist import DayArchivist
 from timeball.service.hints import LocalHints
 from timeball.service.keeper import Keeper
+from timeball.stores.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ async def test_days_go_to_the_archive_before_they_leave_the_store(store: Store, 
     old = [finished(made, now - days * DAY - at * SECOND, days * 1_000 + at) for days in (33, 35) for at in range(150)]
     young = finished(made, now - 10 * DAY, 1)
     await add(store, [*old, young])
-    archivist = DayArchivist(store, objects)
+    archivist = DayArchivist(store, objects, system.SystemClock())
 
     await turns(keeper(store, archivist), 20)
 
@@ -53,16 +54,17 @@ async def test_days_go_to_the_archive_before_they_leave_the_store(store: Store, 
     await archivist.close()
 
 
-async def test_nothing_goes_while_the_archive_is_away(store: Store, objects: Watched) -> None:
+async def test_nothing_goes_while_the_archive_is_away(
+    store: Store, objects: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archivists, "REST", 0)
     made, now = job(store.now() - 50 * DAY), store.now()
     old = [finished(made, now - 33 * DAY - at * SECOND, at) for at in range(50)]
     await add(store, old)
     objects.puts_left = 1  # the part, not the manifest
-    archivist = DayArchivist(store, objects)
+    archivist = DayArchivist(store, objects, system.SystemClock())
     keeps = keeper(store, archivist)
-    for _ in range(3):
-        with pytest.raises(Unavailable):
-            await turns(keeps, 1)
+    await turns(keeps, 5)
     assert len(await store.runs([row.id for row in old])) == 50
 
     objects.puts_left = 100
@@ -72,15 +74,59 @@ async def test_nothing_goes_while_the_archive_is_away(store: Store, objects: Wat
     await archivist.close()
 
 
+async def test_what_it_archived_it_does_not_archive_again(store: Store, objects: Watched) -> None:
+    made = job(store.now() - 50 * DAY)
+    day = (store.now() - 33 * DAY) // DAY * DAY
+    rows = [finished(made, day + at * SECOND, at) for at in range(20)]
+    await add(store, rows)
+    archivist = DayArchivist(store, objects, system.SystemClock())
+    assert await archivist.keep(day)
+    left = objects.puts_left
+    assert await archivist.keep(day)
+    assert objects.puts_left == left
+
+    late = finished(made, day + 5 * SECOND + 1, 777, finished_at=store.now())
+    await add(store, [late])
+    assert await archivist.keep(day)
+    keys = await objects.list("manifests/")
+    manifests = [record.decode_manifest(content or b"") for content in await objects.get(keys)]
+    assert sorted(each.runs for each in manifests) == [1, 20]
+    assert await listed(Archive(objects)) == sorted((row.id for row in [*rows, late]), reverse=True)
+
+
+async def test_another_store_at_the_same_place_loses_nothing(store: Store, objects: Watched, tmp_path: Path) -> None:
+    """Somebody else's manifest of a day says nothing about the runs of this store."""
+    day = (store.now() - 33 * DAY) // DAY * DAY
+    other = SqliteStore(tmp_path / "other.db", wall=system.wall, monotonic=system.monotonic)
+    await other.open()
+    made = job(store.now() - 50 * DAY)
+    for number, each in enumerate((store, other)):
+        await add(each, [finished(made, day + number, number)])
+        assert await DayArchivist(each, objects, system.SystemClock()).keep(day)
+    await other.close()
+    assert len(await listed(Archive(objects))) == 2
+
+
+async def test_after_a_failure_the_archive_is_left_alone_for_a_while(store: Store, objects: Watched) -> None:
+    day = (store.now() - 33 * DAY) // DAY * DAY
+    await add(store, [finished(job(store.now() - 50 * DAY), day, 1)])
+    objects.puts_left = 0
+    archivist = DayArchivist(store, objects, system.SystemClock())
+    assert not await archivist.keep(day)
+    objects.puts_left = 100
+    assert not await archivist.keep(day)
+    assert objects.puts_left == 100
+
+
 async def test_a_large_day_takes_its_time_beside_the_keeper(
     store: Store, objects: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0)
+    monkeypatch.setattr(archivists, "PATIENCE", 0)
     monkeypatch.setattr(writing, "RUNS_AT_ONCE", 10)
     made = job(store.now() - 50 * DAY)
     day = (store.now() - 33 * DAY) // DAY * DAY
     await add(store, [finished(made, day + at * SECOND, at) for at in range(200)])
-    archivist = DayArchivist(store, objects)
+    archivist = DayArchivist(store, objects, system.SystemClock())
 
     assert not await archivist.keep(day)
     assert not await archivist.keep(day - DAY), "one at a time"

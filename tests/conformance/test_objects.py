@@ -69,7 +69,7 @@ async def test_a_day_of_runs_goes_there_and_is_found_again(objects: Bucket, tmp_
     made = job(noon - HOUR)
     rows = [finished(made, noon + at * SECOND, at, result=f'{{"at": {at}}}') for at in range(300)]
     await add(store, rows)
-    await archive_day(store, objects, date(2026, 3, 2), store.now())
+    await archive_day(store, objects, date(2026, 3, 2))
     await store.close()
 
     archive = Archive(objects)

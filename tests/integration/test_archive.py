@@ -38,7 +38,7 @@ async def archived_run(api: Api, objects: Bucket, **job: Any) -> dict[str, Any]:
     await worker.succeed(assigned, {"rows": 7})
     told: dict[str, Any] = await api.get(f"/v1/runs/{assigned['runId']}")
     store = api.server.context.store
-    await archive_day(store, objects, record.day_of(told["runId"]), store.now())
+    await archive_day(store, objects, record.day_of(told["runId"]))
     lead = await store.lead("test", "s_1", MINUTE)
     assert lead is not None
     (day,) = await store.days_to_prune(store.now() + 2 * DAY, 10)

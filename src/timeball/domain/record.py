@@ -137,9 +137,6 @@ class Manifest(Struct, frozen=True, rename="camel"):
 
     format: int
     day: str
-    ended_before: str
-    """All runs of the day that ended before this are in this manifest, or in one of the same day with an earlier time.
-    Of those that ended later, some are."""
     runs: int
     logs: int
     run_parts: list[Part]

@@ -3,7 +3,8 @@
 A crash leaves complete objects that nothing refers to, or all of them with the manifest that says so. An object's name
 follows from its content and no object is ever replaced by another, so a second try writes the same again, and two who
 archive the same day at once do no harm: at worst a run is in two parts, and whoever reads tells it once. Runs of a day
-that ended after it was archived are archived the same way, by a manifest of their own.
+that ended after it was archived are archived the same way, by a manifest of their own. What is in the archive already is
+no reason not to write: it may be of another store that was given the same place.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.domain import instant, record
-from timeball.domain.instant import HOUR, Micros
+from timeball.domain import record
+from timeball.domain.instant import Micros
 from timeball.domain.record import FORMAT, Finished, LogRecord, Manifest, Part
 from timeball.ports.objects import Objects
 from timeball.ports.store import ArchiveStore, LogLine
@@ -33,9 +34,6 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 GZIP: Final = 31
 """zlib's number for the format of gzip, without a name or a time in it: the same content is the same object."""
 
-LATEST_REPORT: Final = HOUR
-"""A run's end may be written some time after it. What ended this long ago is written, or never will be."""
-
 
 class Archived(Struct, frozen=True):
     runs: int
@@ -43,25 +41,17 @@ class Archived(Struct, frozen=True):
     """Pieces of output."""
 
 
-async def archive_day(store: ArchiveStore, objects: Objects, day: date, now: Micros) -> Archived:
-    """All runs of a day that have ended by now, on the store's clock, and are not in the archive yet. When this returns
-    they are there for good, and may go from the store. What was archived before is not read again."""
-    range_ = _Range(*record.id_range(day), await archived_until(objects, day))
+async def archive_day(store: ArchiveStore, objects: Objects, day: date, since: Micros = 0) -> Archived:
+    """All runs of a day that ended at or after an instant. When this returns they are in the archive for good, and may
+    go from the store."""
+    range_ = _Range(*record.id_range(day), since)
     run_parts = await _archive_runs(store, objects, day, range_)
     log_parts = await _archive_logs(store, objects, day, range_)
     archived = Archived(_records(run_parts), _records(log_parts))
     if archived.runs:
-        until = record.render(now - LATEST_REPORT)
-        content = record.encode(Manifest(FORMAT, f"{day}", until, archived.runs, archived.logs, run_parts, log_parts))
+        content = record.encode(Manifest(FORMAT, f"{day}", archived.runs, archived.logs, run_parts, log_parts))
         await objects.put({f"{record.manifests_of(day)}{_digest(content)}.json": content})
     return archived
-
-
-async def archived_until(objects: Objects, day: date) -> Micros:
-    """Runs of a day that ended before this are all in the archive."""
-    found = await objects.get(await objects.list(record.manifests_of(day)))
-    manifests = [record.decode_manifest(content) for content in found if content is not None]
-    return max((instant.parse(each.ended_before) for each in manifests), default=0)
 
 
 class _Range(Struct, frozen=True):

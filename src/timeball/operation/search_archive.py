@@ -15,6 +15,7 @@ from datetime import date
 from typing import Final, TypeVar
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from timeball.domain import ids, instant, record
@@ -40,6 +41,7 @@ SLICE: Final = 64 * 1024
 """Compressed bytes that are unpacked at once."""
 PLANNED_AHEAD: Final = HOUR
 """More than any run is made before its fire time."""
+_log = structlog.get_logger()
 _CURSOR = re.compile(r"r_[0-9a-f]{28}~?", re.ASCII)
 _AFTER_ALL: Final = "s"
 """After every id of a run."""
@@ -111,7 +113,7 @@ class Archive:
         days = sorted(keys, reverse=True)
         for some in (days[at : at + AHEAD] for at in range(0, len(days), AHEAD)):
             await self._load([key for day in some for key in keys[day]])
-            manifests = {day: [self._manifests[key] for key in keys[day]] for day in some}
+            manifests = {day: self._known(keys[day]) for day in some}
             self._forget()
             for day in some:
                 parts = [part for each in manifests[day] for part in each.run_parts if meant.may_be_in(part)]
@@ -120,12 +122,15 @@ class Archive:
     async def _of_day(self, day: date) -> list[Manifest]:
         keys = await self._objects.list(record.manifests_of(day))
         await self._load(keys)
-        return [self._manifests[key] for key in keys]
+        return self._known(keys)
+
+    def _known(self, keys: Sequence[str]) -> list[Manifest]:
+        return [self._manifests[key] for key in keys if key in self._manifests]
 
     async def _load(self, keys: Sequence[str]) -> None:
         new = [key for key in keys if key not in self._manifests]
-        for key, content in zip(new, await self._objects.get(new), strict=True):
-            self._manifests[key] = record.decode_manifest(_there(key, content))
+        for key, content in _there(new, await self._objects.get(new)):
+            self._manifests[key] = record.decode_manifest(content)
 
     def _forget(self) -> None:
         """The manifests that were read first, if there are too many."""
@@ -138,8 +143,8 @@ class Archive:
             return []
         keys = [part.key for part in parts]
         async with self._room:
-            contents = [_there(key, found) for key, found in zip(keys, await self._objects.get(keys), strict=True)]
-            return await asyncio.to_thread(_look_at_each, keys, contents, look)
+            found = _there(keys, await self._objects.get(keys))
+            return await asyncio.to_thread(_look_at_each, found, look)
 
 
 class _Meant(Struct, frozen=True, kw_only=True):
@@ -273,15 +278,18 @@ def _split(parts: list[Part], count: int) -> tuple[list[Part], list[Part]]:
     return parts[:count], parts[count:]
 
 
-def _there(key: str, content: bytes | None) -> bytes:
-    if content is None:
-        raise Unavailable(f"the archive has no object {key}, which a manifest names; was it deleted?")
-    return content
+def _there(keys: Sequence[str], contents: Sequence[bytes | None]) -> list[tuple[str, bytes]]:
+    """Without what somebody deleted: old objects go by the rules of where they are kept, and not all at once."""
+    found = [(key, content) for key, content in zip(keys, contents, strict=True) if content is not None]
+    if len(found) < len(keys):
+        gone = sorted(set(keys) - {key for key, _ in found})
+        _log.warning("objects of the archive are gone", first=gone[0], count=len(gone))
+    return found
 
 
-def _look_at_each(keys: Sequence[str], contents: list[bytes], look: Callable[[bytes], T]) -> list[T]:
+def _look_at_each(contents: Sequence[tuple[str, bytes]], look: Callable[[bytes], T]) -> list[T]:
     found: list[T] = []
-    for key, content in zip(keys, contents, strict=True):
+    for key, content in contents:
         try:
             found.append(look(content))
         except (zlib.error, msgspec.MsgspecError) as error:

@@ -8,27 +8,41 @@ from typing import Final
 import structlog
 
 from timeball.domain import instant
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.operation.archive import Archived, archive_day
+from timeball.ports.clock import Clock
 from timeball.ports.objects import Objects
 from timeball.ports.store import Store
 
 PATIENCE: Final = 2 * SECOND
 """How long who asks for a day waits for it."""
+REST: Final = MINUTE
+"""After a failure."""
+LATEST_REPORT: Final = HOUR
+"""The end of a run may be written some time after it. What ended this long ago is written, or never will be."""
+MOST_DAYS: Final = 1_000
+"""Days that are remembered."""
 _log = structlog.get_logger()
 
 
 class DayArchivist:
     """Implements `timeball.ports.housekeeping.Archivist`. One day at a time; a large one takes its time beside the
-    keeper's turns. What was archived is known to the archive, not to this object: it may be stopped at any moment."""
+    keeper's turns. What it archived itself it does not archive again; it may be stopped at any moment."""
 
-    def __init__(self, store: Store, objects: Objects) -> None:
+    def __init__(self, store: Store, objects: Objects, clock: Clock) -> None:
         self._store = store
         self._objects = objects
+        self._clock = clock
         self._day: Micros = -1
         self._work: asyncio.Task[Archived] | None = None
+        self._rests_until: Micros | None = None
+        self._kept: dict[Micros, Micros] = {}
+        """Runs of which day that ended before which instant are in the archive."""
 
     async def keep(self, day: Micros) -> bool:
+        if self._rests_until is not None and self._clock.monotonic() < self._rests_until:
+            return False
         work = self._work
         if work is None:
             self._day = day
@@ -37,7 +51,12 @@ class DayArchivist:
         if not work.done():
             return False
         self._work = None
-        work.result()
+        try:
+            work.result()
+        except Unavailable as error:
+            _log.warning("a day cannot be archived and stays in the store", day=self._name, error=str(error))
+            self._rests_until = self._clock.monotonic() + REST
+            return False
         return self._day == day
 
     async def close(self) -> None:
@@ -48,8 +67,16 @@ class DayArchivist:
             await asyncio.wait([work])
 
     async def _archive(self, day: Micros) -> Archived:
-        date = instant.to_datetime(day).date()
-        archived = await archive_day(self._store, self._objects, date, self._store.now())
+        now, date = self._store.now(), instant.to_datetime(day).date()
+        archived = await archive_day(self._store, self._objects, date, self._kept.get(day, 0))
+        self._kept.pop(day, None)  # so that it is the newest
+        self._kept[day] = now - LATEST_REPORT
+        if len(self._kept) > MOST_DAYS:
+            del self._kept[next(iter(self._kept))]
         if archived.runs:
-            _log.info("a day is in the archive", day=f"{date}", runs=archived.runs, logs=archived.logs)
+            _log.info("a day is in the archive", day=self._name, runs=archived.runs, logs=archived.logs)
         return archived
+
+    @property
+    def _name(self) -> str:
+        return instant.to_datetime(self._day).date().isoformat()
