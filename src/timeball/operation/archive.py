@@ -3,8 +3,8 @@
 A crash leaves complete objects that nothing refers to, or all of them with the manifest that says so. An object's name
 follows from its content and no object is ever replaced by another, so a second try writes the same again, and two who
 archive the same day at once do no harm: at worst a run is in two parts, and whoever reads tells it once. Runs of a day
-that ended after it was archived are archived the same way, by a manifest of their own. What is in the archive already is
-no reason not to write: it may be of another store that was given the same place.
+that ended after it was archived are archived the same way, by a manifest of their own. What is in the archive already
+is no reason not to write: it may be of another store that was given the same place.
 """
 
 from __future__ import annotations
