@@ -70,9 +70,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         thread.join(30)
 
 
-@pytest.mark.parametrize(
-    "operation", [found.ok() for found in schema.get_all_operations()], ids=lambda each: each.label
-)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=[each.label for each in OPERATIONS])
 def test_no_request_breaks_the_server(operation: APIOperation, address: str, known_ids: dict[str, str]) -> None:
     """Schemathesis' own parametrization gives all tests one name, and of those xdist runs but one."""
 
