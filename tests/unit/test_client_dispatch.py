@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from aiohttp import web
+from msgspec import structs
 
 from tests.support.fake_dispatch import python
 from timeball.client.dispatch import HttpDispatch
@@ -121,6 +123,29 @@ async def test_a_worker_begins_at_home_and_goes_back_there_with_a_poll(monkeypat
         await dispatch.poll(POLL)
         await dispatch.goodbye("w_1")
         assert calls == [("beat", second), ("goodbye", first), ("poll", second), ("goodbye", second)]
+
+
+async def test_a_poll_does_not_hang_on_at_a_server_that_answers_nobody() -> None:
+    """Its connection may be half-open: runs that were claimed for its answer come back only with the next poll."""
+    hangs, over = asyncio.Event(), asyncio.Event()
+
+    async def mute(request: web.Request) -> web.Response:
+        if request.match_info["call"] == "poll":
+            hangs.set()
+            await over.wait()
+        return problem(503, "unavailable")
+
+    async def well(request: web.Request) -> web.Response:
+        return web.Response(body=b"{}")
+
+    async with serving(mute) as one, serving(well) as two, HttpDispatch([one, two], None) as dispatch:
+        polling = asyncio.create_task(dispatch.poll(structs.replace(POLL, wait=60 * SECOND)))
+        await hangs.wait()
+        await dispatch.beat(BEAT)
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(polling, 10)
+        assert await dispatch.poll(POLL) == Orders()
+        over.set()
 
 
 async def test_unavailable_only_after_every_server_was_tried() -> None:

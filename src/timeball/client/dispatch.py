@@ -22,8 +22,9 @@ T = TypeVar("T")
 QUICK: Final = 2.5
 """Seconds for an answer that needs no work. Two servers can be tried before the next beat is due."""
 REPORT: Final = 9.0
-BEYOND_WAIT: Final = 10.0
-"""Seconds that a poll's answer may take beyond the poll's own patience."""
+BEYOND_WAIT: Final = 3.0
+"""Seconds that a poll's answer may take beyond the poll's own patience. What was claimed for an answer that got lost
+comes back with the next poll: that has to be sooner than a lease."""
 
 _encode = msgspec.json.Encoder().encode
 _welcome = msgspec.json.Decoder(Welcome)
@@ -44,7 +45,8 @@ class HttpDispatch:
 
     Workers begin with servers that chance gave them (`home`), and go back there once a beat has found them again, so
     that a fleet spreads itself, also after every server was restarted in turn. They move with a poll, never while one
-    hangs: reports tell the server where it hangs how many slots got free.
+    hangs: reports tell the server where it hangs how many slots got free. So when a server leaves any call unanswered,
+    the poll that hangs there is given up: its connection may be as dead, and nobody tell.
     """
 
     def __init__(self, servers: Sequence[str], token: str | None, *, home: int = 0) -> None:
@@ -58,6 +60,8 @@ class HttpDispatch:
         self._home = self._current = home % len(self._servers)
         self._left_home_at = 0.0
         self._home_is_back = False
+        self._hanging: tuple[int, asyncio.Timeout] | None = None
+        """At which server a poll hangs, and how long it may."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -111,8 +115,14 @@ class HttpDispatch:
         """One try, at the current server. If it is away, the next call goes to the next one."""
         asked = self._current if at is None else at
         try:
-            async with asyncio.timeout(patience):
-                answer = await self._wires[asked].post(f"/v1/worker/{call}", _encode(message))
+            async with asyncio.timeout(patience) as limit:
+                if call == "poll":
+                    self._hanging = (asked, limit)
+                try:
+                    answer = await self._wires[asked].post(f"/v1/worker/{call}", _encode(message))
+                finally:
+                    if call == "poll":
+                        self._hanging = None
             if answer.status >= 300:
                 raise _error(answer)
             return decoder.decode(answer.body or b"null")
@@ -121,6 +131,8 @@ class HttpDispatch:
                 self._current = (asked + 1) % len(self._servers)
                 if asked == self._home:
                     self._left_home_at = self._now()
+            if self._hanging is not None and self._hanging[0] == asked:
+                self._hanging[1].reschedule(self._now())
             if isinstance(failure, Unavailable):
                 raise
             raise Unavailable(f"no answer of Timeball's from {self._servers[asked]}: {reason(failure)}") from failure
