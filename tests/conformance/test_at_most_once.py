@@ -60,7 +60,7 @@ async def test_whoever_falls_silent_may_have_started(store: Store) -> None:
     """Short attempts say nothing before they end: that no start was reported proves nothing."""
     await store.register(worker("w_2"), LEASE)
     claim = await start(store, "w_2")
-    assert await store.renew("w_2", 1)
+    assert await store.renew(["w_2"], 1) != [None]
     await asyncio.sleep(0.01)
     (lost,) = await store.lapsed(10)
     assert lost.started_at is None

@@ -14,7 +14,7 @@ async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:
 
 
 async def lapse(store: Store, session: str) -> None:
-    assert await store.renew(session, 1)
+    assert await store.renew([session], 1) != [None]
     await asyncio.sleep(0.01)
 
 
@@ -50,9 +50,9 @@ async def test_what_a_worker_offers_is_kept_to_the_thousandth_of_a_cpu(store: St
 async def test_a_lease_is_renewed_while_it_lasts_and_never_after(store: Store) -> None:
     await store.register(worker("w_2"), LEASE)
     await lapse(store, "w_2")
-    assert not await store.renew("w_2", LEASE)
-    assert not await store.renew("w_unknown", LEASE)
-    assert await store.renew("w_1", LEASE)
+    assert await store.renew(["w_2"], LEASE) == [None]
+    assert await store.renew(["w_unknown"], LEASE) == [None]
+    assert await store.renew(["w_1"], LEASE) != [None]
 
 
 async def test_what_a_lapsed_session_held_is_lost(store: Store) -> None:
@@ -90,11 +90,11 @@ async def test_once_seen_as_lapsed_a_lease_never_comes_back(stores: tuple[Store,
     for _ in range(15):
         await stores[0].register(worker(session := f"w_{stores[0].now()}"), LEASE)
         (claim,) = await claimed(stores[0], session)
-        assert await stores[0].renew(session, 8 * MILLISECOND)
+        assert await stores[0].renew([session], 8 * MILLISECOND) != [None]
 
         async def renewing(session: str) -> bool:
             await asyncio.sleep(0.006)
-            return await stores[0].renew(session, LEASE)
+            return (await stores[0].renew([session], LEASE))[0] is not None
 
         async def rescuing(run_id: str) -> bool:
             for _ in range(8):
@@ -126,7 +126,7 @@ async def test_goodbye_gives_everything_back(store: Store) -> None:
     claims = await claimed(store, "w_2", 3)
     await store.end_session("w_2")
     assert await store.holding("w_2") == {}
-    assert not await store.renew("w_2", LEASE)
+    assert await store.renew(["w_2"], LEASE) == [None]
     assert len((await store.claim([Want("w_1", "", 9)], 0)).claims) == len(claims)
     assert await store.settle([settlement(claim) for claim in claims]) == [None] * 3
 

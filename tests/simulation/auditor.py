@@ -172,14 +172,14 @@ class Auditor:
         self.inspector.registered(worker)
         self._world.trace("session", worker.session, worker.name)
 
-    def _renew(self, args: tuple[Any, ...], renewed: Any) -> None:
-        session, lease = args
-        valid = self._leases.get(session, 0) > self._world.now
-        if renewed and not valid:
-            raise Violation("I7", f"the lease of {session} lapsed and was renewed")
-        if renewed:
-            self._leases[session] = self._world.now + lease
-        self._world.trace("renew", session, renewed)
+    def _renew(self, args: tuple[Any, ...], names: Any) -> None:
+        sessions, lease = args
+        for session, name in zip(sessions, names, strict=True):
+            if name is not None:
+                if self._leases.get(session, 0) <= self._world.now:
+                    raise Violation("I7", f"the lease of {session} lapsed and was renewed")
+                self._leases[session] = self._world.now + lease
+            self._world.trace("renew", session, name is not None)
 
     def _lapsed(self, args: tuple[Any, ...], settlements: Any) -> None:
         for item in settlements:

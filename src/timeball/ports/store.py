@@ -431,8 +431,8 @@ class WorkerStore(Protocol):
         """A new session with a lease that starts now."""
         ...
 
-    async def renew(self, session: str, lease: Micros) -> bool:
-        """Extend the lease from now on. False: it lapsed or never was; it stays so."""
+    async def renew(self, sessions: Sequence[str], lease: Micros) -> list[str | None]:
+        """Extend the leases from now on; the workers' names. None: it lapsed or never was; it stays so."""
         ...
 
     async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:

@@ -7,8 +7,9 @@ knows every claim, and a session that a fresh server does not know is looked up 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from msgspec import UNSET, Raw
@@ -18,6 +19,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Failed, Released
 from timeball.operation.context import Context
+from timeball.operation.group_commit import GroupCommit
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import (
     Assignment,
@@ -85,6 +87,11 @@ class Desk:
         self._hints = context.hints
         self._settle = settle
         self._sessions: dict[str, _Session] = {}
+        self._polling: dict[str, _Session] = {}
+        """Those whose poll hangs, who waits longest first: of a thousand workers, most are not asked about."""
+        self._expected: dict[str, _Session] = {}
+        """Those who may be back in a moment with slots that were left."""
+        self._renewals = GroupCommit(self._renew_all)
         self._closed = False
         self.on_demand: Callable[[], None] = lambda: None
         """Called when somebody waits for work; the dispatcher listens."""
@@ -140,6 +147,7 @@ class Desk:
         free = session.offered[1] if session.offered[0] == poll.seq else poll.free
         waiting = _Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
         session.waiting = waiting
+        self._polling[session.id] = session
         if free > 0:
             self.on_demand()
         alarm = asyncio.get_running_loop().call_later(
@@ -151,9 +159,10 @@ class Desk:
             alarm.cancel()
             if session.waiting is waiting:
                 session.waiting = None
+                self._polling.pop(session.id, None)
 
     async def beat(self, beat: Beat) -> Orders:
-        if not await self._store.renew(beat.session, LEASE):
+        if await self._renew(beat.session) is None:
             self._forget(beat.session)
             raise SessionLost(beat.session)
         holding = await self._store.holding(beat.session)
@@ -204,24 +213,29 @@ class Desk:
 
     @property
     def has_demand(self) -> bool:
-        return any(session.waiting and session.waiting.free > 0 for session in self._sessions.values())
+        return any(session.waiting and session.waiting.free > 0 for session in self._polling.values())
 
     def wants(self) -> list[Want]:
         """Who waits, with how many free slots."""
-        return [
-            Want(session.id, session.worker, session.waiting.free, session.waiting.seq)
-            for session in self._sessions.values()
-            if session.waiting is not None and session.waiting.free > 0
+        return list(self._waiting())
+
+    def wants_soon(self, most: int) -> list[Want]:
+        """Who waits, and who will be back in a moment with slots that were left; not more than so many of each."""
+        now = self._clock.monotonic()
+        for session in list(self._expected.values()):
+            if session.waiting is not None or session.spare <= 0 or now >= session.spare_until or self._closed:
+                del self._expected[session.id]
+        return list(islice(self._waiting(), most)) + [
+            Want(session.id, session.worker, session.spare, session.polled + 1)
+            for session in islice(self._expected.values(), most)
         ]
 
-    def wants_soon(self) -> list[Want]:
-        """Who waits, and who will be back in a moment with slots that were left."""
-        now = self._clock.monotonic()
-        return self.wants() + [
-            Want(session.id, session.worker, session.spare, session.polled + 1)
-            for session in self._sessions.values()
-            if session.waiting is None and session.spare > 0 and now < session.spare_until and not self._closed
-        ]
+    def _waiting(self) -> Iterator[Want]:
+        return (
+            Want(session.id, session.worker, session.waiting.free, session.waiting.seq)
+            for session in self._polling.values()
+            if session.waiting is not None and session.waiting.free > 0
+        )
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
         """Answer the polls that wait, or keep it for the one that is expected. What nobody waits for any more is given
@@ -271,7 +285,7 @@ class Desk:
     def close(self) -> None:
         """Answer every poll, and send who polls again elsewhere: the server stops."""
         self._closed = True
-        for session in self._sessions.values():
+        for session in list(self._polling.values()):
             self._answer(session, Orders())
 
     def _refuse_if_closed(self) -> None:
@@ -280,15 +294,24 @@ class Desk:
 
     # --- within ------------------------------------------------------------------------------------------------
 
+    async def _renew(self, session_id: str) -> str | None:
+        """The worker's name. The leases of all who beat meanwhile are one commit: when a server dies, its workers come
+        to the others all at once."""
+        (name,) = await self._renewals([session_id])
+        return name
+
+    async def _renew_all(self, sessions: Sequence[str]) -> list[str | None]:
+        return await self._store.renew(sessions, LEASE)
+
     async def _session(self, session_id: str) -> _Session:
         """The session, also one that another server, or this one before its restart, said hello to."""
         known = self._sessions.get(session_id)
         if known is not None:
             known.heard_at = self._clock.monotonic()
             return known
-        if not await self._store.renew(session_id, LEASE):
+        name = await self._renew(session_id)
+        if name is None:
             raise SessionLost(session_id)
-        name = next((item.name for item in await self._store.workers() if item.session == session_id), session_id)
         found = _Session(session_id, name, heard_at=self._clock.monotonic(), unverified=True)
         return self._sessions.setdefault(session_id, found)
 
@@ -298,6 +321,8 @@ class Desk:
         session.handed.update(claim.token for claim in claims)
         session.spare = free - sum(claim.slots for claim in claims)
         session.spare_until = self._clock.monotonic() + SOON
+        if session.spare > 0:
+            self._expected[session.id] = session
         return Orders(assignments=[_assignment(claim, now) for claim in claims])
 
     def _answer(self, session: _Session, orders: Orders, only: _Waiting | None = None) -> None:
@@ -305,11 +330,13 @@ class Desk:
         if waiting is None or (only is not None and waiting is not only):
             return
         session.waiting = None
+        self._polling.pop(session.id, None)
         if not waiting.answer.done():
             waiting.answer.set_result(_with_cancels(session, orders))
 
     def _forget(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)
+        self._expected.pop(session_id, None)
         if session is not None:
             self._answer(session, Orders())
 

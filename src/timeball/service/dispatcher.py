@@ -28,6 +28,8 @@ PAUSE: Final = 20 * MILLISECOND
 """How long slots that get free are gathered once all were filled with runs that are at least `UNHURRIED` ahead."""
 BREATH: Final = 2 * MILLISECOND
 """Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
+MOST_LENT: Final = 64
+"""How many who wait are lent to who submits: what they cannot take is for the next claim, which is for all."""
 AFTER_THE_TURN: Final = 1 << 62
 """Who comes while the loop claims is looked after at the end of that."""
 
@@ -99,11 +101,11 @@ class Dispatcher(Loop):
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Sequence[Want]]:
-        if not self._desk.wants_soon():
+        if not self._desk.wants_soon(1):
             yield ()
             return
         async with self._claiming:
-            yield self._desk.wants_soon()
+            yield self._desk.wants_soon(MOST_LENT)
 
     def doubt(self, wants: Sequence[Want]) -> None:
         self._desk.doubt(wants)

@@ -51,11 +51,12 @@ class Workers(Part):
 
         await self._db.write(work)
 
-    async def renew(self, session: str, lease: Micros) -> bool:
-        async def work(tx: Tx) -> bool:
-            return bool(await tx.fetch(RENEW, session=session, lease=lease))
+    async def renew(self, sessions: Sequence[str], lease: Micros) -> list[str | None]:
+        async def work(tx: Tx) -> list[str | None]:
+            names: dict[str, str] = dict(await tx.fetch(RENEW, b=sorted(set(sessions)), lease=lease))
+            return [names.get(session) for session in sessions]
 
-        return await self._db.write(work)
+        return await self._db.write(work) if sessions else []
 
     async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
         async def work(tx: Tx) -> int:

@@ -12,9 +12,9 @@ FROM (SELECT {now} AS now) AS t WHERE true
 ON CONFLICT (session) DO NOTHING;
 
 -- name: renew
--- Extend a lease that has not lapsed.
+-- Extend leases that have not lapsed.
 UPDATE workers SET lease_until = {now} + :lease, seen_at = {now}
-WHERE session = :session AND lapsed = 0 AND lease_until > {now} RETURNING session;
+WHERE session {in b: text} AND lapsed = 0 AND lease_until > {now} RETURNING session, name;
 
 -- name: lapse
 -- Mark sessions whose lease has run out: from here on no renewal, however late its commit, brings one back.
