@@ -16,12 +16,12 @@ from typing import Final, TypeVar
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from timeball.domain import ids, instant, record
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR
-from timeball.domain.record import Finished, Head, Manifest, Part
+from timeball.domain.record import Finished, Head, Manifest, Part, Record
 from timeball.domain.run import Run
 from timeball.operation.archive import GZIP
 from timeball.ports.objects import Objects
@@ -59,7 +59,7 @@ class Archive:
         """Newest first, by their ids, and so by when they were made. A page may be short, or empty, and yet have a next
         one: then enough was read for one request."""
         meant = _Meant.by(where, _checked(cursor), limit)
-        found: dict[str, bytes] = {}
+        found: dict[str, Record] = {}
         looked_at = 0
         async for day, parts in self._days(meant):
             while parts:
@@ -69,8 +69,8 @@ class Archive:
                     return await asyncio.to_thread(_page, found, limit, edge)
                 some, parts = _split(parts, min(max(looked_at, 1), AHEAD))
                 looked_at += len(some)
-                for lines in await self._read(some, meant.lines):
-                    found |= lines
+                for records in await self._read(some, meant.records):
+                    found |= records
             if len(found) >= limit:
                 return await asyncio.to_thread(_page, found, limit, record.id_range(day)[0])
         return await asyncio.to_thread(_page, found, limit, "")
@@ -78,11 +78,11 @@ class Archive:
     async def run(self, tenant: str, run_id: str) -> Finished | None:
         """None: there is no such run here."""
         word = _beginning(run_id)
-        meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), most=1)
+        meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), most=1, with_results=True)
         parts = [part for each in await self._of_day(record.day_of(run_id)) for part in each.run_parts]
-        for found in await self._read(_holding(parts, run_id), meant.lines):
+        for found in await self._read(_holding(parts, run_id), meant.records):
             if run_id in found:
-                return record.finished(record.decode(found[run_id]))
+                return record.finished(found[run_id])
         return None
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
@@ -156,6 +156,8 @@ class _Meant(Struct, frozen=True, kw_only=True):
     before: str
     """Only ids before this."""
     most: int
+    with_results: bool = False
+    """Lists do without: a thousand results may be a thousand times large."""
     fire_from: str = ""
     fire_until: str = ""
 
@@ -185,13 +187,14 @@ class _Meant(Struct, frozen=True, kw_only=True):
             return False
         return self._fires_in(part.first_fire_time, part.last_fire_time)
 
-    def lines(self, content: bytes) -> dict[str, bytes]:
-        """The last lines of a part that are meant, by the ids of their runs."""
-        found: dict[str, bytes] = {}
+    def records(self, content: bytes) -> dict[str, Record]:
+        """The last records of a part that are meant, by the ids of their runs."""
+        found: dict[str, Record] = {}
         for line in _lines(content, self.word):
             head = record.decode_head(line)
             if head.run_id < self.before and self._is_meant(head):
-                found[head.run_id] = line
+                whole = record.decode(line)
+                found[head.run_id] = whole if self.with_results else structs.replace(whole, result=record.NOTHING)
                 if len(found) == self.most:
                     break
         return found
@@ -261,10 +264,10 @@ def _behind_all_others(found: Iterable[str], edge: str) -> int:
     return sum(run_id >= edge for run_id in found)
 
 
-def _page(found: dict[str, bytes], limit: int, edge: str) -> Page[Run]:
+def _page(found: dict[str, Record], limit: int, edge: str) -> Page[Run]:
     """The next of the list; all that was not looked at is before `edge`. If that is empty, everything was."""
     settled = sorted((run_id for run_id in found if run_id >= edge), reverse=True)
-    items = [record.finished(record.decode(found[run_id])).run for run_id in settled[:limit]]
+    items = [record.finished(found[run_id]).run for run_id in settled[:limit]]
     if len(settled) > limit or (edge and len(settled) == limit):
         return Page(items, settled[limit - 1])
     return Page(items, edge or None)
