@@ -120,3 +120,30 @@ async def test_what_was_claimed_without_an_answer_comes_back_with_the_next_poll(
     (again,) = (await store.claim([Want(session, "w", 1, 3)], 0)).claims
     assert (again.run_id, again.attempt) == (lost.run_id, lost.attempt), "at no cost"
     assert again.token > lost.token
+
+
+async def test_workers_that_come_from_a_dead_server_all_at_once_share_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a thousand used to be a commit, and a list of all workers: they lost their sessions over it."""
+    store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
+    await store.open()
+    context = Context(store, Clock(), random.Random(3), LocalHints(lambda _: None))
+    left, right = Desk(context, Settle(context)), Desk(context, Settle(context))
+    sessions = [(await left.hello(Hello(name=f"w{number}", slots=1))).session for number in range(50)]
+    renewed: list[Sequence[str]] = []
+    renew = store.renew
+
+    async def counting(sessions: Sequence[str], lease: int) -> list[str | None]:
+        renewed.append(sessions)
+        await asyncio.sleep(0.01)
+        return await renew(sessions, lease)
+
+    async def nobody() -> list[None]:
+        raise AssertionError("nobody needs to know all workers")
+
+    monkeypatch.setattr(store, "renew", counting)
+    monkeypatch.setattr(store, "workers", nobody)
+    await asyncio.gather(*(right.poll(poll(session, 2)) for session in sessions))
+    await asyncio.gather(*(right.beat(Beat(session=session, held=[])) for session in sessions))
+    assert len(renewed) <= 4
+    assert sum(map(len, renewed)) == 2 * len(sessions)
+    await store.close()
