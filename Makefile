@@ -1,16 +1,17 @@
 # One verb per task. `make` alone lists them. CI runs the same verbs.
 
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-SEEDS  ?= 10000
-JOBS   ?= 4
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+SEEDS   ?= 10000
+JOBS    ?= 4
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test lint fmt bench sim clean
+.PHONY: help install install-dev up test lint fmt bench sim chaos clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
-test bench sim: export PYTHONDONTWRITEBYTECODE =
+test bench sim chaos: export PYTHONDONTWRITEBYTECODE =
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +42,9 @@ bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle -
 sim: install-dev ## Simulate SEEDS=10000 fault schedules, and check cron in 50,000 random cases
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	TIMEBALL_CRON_CASES=50000 $(BIN)/python -m pytest -n $(JOBS) tests/properties -k cron
+
+chaos: install-dev ## Break a fleet of real processes for MINUTES=10, and check every promise (ARGS="--faults kill")
+	$(BIN)/timeball chaos --minutes $(MINUTES) $(ARGS)
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

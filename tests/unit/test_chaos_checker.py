@@ -174,6 +174,14 @@ def test_a_job_that_is_due_at_once_is_due_once() -> None:
     assert found == ["double", "double-effective"]
 
 
+def test_a_job_that_was_accepted_after_its_time_is_due_then() -> None:
+    late = row()
+    promise = Promise(JOB, (T,), accepted_at=T + 8 * SECOND)
+    sighting = seen(late, started_at=T + 8 * SECOND + 10 * MILLISECOND)
+    judgement = judge(History(promises=[promise], rows=[late], sightings=[sighting], faults=[]))
+    assert (judgement.on_time, judgement.late, judgement.recoveries) == (1, 0, {})
+
+
 def test_without_witnesses_the_ledger_alone_is_judged() -> None:
     rows = [row(), row(1, late=3 * SECOND), row(2, status="running", ended_at=None)]
     judgement = judged(rows, None, due=4)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from timeball import system
 from timeball.chaos import checker, evidence, witness
@@ -43,6 +45,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     token: str | None = None
     command: str | None = None
     """What breaks a fleet that is there already."""
+    keep: str | None = None
+    """A folder for what was judged, and for the logs."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -140,18 +144,18 @@ async def _judge(
         rows = await evidence.rows(client, load.promises, since, until, seen or ())
         unbalanced = await evidence.unbalanced(client, load.promises)
     observer.stage("judging")
-    judgement = checker.judge(
-        History(
-            promises=load.promises,
-            rows=rows,
-            sightings=seen,
-            faults=faults,
-            unbalanced=unbalanced,
-            same_clock=fleet is not None and is_nearby(settings.store),
-        )
+    history = History(
+        promises=load.promises,
+        rows=rows,
+        sightings=seen,
+        faults=faults,
+        unbalanced=unbalanced,
+        same_clock=fleet is not None and is_nearby(settings.store),
     )
+    if settings.keep is not None:
+        _keep(Path(settings.keep), history, fleet)
     return Outcome(
-        judgement=judgement,
+        judgement=checker.judge(history),
         faults=faults,
         ledger=dict(Counter(row.verdict for row in rows)),
         accepted=len(load.promises),
@@ -159,3 +163,10 @@ async def _judge(
         tries_failed=load.tries_failed,
         quiet_after=quiet_after,
     )
+
+
+def _keep(folder: Path, history: History, fleet: Fleet | None) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "history.json").write_bytes(json.encode(history))
+    for log in [] if fleet is None else fleet.folder.glob("*.log"):
+        shutil.copy(log, folder)

@@ -71,6 +71,7 @@ class _Judge:
         self._sightings: dict[str, list[Sighting]] = defaultdict(list)
         for sighting in history.sightings or ():
             self._sightings[sighting.run_id].append(sighting)
+        self._accepted = {promise.job_id: promise.accepted_at for promise in history.promises}
         self._verdict = Judgement()
 
     def judge(self) -> Judgement:
@@ -134,7 +135,11 @@ class _Judge:
         if self._history.sightings is None:
             return row.late
         seen = self._sightings.get(row.run_id)
-        return None if not seen else min(each.started_at for each in seen) - row.fire_time
+        return None if not seen else min(each.started_at for each in seen) - self._due(row)
+
+    def _due(self, row: Row) -> Micros:
+        """A job whose time had passed when it was accepted is due then: a submission may take long to get through."""
+        return max(row.fire_time, self._accepted[row.job_id])
 
     # --- one run ---------------------------------------------------------------------------------------------------
 
@@ -182,14 +187,14 @@ class _Judge:
         """What held up a fire that started late: who had it and was struck down before it began, or the servers."""
         if not seen:
             return
-        started = seen[0].started_at
-        if started - row.fire_time < NOTICEABLE:
+        started, due = seen[0].started_at, self._due(row)
+        if started - due < NOTICEABLE:
             return
         fault = None
         if seen[0].attempt > 1 and row.workers:
-            fault = self._faults.interrupting(row.workers[seen[0].attempt - 2], row.fire_time - LEASE, started)
-        fault = fault or self._faults.delaying(row.fire_time, started)
-        began = row.fire_time if fault is None else max(fault.began, row.fire_time)
+            fault = self._faults.interrupting(row.workers[seen[0].attempt - 2], due - LEASE, started)
+        fault = fault or self._faults.delaying(due, started)
+        began = due if fault is None else max(fault.began, due)
         self._recovered(NO_FAULT if fault is None else fault.name, started - began)
 
     def _recovered(self, name: str, after: Micros) -> None:

@@ -20,6 +20,8 @@ class Promise(Struct, frozen=True):
     job_id: str
     fires: tuple[Micros, ...] | None
     """None: exactly one, whenever that is. It was due at once."""
+    accepted_at: Micros = 0
+    """Before this nobody knew of it."""
 
 
 class Sighting(Struct, frozen=True, kw_only=True):

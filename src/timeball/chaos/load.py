@@ -11,6 +11,7 @@ from timeball.chaos.history import Promise
 from timeball.client.async_client import AsyncClient
 from timeball.client.job_document import JobOptions
 from timeball.domain.errors import TimeballError, Unavailable
+from timeball.domain.ids import made_at
 from timeball.domain.instant import MILLISECOND, SECOND, Micros, of, to_datetime
 from timeball.ports.clock import Dice
 from timeball.registry import NOOP
@@ -108,7 +109,7 @@ class Load:
             for item, due in zip(created, fires, strict=True):
                 if item.job_id is None:
                     raise TimeballError(f"a job was refused: {item.error.detail if item.error else 'without a reason'}")
-                self.promises.append(Promise(item.job_id, due))
+                self.promises.append(Promise(item.job_id, due, made_at(item.job_id)))
             return
         self.unanswered += len(jobs)
 

@@ -55,6 +55,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--url", metavar="URL[,URL…]", help="Do not start a fleet: judge the one that is there.")
 @click.option("--token", "--key", metavar="KEY", help="The key to use with --url (TIMEBALL_TOKEN).")
 @click.option("--break", "command", metavar="COMMAND", help="With --url: what sh runs for every fault, to cause it.")
+@click.option("--keep", metavar="FOLDER", help="Keep the logs and everything that was judged in this folder.")
 @output_option
 def chaos(*, form: Form | None, minutes: float, seed: int | None, **given: Any) -> None:
     """Break a fleet on purpose, and check that every promise held.
@@ -125,6 +126,7 @@ def _settings(seconds: float, seed: int, given: dict[str, Any]) -> Settings:
         url=url,
         token=token,
         command=command,
+        keep=given["keep"],
     )
 
 
