@@ -126,9 +126,7 @@ async def _break(planned: list[Planned], suffer: Break, observer: Observer) -> l
         await suffer(fault)
         faults.append(Fault(kind=fault.kind, part=fault.part, target=fault.target, began=since, ended=system.wall()))
 
-    async with asyncio.TaskGroup() as group:
-        for fault in planned:
-            group.create_task(one(fault))
+    await asyncio.gather(*map(one, planned))
     return faults
 
 

@@ -108,6 +108,7 @@ class Fleet:
         self._links: dict[str, list[Link]] = {}
         self._processes: dict[str, Process] = {}
         self._ports: list[int] = []
+        self._restarting = asyncio.Lock()
         self.database: Database | None = None
         self.folder = Path()
 
@@ -257,9 +258,10 @@ class Fleet:
 
     async def _restart_database(self) -> None:
         assert self.database is not None, "only a database of one's own is restarted"
-        await self.database.crash()
-        await self.database.start()
-        self._note_database()
+        async with self._restarting:  # it may take longer than until the next time
+            await self.database.crash()
+            await self.database.start()
+            self._note_database()
 
 
 # --- addresses -----------------------------------------------------------------------------------------------------
@@ -277,9 +279,9 @@ def _reach(store: str) -> Connect | None:
     """None: nobody can stand in between. There are several hosts, or the certificate has to be that of the host."""
     parts = urlsplit(store)
     options = dict(parse_qsl(parts.query))
-    host, port = options.get("host") or parts.hostname or "localhost", parts.port or int(options.get("port", 5432))
-    if "," in parts.netloc or "," in host or options.get("sslmode", "").startswith("verify"):
+    if "," in parts.netloc or "," in options.get("host", "") or options.get("sslmode", "").startswith("verify"):
         return None
+    host, port = options.get("host") or parts.hostname or "localhost", parts.port or int(options.get("port", 5432))
     if host.startswith("/"):
         return lambda: asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
     return lambda: asyncio.open_connection(host, port)

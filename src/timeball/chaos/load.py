@@ -72,15 +72,16 @@ class Load:
 
     async def go_on(self) -> None:
         """Submit jobs that are due once, until the time is over and everything is answered, or nobody answers."""
-        async with asyncio.TaskGroup() as group:
-            owed = 0.0
-            for _ in range(int(self._seconds / EVERY)):
-                owed += self._once * EVERY
-                count = int(owed)
-                owed -= count
-                if count:
-                    group.create_task(self._submit_once(count))
-                await asyncio.sleep(EVERY)
+        submissions = []
+        owed = 0.0
+        for _ in range(int(self._seconds / EVERY)):
+            owed += self._once * EVERY
+            count = int(owed)
+            owed -= count
+            if count:
+                submissions.append(asyncio.create_task(self._submit_once(count)))
+            await asyncio.sleep(EVERY)
+        await asyncio.gather(*submissions)
 
     async def _submit_once(self, count: int) -> None:
         jobs: list[JobOptions] = []
