@@ -155,7 +155,14 @@ async def _start_server(
     key, is_new = _admin_key(config)
     await _allow_admin(store, key)
     archive, archivist = await _archive(config, store, stack)
-    server = Server(store, system.SystemClock(), system.dice(), archivist=archivist, archive=archive)
+    server = Server(
+        store,
+        system.SystemClock(),
+        system.dice(),
+        keep_for=config.retention,
+        archivist=archivist,
+        archive=archive,
+    )
     server.start()
     stack.push_async_callback(server.stop)
     stopping = asyncio.Event()

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from timeball import machine
-from timeball.domain import duration
+from timeball.domain import duration, retention
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.priority import CREDIT
@@ -78,6 +78,8 @@ class ServerConfig:
     """None: the one in `admin_key_file`, which is generated when it is not there."""
     priority_credit: Micros
     """What one level of priority is worth in waiting time."""
+    retention: Micros | None
+    """How long runs that ended are kept; None: for ever."""
     archive: str | None
     """Where history goes before it leaves the store: an absolute folder, `s3://…`, `gs://…` or `az://…`. None: it is
     lost then."""
@@ -305,6 +307,19 @@ def _credit(value: Any) -> Micros:
     return credit
 
 
+def _retention(value: Any) -> Micros:
+    """0: for ever."""
+    if str(value).strip().lower() == "never":
+        return 0
+    try:
+        kept = duration.parse(value)
+    except Invalid as error:
+        raise ValueError(f"{error.detail}; or never, to prune nothing") from None
+    if kept < retention.SHORTEST:
+        raise ValueError("write at least 1d, or never, to prune nothing")
+    return kept
+
+
 def _store(value: Any) -> str:
     text = _text(value)
     scheme, separator, rest = text.partition("://")
@@ -371,6 +386,9 @@ ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=T
 CREDIT_PER_LEVEL = Setting(
     "priority_credit", _credit, "what one level of priority is worth in waiting time", "--priority-credit"
 )
+RETENTION = Setting(
+    "retention", _retention, "how long runs that ended are kept: a time, or never to prune any", "--retention"
+)
 ARCHIVE = Setting("archive", _archive, "where history goes before it leaves the store", "--archive", secret=True)
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
 CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask for some", "--cpu")
@@ -398,6 +416,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             READ_STORE,
             ADMIN_KEY,
             CREDIT_PER_LEVEL,
+            RETENTION,
             ARCHIVE,
             SLOTS,
             CPU,
@@ -456,6 +475,7 @@ class _Given:
             "port": _or(self(PORT), DEFAULT_PORT),
             "admin_key": self(ADMIN_KEY),
             "priority_credit": _or(self(CREDIT_PER_LEVEL), CREDIT),
+            "retention": _or(self(RETENTION), retention.DEFAULT) or None,
             "archive": self._archive(),
         }
 

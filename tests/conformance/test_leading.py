@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.builders import one_shot
+from timeball.domain import retention
 from timeball.domain.instant import DAY, MINUTE
 from timeball.ports.housekeeping import Deposed, Lead
 from timeball.ports.store import Store
@@ -48,7 +49,8 @@ async def test_who_was_deposed_changes_nothing(stores: tuple[Store, Store]) -> N
     assert lead is not None
 
     soon = now + 100 * DAY  # so that what ended just now is old
-    (day,) = await one.days_to_prune(soon, 10)
+    day = (await one.days_to_prune(soon, 10))[0]
+    assert day == retention.day_of(now - 40 * DAY)
     for leader in (deposed, Lead(NAME, "s_1", lead.epoch), Lead(NAME, "s_2", lead.epoch - 1), Lead("x", "s_2", 1)):
         with pytest.raises(Deposed):
             await one.prune_day(leader, day, soon, 100)

@@ -11,10 +11,12 @@ import pytest
 from tests.conformance.conftest import Connect
 from tests.conformance.test_planning import claim
 from tests.support.builders import one_shot, settlement
+from timeball.domain import ids
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job import Job
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Status
+from timeball.domain.retention import day_of
 from timeball.domain.run import Run
 from timeball.ports.store import JobFilter, Match, RunFilter, Store
 from timeball.stores.sql import reads
@@ -30,14 +32,14 @@ def driver(store: Store) -> Driver:
     return store._db  # type: ignore[attr-defined,no-any-return]
 
 
-def run_id(number: int) -> str:
-    return f"r_{number:028x}"
+def run_id(made_at: Micros, number: int) -> str:
+    return f"{ids.first_run(made_at)[:14]}{number:016x}"
 
 
 def finished(job: Job, fire_time: Micros, number: int, **fields: Any) -> HistoryRow:
     """A run that succeeded, unless said otherwise."""
     row = HistoryRow(
-        id=run_id(number),
+        id=run_id(fire_time, number),
         job_id=job.id,
         tenant=job.tenant,
         version=1,
@@ -68,6 +70,13 @@ def finished(job: Job, fire_time: Micros, number: int, **fields: Any) -> History
     return msgspec.structs.replace(row, **fields)
 
 
+async def prepare(store: Store, since: Micros, until: Micros) -> None:
+    """Room for each of these days on its own, where a store keeps them apart."""
+    lead = await store.lead("housekeeping", "s_1", MINUTE)
+    assert lead is not None
+    await store.prepare_days(lead, [day_of(at) for at in range(since, until + DAY, DAY)])
+
+
 class Past:
     """Jobs that ran every ten minutes until now, all at the same instants, and some live runs.
 
@@ -88,6 +97,7 @@ class Past:
         self.middle = self.start + turns // 2 * EVERY
 
     async def fill(self) -> None:
+        await prepare(self.store, self.start, self.now)
         await self.store.submit(self.submissions)
         await claim(self.store)
         rows = [as_tuple(row) for row in self.history()]

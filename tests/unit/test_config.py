@@ -6,7 +6,7 @@ import pytest
 
 from timeball import config, machine
 from timeball.config import InvalidSetting
-from timeball.domain.instant import MINUTE, SECOND
+from timeball.domain.instant import DAY, MINUTE, SECOND
 from timeball.domain.priority import CREDIT
 
 KEY = "k" * 32
@@ -96,6 +96,14 @@ def test_what_a_level_of_priority_is_worth_is_a_minute_unless_it_is_told(elsewhe
     assert config.up({}, {}).priority_credit == 5 * MINUTE
 
 
+def test_what_ended_is_kept_for_a_month_unless_it_is_told(elsewhere: Path) -> None:
+    assert config.server({}, {}).retention == 30 * DAY
+    assert config.server({"retention": "90d"}, {"TIMEBALL_RETENTION": "never"}).retention == 90 * DAY
+    assert config.up({}, {"TIMEBALL_RETENTION": "Never"}).retention is None
+    (elsewhere / "timeball.toml").write_text("retention = '7d'")
+    assert config.up({}, {}).retention == 7 * DAY
+
+
 def test_a_dedicated_worker_needs_a_label() -> None:
     with pytest.raises(InvalidSetting, match="give it some with --label"):
         config.up({"dedicated": True}, {})
@@ -123,6 +131,8 @@ def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:
         ({"dedicated": "maybe"}, {}, "dedicated 'maybe' from --dedicated cannot be used: write true or false"),
         ({"labels": ("gpu", "a b")}, {}, "'a b' is not a label; use letters, digits and . _ : / = -"),
         ({"drain": "soon"}, {}, "drain 'soon' from --drain cannot be used: 'soon' is not a duration"),
+        ({"retention": "3h"}, {}, "retention '3h' from --retention cannot be used: write at least 1d, or never"),
+        ({"retention": "long"}, {}, "or never, to prune nothing"),
         ({"priority_credit": "2d"}, {}, "priority_credit '2d' from --priority-credit cannot be used: write at most 1d"),
         ({"log_level": "loud"}, {}, "write debug, info, warning or error"),
         ({"store": "mysql://x"}, {}, "write sqlite:///path/to/file.db or postgresql://"),

@@ -34,6 +34,7 @@ _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", me
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
 _credit = _flag(config.CREDIT_PER_LEVEL, default="default 1m", metavar="TIME")
+_retention = _flag(config.RETENTION, default="default 30d", metavar="TIME")
 _archive = click.option(
     config.ARCHIVE.flag,
     config.ARCHIVE.name,
@@ -68,6 +69,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_store_direct
 @_read_store
 @_credit
+@_retention
 @_archive
 @_slots
 @_cpu
@@ -106,6 +108,7 @@ def up(**flags: Any) -> None:
 @_host
 @_data_dir
 @_credit
+@_retention
 @_archive
 @_log_level
 @_log_format

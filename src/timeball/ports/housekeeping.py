@@ -7,6 +7,7 @@ changes nothing, whatever he still believes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -26,6 +27,10 @@ class Deposed(Exception):
     """Somebody else has the lease. Nothing was changed."""
 
 
+class Occupied(Exception):
+    """Others are busy where something was to be changed, and were not made to wait. Nothing was changed; try later."""
+
+
 class HousekeepingStore(Protocol):
     """Every call with a `lead` raises `Deposed`, and changes nothing, once somebody else has the lease."""
 
@@ -33,15 +38,21 @@ class HousekeepingStore(Protocol):
         """Take the lease if it is free or has run out, or renew it, from now on. None: somebody else has it."""
         ...
 
+    async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
+        """Make room for the history of these days, each given by its first instant, where a store keeps them apart.
+        May raise `Occupied`: what finds no room of its own is kept all the same."""
+        ...
+
     async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
         """The days, each by its first instant, that were over before an instant and of which something ended before
-        it and may go; the oldest first. A run belongs to the day on which it was made."""
+        it and may go, or that have room of their own; the oldest first. A run belongs to the day it was made on."""
         ...
 
     async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
         """Let go about so much of what ended before an instant, of a day that is over; whether more is left. The
         verdicts go into the daily sums of their jobs in the same transaction. One-shot jobs go with their last run.
-        Stays: what gave up and still has the turn of its ordering key, since somebody has to deal with that."""
+        Stays: what gave up and still has the turn of its ordering key, since somebody has to deal with that.
+        May raise `Occupied`."""
         ...
 
     async def forget_keys(self, lead: Lead, before: Micros, most: int) -> int:

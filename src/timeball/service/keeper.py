@@ -1,4 +1,4 @@
-"""Keeps house for all servers, under a lease: lets go of history that is old.
+"""Keeps house for all servers, under a lease: makes room for the days to come, and lets go of history that is old.
 
 One server at a time does it. If two believe to be that one, the store listens to the newer only. Each turn does one
 small step of each chore, so that nobody has to wait for long, and none of the chores for the others.
@@ -6,6 +6,7 @@ small step of each chore, so that nobody has to wait for long, and none of the c
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -14,7 +15,7 @@ from msgspec import Struct
 from timeball.domain import ids, retention
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.operation.context import Context
-from timeball.ports.housekeeping import Archivist, Deposed, Lead
+from timeball.ports.housekeeping import Archivist, Deposed, Lead, Occupied
 from timeball.service.hints import LocalHints
 from timeball.service.loop import Loop
 
@@ -25,8 +26,10 @@ SOON: Final = SECOND
 """Before the archivist is asked again."""
 BREATH: Final = 20 * MILLISECOND
 """Between two steps: others have work to do, too."""
+PATIENCE: Final = 10 * SECOND
+"""Before something is tried again for which others would have had to wait."""
 SELDOM: Final = HOUR
-"""Between two looks for what goes only after everything else."""
+"""Between two looks for what need not be looked for often."""
 ROWS: Final = 500
 """How much goes in one step, about."""
 DAYS: Final = 100
@@ -61,6 +64,7 @@ class Keeper(Loop):
         self._rests_until: Micros = 0
         self._pruning: _Pruning | None = None
         self._asked_for: Micros = 0
+        self._prepared_at: Micros | None = None
         self._tidied_at: Micros | None = None
 
     async def turn(self) -> Micros:
@@ -71,16 +75,32 @@ class Keeper(Loop):
         if lead is None:
             return self._rest(REST)
         try:
-            rests = [await chore(lead) for chore in (self._prune, self._tidy)]
+            rest = min([await self._attempt(chore, lead) for chore in (self._prepare, self._prune, self._tidy)])
         except Deposed as error:
             _log.warning("another server keeps house now", error=str(error))
             self._pruning = None
-            return self._rest(REST)
-        return self._rest(min(rests))
+            rest = REST
+        return self._rest(rest)
+
+    @staticmethod
+    async def _attempt(chore: Callable[[Lead], Awaitable[Micros]], lead: Lead) -> Micros:
+        """One step of a chore; how long it can rest then."""
+        try:
+            return await chore(lead)
+        except Occupied:
+            return PATIENCE
 
     def _rest(self, length: Micros) -> Micros:
         self._rests_until = self._clock.monotonic() + length
         return length
+
+    async def _prepare(self, lead: Lead) -> Micros:
+        """Make room for the days to come."""
+        if not self._is_time(self._prepared_at):
+            return REST
+        await self._store.prepare_days(lead, retention.days_ahead(self._store.now()))
+        self._prepared_at = self._clock.monotonic()
+        return REST
 
     async def _prune(self, lead: Lead) -> Micros:
         """Let a share of a day go that may."""
@@ -102,12 +122,14 @@ class Keeper(Loop):
 
     async def _tidy(self, lead: Lead) -> Micros:
         """Let go of what belonged to what is gone."""
-        now = self._clock.monotonic()
-        if self._keep_for is None or (self._tidied_at is not None and now - self._tidied_at < SELDOM):
+        if self._keep_for is None or not self._is_time(self._tidied_at):
             return REST
         before = self._store.now() - self._keep_for
         keys = await self._store.forget_keys(lead, before - retention.KEY_LIFE, ROWS)
         versions = await self._store.forget_versions(lead, before, ROWS)
         if keys < ROWS and versions < ROWS:
-            self._tidied_at = now
+            self._tidied_at = self._clock.monotonic()
         return BREATH
+
+    def _is_time(self, last: Micros | None) -> bool:
+        return last is None or self._clock.monotonic() - last >= SELDOM

@@ -20,8 +20,10 @@ import structlog
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.priority import CREDIT
+from timeball.ports.housekeeping import Occupied
 from timeball.ports.store import Hint
 from timeball.stores.postgres_connect import SETTINGS, Address, Connection, Own, Pooled
+from timeball.stores.postgres_days import DailyPartitions, not_waiting, prepare_days_ahead
 from timeball.stores.postgres_replica import Away, Replica
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
@@ -76,7 +78,7 @@ _NO_CONNECTION: Final = (OSError, EOFError, asyncpg.PostgresError, asyncpg.Inter
 _log = structlog.get_logger()
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(DailyPartitions, SqlStore):
     """`timeout` is how long a connection or a statement may take, in seconds, before the store counts as gone.
 
     With `direct`, `dsn` leads to a pooler that may give every transaction another connection of its own, such as
@@ -178,6 +180,9 @@ class _Compiler:
                 columns = zip(*rows, strict=True) if rows else [()] * len(batch.columns)
             for (column, kind), column_values in zip(batch.columns, columns, strict=True):
                 values[f"{name}.{column}"] = _array(column_values, kind)
+            if f"{name}.first" in compiled.parameters:
+                keys = [_storable(key) for key in (rows if len(batch.columns) == 1 else [row[0] for row in rows])]
+                values[f"{name}.first"], values[f"{name}.last"] = min(keys, default=""), max(keys, default="")
         return compiled.sql, [values[name] for name in compiled.parameters]
 
     def insert_missing(self, table: Table) -> str:
@@ -306,11 +311,14 @@ class _Driver:
                 try:
                     async with connection.transaction():
                         await apply_schema(connection)
-                    return
+                    break
                 except asyncpg.LockNotAvailableError as error:
                     if tried == TRIES - 1:
                         raise Unavailable("PostgreSQL is too busy to be migrated; try again later") from error
                     await asyncio.sleep(1)
+            with contextlib.suppress(Occupied):  # there is room in the rest, and the keeper tries again
+                async with not_waiting(), connection.transaction():
+                    await prepare_days_ahead(_Tx(connection, self._compiler))
         finally:
             await connection.close(timeout=self._timeout)
 

@@ -199,7 +199,7 @@ def _finished(
 
 def _narrow(given: Iterable[str], of_jobs: bool) -> list[str]:
     """Runs of a job are found by the job."""
-    tenant = "{unindexed r.tenant}" if of_jobs or "job_id" in given else "r.tenant"
+    tenant = "{unindexed_text r.tenant}" if of_jobs or "job_id" in given else "r.tenant"
     return [f"{tenant} = :tenant", *(condition for field, condition in _NARROWED.items() if field in given)]
 
 

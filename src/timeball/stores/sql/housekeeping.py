@@ -57,6 +57,9 @@ class Housekeeping(Part):
 
         return await self._db.write(work)
 
+    async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
+        """All days are in one table."""
+
     async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
         until = ids.first_run(retention.day_of(before))
 
@@ -78,7 +81,7 @@ class Housekeeping(Part):
         of_day = {"since": ids.first_run(day), "until": ids.first_run(day + DAY)}
 
         async def work(tx: Tx) -> bool:
-            await _check(tx, lead)
+            await check(tx, lead)
             if await tx.execute(PRUNE_LOGS, **of_day, before=before, most=most):
                 return True
             if await tx.execute(PRUNE_ATTEMPTS, **of_day, before=before, most=most):
@@ -87,10 +90,10 @@ class Housekeeping(Part):
             if not found:
                 return False
             run_ids = [run_id for run_id, _ in found]
-            over = await _lock_one_shots(tx, {job_id for _, job_id in found})
+            over = await lock_one_shots(tx, {job_id for _, job_id in found})
             gone = await tx.fetch(PRUNE_RUNS, **of_day, b=run_ids)
             await tx.execute(DROP_EDITED, b=run_ids)
-            await _add_sums(tx, gone, await _drop_jobs(tx, over))
+            await add_sums(tx, gone, await drop_jobs(tx, over))
             return True
 
         return await self._db.write(work)
@@ -100,7 +103,7 @@ class Housekeeping(Part):
             return [tuple(row) for row in await tx.fetch(KEYS_TO_FORGET, before=before, most=most)]
 
         async def drop(tx: Tx) -> int:
-            await _check(tx, lead)
+            await check(tx, lead)
             return await tx.execute(DROP_KEYS, b=found)
 
         found = await self._db.read(find, slow=True)
@@ -108,25 +111,25 @@ class Housekeeping(Part):
 
     async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
         async def work(tx: Tx) -> int:
-            await _check(tx, lead)
+            await check(tx, lead)
             return await tx.execute(PRUNE_VERSIONS, before=before, until=ids.first_run(before), most=most)
 
         return await self._db.write(work)
 
 
-async def _check(tx: Tx, lead: Lead) -> None:
+async def check(tx: Tx, lead: Lead) -> None:
     """Who was deposed changes nothing."""
     if not await tx.execute(STILL_LEADS, **msgspec.structs.asdict(lead)):
         raise Deposed(f"{lead.holder} does not hold the lease {lead.name!r} any more")
 
 
-async def _lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
+async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
     """Those of the jobs that have had their only fire."""
     idle = await tx.fetch(LOCK_IDLE_JOBS, b=sorted(job_ids))
     return [job_id for job_id, spec in idle if is_one_shot(_decode_when(spec).schedule)]
 
 
-async def _drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
+async def drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
     """Drop those of the jobs, which are locked, that have no run left, with all that belongs to them."""
     over = [job_id for (job_id,) in await tx.fetch(JOBS_WITHOUT_RUNS, b=list(job_ids))] if job_ids else []
     if over:
@@ -135,7 +138,7 @@ async def _drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
     return frozenset(over)
 
 
-async def _add_sums(tx: Tx, gone: Iterable[Row], jobs_gone: frozenset[str]) -> None:
+async def add_sums(tx: Tx, gone: Iterable[Row], jobs_gone: frozenset[str]) -> None:
     """Nobody can ask for the sums of a job that went with its runs."""
     sums: Counter[tuple[Any, ...]] = Counter()
     for job_id, day, verdict, fires, origin in gone:

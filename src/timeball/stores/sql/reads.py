@@ -62,7 +62,12 @@ LEDGER_DONE = query("list_finished", jobs="", where=f"{_OF_LEDGER} AND {_AFTER}"
 LEDGER_INTO_SHORT = query("list_finished", jobs="", where=f"{_SHORT_INTO_RANGE} AND {_AFTER}", order=_OLDEST_FIRST)
 LEDGER_INTO_LONG = query("list_finished", jobs="", where=f"{_LONG_INTO_RANGE} AND {_AFTER}", order=_OLDEST_FIRST)
 LEDGER_SUMS = query(
-    "ledger_sums", live=_IN_RANGE, finished=_IN_RANGE, short=f"{_SHORT_INTO_RANGE} AND {_AFTER}", long=_LONG_INTO_RANGE
+    "ledger_sums",
+    live=_IN_RANGE,
+    finished=_IN_RANGE,
+    short=f"{_SHORT_INTO_RANGE} AND {_AFTER}",
+    long=_LONG_INTO_RANGE,
+    departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
 LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id", order=_OLDEST_FIRST)
 

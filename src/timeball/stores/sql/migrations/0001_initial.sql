@@ -99,7 +99,8 @@ ALTER TABLE runs SET (
   autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0
 );
 
--- Finished runs, and spans of instants that never became one: written once; only a span grows.
+-- Finished runs, and spans of instants that never became one: written once; only a span grows. On PostgreSQL a partition
+-- holds what belongs to runs made on one day, so that it goes at once; what no day is prepared for is in the rest.
 CREATE TABLE history (
   id {id} PRIMARY KEY,
   job_id {id} NOT NULL,
@@ -128,7 +129,10 @@ CREATE TABLE history (
   result TEXT,
   retry_of {id},
   retried_as {id}
-) {clustered};
+) {daily id};
+
+-- only: postgres
+CREATE TABLE history_rest PARTITION OF history DEFAULT;
 
 -- Lists are in the order of fire times, newest first. Of most runs only the first two know anything.
 CREATE INDEX history_of_tenant ON history (tenant, fire_time, id);
@@ -150,7 +154,10 @@ CREATE TABLE attempts (
   finished_at BIGINT NOT NULL,
   failure TEXT,
   PRIMARY KEY (run_id, attempt)
-) {clustered};
+) {daily run_id};
+
+-- only: postgres
+CREATE TABLE attempts_rest PARTITION OF attempts DEFAULT;
 
 CREATE TABLE logs (
   run_id {id} NOT NULL,
@@ -160,7 +167,10 @@ CREATE TABLE logs (
   at BIGINT NOT NULL,
   text TEXT NOT NULL,
   PRIMARY KEY (run_id, attempt, seq)
-) {clustered};
+) {daily run_id};
+
+-- only: postgres
+CREATE TABLE logs_rest PARTITION OF logs DEFAULT;
 
 CREATE TABLE workers (
   session {id} PRIMARY KEY,

@@ -23,3 +23,17 @@ CREATE INDEX idempotency_by_age ON idempotency (created_at);
 ALTER TABLE job_versions ADD COLUMN replaced_at BIGINT NOT NULL DEFAULT 0;
 UPDATE job_versions SET replaced_at = {now};
 CREATE INDEX job_versions_by_age ON job_versions (replaced_at);
+
+-- Days of history on their way out: their partitions become children of this table, which has no row of its own, and
+-- stand still while they are counted. Up to `upto` they are in the daily sums already.
+-- only: postgres
+CREATE TABLE departing (LIKE history);
+
+CREATE TABLE departures (
+  day BIGINT PRIMARY KEY,
+  since {id} NOT NULL,
+  upto {id} NOT NULL
+) {clustered};
+
+-- only: sqlite
+CREATE VIEW departing AS SELECT id, job_id, origin, fire_time, fire_until, fires, verdict FROM history WHERE false;

@@ -109,3 +109,30 @@ DELETE FROM job_versions WHERE (job_id, version) IN (
     AND NOT EXISTS (SELECT 1 FROM history h WHERE {unindexed h.job_id} = v.job_id AND h.id < :until)
   ORDER BY v.replaced_at LIMIT :most
 );
+
+-- name: days_with_room
+-- The days that have partitions, in seconds since the epoch.
+SELECT extract(epoch FROM to_date(right(c.relname, 8), 'YYYYMMDD'))::bigint
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = to_regclass('history') AND c.relname ~ '^history_[0-9]+$';
+
+-- name: departures
+-- The days on their way out, and up to which run each has been counted.
+SELECT day, upto FROM departures;
+
+-- name: depart
+-- A day is on its way out, and nothing of it has been counted.
+INSERT INTO departures (day, since, upto) VALUES (:day, :since, '');
+
+-- name: departed_upto
+-- The runs of a departing day up to this one have been counted.
+UPDATE departures SET upto = :upto WHERE day = :day;
+
+-- name: have_departed
+-- Nothing of a day is left.
+DELETE FROM departures WHERE day = :day;
+
+-- name: staying
+-- Runs between two ids that are alive, or have the turn of an ordering key.
+SELECT r.id FROM runs r WHERE r.id >= :since AND r.id < :until
+UNION SELECT t.holder FROM turns t WHERE t.holder IS NOT NULL AND t.holder >= :since AND t.holder < :until;

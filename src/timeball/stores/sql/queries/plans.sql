@@ -94,16 +94,17 @@ UPDATE jobs SET last_span = NULL WHERE last_span IS NOT NULL AND id IN (SELECT i
 
 -- name: spans
 -- What may grow: the newest ledger rows of jobs, kept from whoever prunes old ones.
-SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN history h ON h.id = b.id {lock h};
+SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN history h ON h.id = b.id
+WHERE {within h.id: b} {lock h};
 
 -- name: grow_spans
 -- Add instants to ledger rows.
 UPDATE history SET fire_until = b.fire_until, fires = history.fires + b.fires
-FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id;
+FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id AND {within history.id: b};
 
 -- name: run_statuses
 -- What became of finished runs.
-SELECT h.id, h.status FROM {batch b: id text} JOIN history h ON h.id = b.id;
+SELECT h.id, h.status FROM {batch b: id text} {each_within history h: b.id};
 
 -- name: live_states
 -- Where live runs stand, now.

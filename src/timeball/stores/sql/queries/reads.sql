@@ -7,7 +7,7 @@ LEFT JOIN jobs j ON j.id = r.job_id;
 
 -- name: finished_runs
 -- Finished runs by id.
-SELECT {columns history h}, j.name FROM {batch b: id text} JOIN history h ON h.id = b.id
+SELECT {columns history h}, j.name FROM {batch b: id text} {each_within history h: b.id}
 LEFT JOIN jobs j ON j.id = h.job_id;
 
 -- name: list_live
@@ -48,13 +48,13 @@ SELECT {columns history r}, j.name FROM (
 SELECT r.job_id, r.fire_time, r.id FROM (
   SELECT (SELECT r.id FROM history r WHERE r.job_id = chosen.id AND {where} ORDER BY {order} LIMIT 1) AS id
   FROM ({chosen}) AS chosen
-) AS first JOIN history r ON r.id = first.id ORDER BY {order} LIMIT :most;
+) AS first {each history r: first.id} ORDER BY {order} LIMIT :most;
 
 -- name: list_finished_of_jobs
 -- A page of the finished runs of some jobs.
-SELECT {columns history r}, j.name FROM {batch b: id text} JOIN history r ON r.id {among} (
-  SELECT r.id FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
-{among_end}) LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order} LIMIT :most;
+SELECT {columns history r}, j.name FROM {batch b: id text} {firsts history r} (
+  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
+) {firsts_end} LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order} LIMIT :most;
 
 -- name: count_chosen_jobs
 -- How many jobs a filter chooses, up to a bound.
@@ -72,15 +72,20 @@ SELECT {columns attempts a} FROM attempts a WHERE a.run_id = :run_id ORDER BY a.
 
 -- name: first_attempts
 -- The first attempt of each run that has had another.
-SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id = b.id AND a.attempt = 1;
+SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id = b.id AND a.attempt = 1
+WHERE {within a.run_id: b};
 
 -- name: ledger_sums
 -- How many instants got which verdict, or none yet; one statement, so that a run that ends meanwhile counts once.
--- A span that reaches into the range counts as a whole, and so does a day of which only the sums are left.
+-- A span that reaches into the range counts as a whole, and so does a day of which only the sums are left. A run that
+-- departs is in the history, departing, or in the sums.
 SELECT f.verdict, SUM(f.fires) FROM (
   SELECT r.verdict, r.fires FROM history r WHERE {finished}
   UNION ALL SELECT r.verdict, r.fires FROM history r WHERE {short}
   UNION ALL SELECT r.verdict, r.fires FROM history r WHERE {long}
+  UNION ALL SELECT r.verdict, r.fires FROM departing r WHERE {departing} AND NOT EXISTS (
+    SELECT 1 FROM departures d WHERE r.id >= d.since AND r.id <= d.upto
+  )
   UNION ALL SELECT s.verdict, s.fires FROM daily_sums s
     WHERE s.job_id = :job_id AND s.day > :since - 86400000000 AND s.day < :until
 ) AS f GROUP BY f.verdict

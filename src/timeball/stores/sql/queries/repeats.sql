@@ -3,26 +3,27 @@
 -- name: runs_to_follow
 -- Finished runs that may get a successor: their jobs, and what became of them. The jobs are locked.
 SELECT h.id, h.job_id, h.status, h.retried_as, h.discarded_at, h.replayed_as
-FROM {batch b: id text} JOIN history h ON h.id = b.id;
+FROM {batch b: id text} {each_within history h: b.id};
 
 -- name: mark_retried
 -- Link finished runs to their successors, once. The jobs are locked.
 UPDATE history SET retried_as = b.successor FROM {batch b: id text, successor text}
-WHERE history.id = b.id AND history.retried_as IS NULL;
+WHERE history.id = b.id AND {within history.id: b} AND history.retried_as IS NULL;
 
 -- name: mark_replayed
 -- Remember that runs were replayed. The jobs are locked.
-UPDATE history SET replayed_as = b.successor FROM {batch b: id text, successor text} WHERE history.id = b.id;
+UPDATE history SET replayed_as = b.successor FROM {batch b: id text, successor text}
+WHERE history.id = b.id AND {within history.id: b};
 
 -- name: jobs_of_finished
 -- The jobs to lock before these runs change.
-SELECT DISTINCT h.job_id FROM {batch b: id text} JOIN history h ON h.id = b.id;
+SELECT DISTINCT h.job_id FROM {batch b: id text} {each_within history h: b.id};
 
 -- name: discard
 -- Take runs that gave up, and that nobody dealt with, off the dead letters. The jobs are locked.
 UPDATE history SET discarded_at = {now}
 WHERE status IN ('dead', 'failed') AND retried_as IS NULL AND discarded_at IS NULL
-  AND id IN (SELECT id FROM {batch b: id text})
+  AND {within id: b} AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
 
 -- name: own_specs
@@ -36,7 +37,7 @@ SELECT r.id, e.spec, COALESCE((
   SELECT v.spec FROM job_versions v WHERE v.job_id = r.job_id AND v.version >= r.version ORDER BY v.version LIMIT 1
 ), j.spec)
 FROM (
-  SELECT h.id, h.job_id, h.version FROM {batch b: id text} JOIN history h ON h.id = b.id
+  SELECT h.id, h.job_id, h.version FROM {batch b: id text} {each_within history h: b.id}
   UNION ALL SELECT l.id, l.job_id, l.version FROM {batch b: id text} JOIN runs l ON l.id = b.id
 ) AS r JOIN jobs j ON j.id = r.job_id LEFT JOIN edited_runs e ON e.run_id = r.id;
 
@@ -57,9 +58,9 @@ SELECT r.id, r.job_id, r.fire_time, r.status FROM (
 
 -- name: match_finished_of_jobs
 -- The next finished runs of some jobs that match, oldest first.
-SELECT r.id, r.job_id, r.fire_time, r.status FROM {batch b: id text} JOIN history r ON r.id {among} (
-  SELECT r.id FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
-{among_end}) ORDER BY {order} LIMIT :most;
+SELECT r.id, r.job_id, r.fire_time, r.status FROM {batch b: id text} {firsts history r} (
+  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
+) {firsts_end} ORDER BY {order} LIMIT :most;
 
 -- name: count_live
 -- How many live runs meet a condition.
@@ -87,4 +88,4 @@ SELECT g.fingerprint, g.letters, g.jobs, g.first_at, g.last_at, g.newest, h.fail
       WHERE {where} ORDER BY r.fire_time DESC, r.id DESC LIMIT :counted
     ) AS l GROUP BY l.fingerprint, l.job_id
   ) AS o GROUP BY o.fingerprint
-) AS g JOIN history h ON h.id = g.newest ORDER BY g.letters DESC, g.newest DESC LIMIT :most;
+) AS g {each history h: g.newest} ORDER BY g.letters DESC, g.newest DESC LIMIT :most;

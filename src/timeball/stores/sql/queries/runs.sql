@@ -188,7 +188,7 @@ WHERE runs.id = b.id;
 
 -- name: drop_logs
 -- Forget the output of attempts that were given back.
-DELETE FROM logs WHERE (run_id, attempt) IN (SELECT id, attempt FROM {batch b: id text, attempt bigint});
+DELETE FROM logs WHERE {within run_id: b} AND (run_id, attempt) IN (SELECT id, attempt FROM {batch b: id text, attempt bigint});
 
 -- name: note_starts
 -- Record when held attempts started.

@@ -1,0 +1,189 @@
+"""History on PostgreSQL: one partition per day, prepared ahead, and gone as a whole.
+
+    history ── history_20261114      the runs that were made on that day, whenever they ended
+            ├─ history_20261115      the same of `attempts` and `logs`
+            └─ history_rest          what no day is prepared for
+
+A day goes in three steps, none of which keeps others waiting. First its partitions leave their tables, in a moment;
+from then on nothing in them changes, and what may still change is brought back: into the rest, since its day is gone.
+Then its runs are counted into the daily sums, some at a time; `departures` remembers how far. Then they are dropped.
+
+Moving a partition takes a lock for which everybody else has to wait who comes later. So it is asked for in vain rather
+than waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Final
+
+import asyncpg
+
+from timeball.domain import ids, instant, retention
+from timeball.domain.instant import DAY, Micros
+from timeball.ports.housekeeping import Lead, Occupied
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.housekeeping import DROP_EDITED, Housekeeping, add_sums, check, drop_jobs, lock_one_shots
+from timeball.stores.sql.library import query
+from timeball.stores.sql.tables import TABLES
+
+DAILY: Final = {"history": "id", "attempts": "run_id", "logs": "run_id"}
+"""The tables that have a partition per day, and the column that tells which."""
+PREPARING: Final = 7_463_911_302
+"""The lock under which partitions come and go."""
+
+NOW = query("now")
+DAYS_WITH_ROOM = query("days_with_room")
+DEPARTURES = query("departures")
+DEPART = query("depart")
+DEPARTED_UPTO = query("departed_upto")
+HAVE_DEPARTED = query("have_departed")
+STAYING = query("staying")
+
+
+@lru_cache(maxsize=256)
+def _statement(text: str) -> Query:
+    """A statement whose names tell a day."""
+    return Query("of_day", text)
+
+
+_NO_WAITING: Final = _statement("SET LOCAL lock_timeout = '100ms'")
+_ALONE: Final = _statement(f"SELECT pg_advisory_xact_lock({PREPARING})")
+
+
+class DailyPartitions(Housekeeping):
+    async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
+        for day in sorted(set(days) - await self._db.read(_prepared)):
+            async with not_waiting():
+                await self._db.write(partial(_prepare_as, lead, day))
+
+    async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
+        async def departing(tx: Tx) -> set[Micros]:
+            return {day for day, _ in await tx.fetch(DEPARTURES)}
+
+        days = await self._db.read(_prepared) | await self._db.read(departing)
+        days |= set(await super().days_to_prune(before, most))
+        return sorted(day for day in days if retention.is_over(day, before))[:most]
+
+    async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
+        async def work(tx: Tx) -> bool:
+            await check(tx, lead)
+            departing: dict[Micros, str] = dict(await tx.fetch(DEPARTURES))
+            if day in departing:
+                await _go_on(tx, day, departing[day], before, most)
+            elif day in await _prepared(tx):
+                await _leave(tx, day)
+            else:
+                return False
+            return True
+
+        async with not_waiting():
+            return await self._db.write(work) or await super().prune_day(lead, day, before, most)
+
+
+async def prepare(tx: Tx, day: Micros) -> None:
+    """Make the partitions of a day, unless they are there, or some of its rows are in the rest already: these would
+    have to be moved, and the next day is not far.
+
+    They are attached when they are complete: to create them in place would keep everybody from the table."""
+    await tx.execute(_NO_WAITING)
+    await tx.execute(_ALONE)
+    since, until = ids.first_run(day), ids.first_run(day + DAY)
+    if day in await _prepared(tx):
+        return
+    for table, column in DAILY.items():
+        taken = _statement(f"SELECT 1 FROM {table}_rest WHERE {column} >= :since AND {column} < :until LIMIT 1")
+        if await tx.fetch(taken, since=since, until=until):
+            return
+    for table in DAILY:
+        partition = name(table, day)
+        await _run(
+            tx,
+            f"CREATE TABLE {partition} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES)",
+            f"ALTER TABLE {table} ATTACH PARTITION {partition} FOR VALUES FROM ('{since}') TO ('{until}')",
+        )
+
+
+async def _prepare_as(lead: Lead, day: Micros, tx: Tx) -> None:
+    await check(tx, lead)
+    await prepare(tx, day)
+
+
+async def prepare_days_ahead(tx: Tx) -> None:
+    ((now,),) = await tx.fetch(NOW)
+    for day in retention.days_ahead(now):
+        await prepare(tx, day)
+
+
+def name(table: str, day: Micros) -> str:
+    return f"{table}_{instant.to_datetime(day):%Y%m%d}"
+
+
+async def _prepared(tx: Tx) -> set[Micros]:
+    """The days that have partitions."""
+    return {int(day) * instant.SECOND for (day,) in await tx.fetch(DAYS_WITH_ROOM)}
+
+
+async def _leave(tx: Tx, day: Micros) -> None:
+    """Take the partitions of a day out of their tables. What live runs and those that have a turn may still need comes
+    back at once."""
+    await tx.execute(_NO_WAITING)
+    await tx.execute(_ALONE)
+    since, until = ids.first_run(day), ids.first_run(day + DAY)
+    await _run(tx, *(f"ALTER TABLE {table} DETACH PARTITION {name(table, day)}" for table in DAILY))
+    await _run(tx, f"ALTER TABLE {name('history', day)} INHERIT departing")
+    await tx.execute(DEPART, day=day, since=since)
+    staying = [run_id for (run_id,) in await tx.fetch(STAYING, since=since, until=until)]
+    if staying:
+        await _bring_back(tx, day, staying)
+        await tx.execute(_statement(f"DELETE FROM {name('history', day)} WHERE id {{in b: text}}"), b=staying)
+
+
+async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, most: int) -> None:
+    """Count some more runs of a day that departs; those that ended lately come back. If none is left, drop them."""
+    partition = name("history", day)
+    rows = await tx.fetch(
+        _statement(
+            "SELECT id, finished_at, job_id, fire_time - fire_time % 86400000000, verdict, fires, origin"
+            f" FROM {partition} WHERE id > :upto ORDER BY id LIMIT :most",
+        ),
+        upto=upto,
+        most=most,
+    )
+    if not rows:
+        await tx.execute(_NO_WAITING)
+        await _run(tx, *(f"DROP TABLE {name(table, day)}" for table in DAILY))
+        await tx.execute(HAVE_DEPARTED, day=day)
+        return
+    if late := [row[0] for row in rows if row[1] >= before]:
+        await _bring_back(tx, day, late)
+    gone = [row for row in rows if row[1] < before]
+    over = await lock_one_shots(tx, {row[2] for row in gone})
+    await tx.execute(DROP_EDITED, b=[row[0] for row in gone])
+    await add_sums(tx, [row[2:] for row in gone], await drop_jobs(tx, over))
+    await tx.execute(DEPARTED_UPTO, day=day, upto=rows[-1][0])
+
+
+async def _bring_back(tx: Tx, day: Micros, run_ids: Iterable[str]) -> None:
+    for table, column in DAILY.items():
+        columns = ", ".join(TABLES[table].columns)
+        copy = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {name(table, day)} WHERE {column} {{in b: text}}"
+        await tx.execute(_statement(copy), b=list(run_ids))
+
+
+async def _run(tx: Tx, *statements: str) -> None:
+    """Statements that take no parameters, not even for names."""
+    for statement in statements:
+        await tx.execute(_statement(statement))
+
+
+@contextlib.asynccontextmanager
+async def not_waiting() -> AsyncIterator[None]:
+    """Who would have to wait gives up; so does who finds that the rest has a row for a day that was to be apart."""
+    try:
+        yield
+    except (asyncpg.LockNotAvailableError, asyncpg.CheckViolationError) as error:
+        raise Occupied(str(error)) from error

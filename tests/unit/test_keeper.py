@@ -1,0 +1,131 @@
+"""The keeper: one leads, days are pruned after they are archived, and it rests when there is nothing to do."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.test_lists import finished
+from tests.conformance.test_retention import remember
+from tests.support.builders import recurring
+from timeball import system
+from timeball.domain.instant import DAY, MINUTE, Micros
+from timeball.domain.retention import day_of
+from timeball.operation.context import Context
+from timeball.ports.housekeeping import Archivist
+from timeball.ports.store import RunFilter, Store
+from timeball.service.hints import LocalHints
+from timeball.service.keeper import REST, Keeper
+from timeball.stores.sqlite import SqliteStore
+
+
+class StillClock(system.SystemClock):
+    """Stands still unless a test moves it."""
+
+    now: Micros = 0
+
+    def monotonic(self) -> Micros:
+        return self.now
+
+
+class Archive:
+    """Keeps a day when it is asked for the second time."""
+
+    def __init__(self) -> None:
+        self.asked: list[Micros] = []
+
+    async def keep(self, day: Micros) -> bool:
+        self.asked.append(day)
+        return self.asked.count(day) > 1
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = SqliteStore(tmp_path / "timeball.db", wall=system.wall, monotonic=system.monotonic)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+def keeper(store: Store, keep_for: Micros | None = 30 * DAY, archivist: Archivist | None = None) -> Keeper:
+    hints = LocalHints(lambda _: None)
+    context = Context(store, StillClock(), system.dice(), hints)
+    return Keeper(context, hints, keep_for=keep_for, archivist=archivist)
+
+
+async def turns(of: Keeper, count: int = 50) -> Micros:
+    """Let it turn until it rests; how long it does."""
+    clock = of._clock
+    assert isinstance(clock, StillClock)
+    for _ in range(count):
+        rest = await of.turn()
+        if rest == REST:
+            return rest
+        clock.now += rest
+    raise AssertionError("it never rests")
+
+
+async def fill(store: Store, *ages: int) -> None:
+    """A finished run of so many days ago each."""
+    sent = recurring(store.now())
+    await store.submit([sent])
+    now = store.now()
+    await remember(store, [finished(sent.job, now - age * DAY, at) for at, age in enumerate(ages)])
+
+
+async def left(store: Store) -> int:
+    return await store.count_runs(RunFilter(tenant="default"))
+
+
+async def test_what_is_old_goes_and_the_rest_stays(store: Store) -> None:
+    await fill(store, 1, 29, 32, 40, 400)
+    await turns(keeper(store))
+    assert await left(store) == 2
+
+
+async def test_nothing_goes_if_it_is_to_be_kept_for_ever(store: Store) -> None:
+    await fill(store, 400)
+    await turns(keeper(store, keep_for=None))
+    assert await left(store) == 1
+
+
+async def test_a_day_goes_when_it_is_archived_and_none_waits_for_another(store: Store) -> None:
+    await fill(store, 40, 50)
+    archive = Archive()
+    days = [day_of(store.now() - age * DAY) for age in (50, 40)]
+    of = keeper(store, archivist=archive)
+    await of.turn()
+    assert archive.asked == days[:1]
+    assert await left(store) == 2
+    await turns(of)
+    assert archive.asked[:3] == [*days, days[0]]
+    assert await left(store) == 0
+
+
+async def test_only_one_keeps_house(store: Store) -> None:
+    one, other = keeper(store), keeper(store)
+    await turns(one)
+    await fill(store, 40)
+    assert await other.turn() == REST
+    assert await left(store) == 1
+
+
+async def test_it_asks_the_store_nothing_while_it_rests(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = keeper(store)
+    await turns(of)
+    monkeypatch.setattr(store, "lead", None)
+    assert 0 < await of.turn() <= REST
+
+
+async def test_who_was_deposed_stops_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(store, 40)
+    of = keeper(store)
+    lead = await store.lead("housekeeping", of._holder, 0)
+    assert await store.lead("housekeeping", "s_other", MINUTE) is not None
+
+    async def believes(*_: object) -> object:
+        return lead
+
+    monkeypatch.setattr(store, "lead", believes)
+    assert await of.turn() == REST
+    assert await left(store) == 1
