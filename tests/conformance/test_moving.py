@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from tests.support.builders import LEASE, TENANT, one_shot, plan_due, recurring, settlement, worker
+from tests.support.builders import LEASE, TENANT, bits, one_shot, plan_due, recurring, settlement, worker
 from tests.support.postgres import PostgresCluster
 from timeball import system
+from timeball.domain import ids, instant, retention
 from timeball.domain.errors import Conflict, Unavailable
-from timeball.domain.instant import MINUTE, SECOND
+from timeball.domain.instant import DAY, MINUTE, SECOND
 from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.limits import Concurrency
 from timeball.domain.retry import Retry
@@ -194,6 +195,30 @@ async def test_the_target_has_the_indexes_of_any_other_store(path: Path, dsn: st
     fill(path)
     await mover.move(say_nothing)
     assert await indexes_in(dsn) == usual
+
+
+async def test_history_of_the_last_days_is_put_into_partitions_by_day(
+    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeball.stores.moving.move.MOST_DAYS", 3)
+    await make_store(path)
+    fill(path)
+    connection = sqlite3.connect(path)
+    today = retention.day_of(system.wall())
+    for ago in (0, 1, 2, 2, 40):
+        run_id = ids.run(today - ago * DAY, bits)
+        copied = ", ".join(["?", *columns_of(path, "history")[1:]])
+        connection.execute(f"INSERT INTO history SELECT {copied} FROM history LIMIT 1", (run_id,))
+    connection.commit()
+    connection.close()
+    await mover.move(say_nothing)
+    found = {
+        row[0]: row[1] for row in await fetch(dsn, "SELECT tableoid::regclass::text, count(*) FROM history GROUP BY 1")
+    }
+    days = [f"history_{instant.to_datetime(today - ago * DAY):%Y%m%d}" for ago in (0, 1, 2)]
+    assert found == {days[0]: 1, days[1]: 1, days[2]: 2, "history_rest": 3}
+    tomorrow = f"logs_{instant.to_datetime(today + DAY):%Y%m%d}"
+    assert tomorrow in {row[0] for row in await fetch(dsn, "SELECT inhrelid::regclass::text FROM pg_inherits")}
 
 
 async def test_what_postgres_cannot_keep_in_a_text_is_replaced(path: Path, dsn: str, mover: Mover) -> None:

@@ -23,7 +23,7 @@ from timeball.domain.priority import CREDIT
 from timeball.ports.housekeeping import Occupied
 from timeball.ports.store import Hint
 from timeball.stores.postgres_connect import SETTINGS, Address, Connection, Own, Pooled
-from timeball.stores.postgres_days import DailyPartitions, not_waiting, prepare_days_ahead
+from timeball.stores.postgres_days import DailyPartitions, not_waiting, prepare, prepare_days_ahead
 from timeball.stores.postgres_replica import Away, Replica
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import TOO_LONG, Row, Work
@@ -515,6 +515,13 @@ async def apply_schema(connection: Connection) -> None:
     # Whoever waits for a lock on a table holds up everybody who comes after: better to try again a little later.
     await connection.execute("SET LOCAL lock_timeout = '2s'")
     await migrate(_Tx(connection, _Compiler()), POSTGRES, known())
+
+
+async def make_room_for(connection: Connection, days: Iterable[Micros]) -> None:
+    """Inside a transaction: partitions for history of these days."""
+    tx = _Tx(connection, _Compiler())
+    for day in days:
+        await prepare(tx, day)
 
 
 async def _nothing_to_reset(connection: Connection) -> None:

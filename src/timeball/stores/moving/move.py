@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from timeball.domain import english, ids
+from timeball.domain import english, ids, retention
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.ids import Bits
-from timeball.domain.instant import MINUTE, SECOND, Micros
+from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
 from timeball.ports.moving import Move, Progress, Report
 from timeball.stores import moved
 from timeball.stores.moved import Note
@@ -39,6 +39,9 @@ from timeball.stores.moving.target import Target
 
 LONGEST_WAIT: Final = MINUTE
 """How long the new store's clock is waited for."""
+MOST_DAYS: Final = retention.DEFAULT // DAY + 1
+"""How many days of history get partitions of their own. Each takes locks until the commit, of which there are not
+endlessly many; and older days are about to go anyway."""
 _OF_THE_STORE_ITSELF: Final = frozenset({"token", "clock"})
 """Numbers in a SQLite store that are something else in PostgreSQL: a sequence, and the server's clock."""
 
@@ -91,6 +94,7 @@ class Mover:
         ahead = await self._compare_clocks(source, target)
         rows = {table: source.count(table) for table in tables}
         indexes = await target.drop_indexes(tables)
+        await target.make_room_for({*source.days(MOST_DAYS), *retention.days_ahead(await target.now())})
         for table, columns in tables.items():
             await _copy(source, target, table, columns, rows[table], report)
         report(Progress("counting what arrived"))

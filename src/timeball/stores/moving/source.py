@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from timeball.domain import ids, retention
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 from timeball.stores import moved
@@ -18,6 +19,8 @@ ROWS: Final = 5_000
 TEXT: Final = 8 * 1024 * 1024
 """A batch has at most so many rows, and about so many characters, so that memory is bounded whatever is in them."""
 MANY_TOKENS: Final = 1_000_000_000_000
+AFTER_ALL_RUNS: Final = "r_g"
+"""Ids go on in hexadecimal digits."""
 
 _TABLES: Final = """
 SELECT name FROM sqlite_schema
@@ -67,6 +70,18 @@ class Source:
                 batch, size = [], 0
         if batch:
             yield batch
+
+    def days(self, most: int) -> list[Micros]:
+        """The last days on which runs were made that are over: newest first."""
+        found: list[Micros] = []
+        before = AFTER_ALL_RUNS
+        while len(found) < most:
+            (last,) = self._connection.execute("SELECT max(id) FROM history WHERE id < ?", (before,)).fetchone()
+            if last is None or not ids.is_id("r", last):
+                break
+            found.append(retention.day_of(ids.made_at(last)))
+            before = ids.first_run(found[-1])
+        return found
 
     @contextlib.contextmanager
     def kept_from_writers(self) -> Iterator[None]:

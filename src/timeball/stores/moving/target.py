@@ -12,7 +12,7 @@ import asyncpg
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.stores.moving.source import Batch
-from timeball.stores.postgres import apply_schema
+from timeball.stores.postgres import apply_schema, make_room_for
 from timeball.stores.postgres_connect import Address
 from timeball.stores.sqlite import LONGEST_LEASE
 
@@ -100,6 +100,10 @@ class Target:
     async def create_indexes(self, definitions: Iterable[str]) -> None:
         for definition in definitions:
             await self._connection.execute(definition)
+
+    async def make_room_for(self, days: Iterable[Micros]) -> None:
+        """History of a day that has partitions of its own goes as a whole some day; the rest goes row by row."""
+        await make_room_for(self._connection, days)
 
     async def copy(self, table: str, columns: Sequence[str], batch: Batch) -> None:
         rows = [tuple(map(_storable, row)) for row in batch]
