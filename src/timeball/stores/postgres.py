@@ -420,7 +420,7 @@ class _Driver:
                 raise Unavailable(f"all {pool.get_size()} connections to PostgreSQL are busy") from error
             raise _no_answer(error) from error
         except _NO_CONNECTION as error:
-            raise _no_answer(error) from error
+            raise _no_answer(error, _Interrupted if _ended_meanwhile(error) else Unavailable) from error
         try:
             yield connection
         finally:
@@ -530,7 +530,7 @@ async def _nothing_to_reset(connection: Connection) -> None:
 
 
 class _Interrupted(Unavailable):
-    """The connection broke while a work was under way: it may have been committed."""
+    """The connection broke while a work was under way, which may have been committed, or about to begin."""
 
 
 @contextlib.asynccontextmanager
@@ -543,6 +543,12 @@ async def _told(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
             raise
         is_gone = isinstance(error, _GONE) and not isinstance(error, TimeoutError)
         raise _no_answer(error, gone if is_gone else Unavailable) from error
+
+
+def _ended_meanwhile(error: BaseException) -> bool:
+    """Whether a connection was ended while it was being made, which says nothing about the next."""
+    ended = (asyncpg.AdminShutdownError, asyncpg.ConnectionDoesNotExistError, asyncpg.InternalClientError)
+    return isinstance(error, ended) and not isinstance(error, asyncpg.TargetServerAttributeNotMatched)
 
 
 def _no_answer(error: Exception, kind: type[Unavailable] = Unavailable) -> Unavailable:
