@@ -191,7 +191,7 @@ class _Judge:
         if started - due < NOTICEABLE:
             return
         fault = None
-        if seen[0].attempt > 1 and row.workers:
+        if 1 < seen[0].attempt <= len(row.workers) + 1:
             fault = self._faults.interrupting(row.workers[seen[0].attempt - 2], due - LEASE, started)
         fault = fault or self._faults.delaying(due, started)
         began = due if fault is None else max(fault.began, due)

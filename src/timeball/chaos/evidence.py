@@ -45,7 +45,7 @@ async def rows(
     again: set[str] = set()
     for sighting in seen:
         (again if sighting.run_id in sighted else sighted).add(sighting.run_id)
-    return await _each(found, lambda run: _row(client, run, closely=run.attempt > 1 or run.run_id in again))
+    return await _each(found, lambda run: _row(client, run, repeated=run.run_id in again))
 
 
 async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[str]:
@@ -73,14 +73,16 @@ async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[model
             return found
 
 
-async def _row(client: AsyncClient, run: models.Run, *, closely: bool) -> Row:
+async def _row(client: AsyncClient, run: models.Run, *, repeated: bool) -> Row:
+    """`repeated`: it was seen to start more than once, so it matters whose result counts. Of attempts that were not seen
+    to start, it matters who had them."""
     workers: tuple[str, ...] = ()
     effective: int | None = None
-    if closely:
+    if repeated and run.succeeded:
+        result = await client.result(run.run_id)
+        effective = result if isinstance(result, int) else None
+    elif run.attempt > 1:
         workers = tuple(attempt.executor_id or "" for attempt in (await client.run(run.run_id)).attempts)
-        if run.succeeded:
-            result = await client.result(run.run_id)
-            effective = result if isinstance(result, int) else None
     return Row(
         run_id=run.run_id,
         job_id=run.job_id,
