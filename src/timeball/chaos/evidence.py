@@ -74,8 +74,8 @@ async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[model
 
 
 async def _row(client: AsyncClient, run: models.Run, *, repeated: bool) -> Row:
-    """`repeated`: it was seen to start more than once, so it matters whose result counts. Of attempts that were not seen
-    to start, it matters who had them."""
+    """`repeated`: it was seen to start more than once, so it matters whose result counts. Of attempts that nobody saw
+    start, it matters who had them."""
     workers: tuple[str, ...] = ()
     effective: int | None = None
     if repeated and run.succeeded:
