@@ -53,7 +53,7 @@ def test_three_servers_and_four_workers_under_kill_9_keep_every_promise(tmp_path
     ("bug", "breach", "more"),
     [
         ("early-start", "early", ("--faults", "none")),
-        ("forgotten-end", "double", ("--faults", "none")),
+        pytest.param("forgotten-end", "double", ("--faults", "none"), marks=thorough),
         pytest.param("no-once-only-guard", "double", ("--servers", "3"), marks=thorough),
         pytest.param("answer-before-commit", "lost", ("--servers", "2", "--minutes", "0.3"), marks=thorough),
         pytest.param("no-rescue", "stuck", ("--workers", "2", "--minutes", "0.3"), marks=thorough),
@@ -67,10 +67,10 @@ def test_a_planted_bug_is_found(
     assert found[breach] > 0
 
 
+@thorough
 def test_every_kind_of_fault(tmp_path: Path) -> None:
     """On a PostgreSQL that chaos starts itself, so that it may be restarted, too."""
-    minutes = "2" if THOROUGH else "0.3"
-    small = ("--servers", "2", "--workers", "2", "--jobs", "20", "--minutes", minutes)
+    small = ("--servers", "2", "--workers", "2", "--jobs", "20", "--minutes", "2")
     found = chaos(tmp_path, *small, "--seed", "21", "--every", "1.5")  # a seed with which everything breaks soon
     assert {name.split()[0] for name in found["faults"]} == {"kill", "pause", "cut", "hang", "delay", "restart"}
     assert found["violations"] == []

@@ -83,6 +83,7 @@ def test_no_request_breaks_the_server(operation: APIOperation, address: str, kno
     )
     @hypothesis.given(case=_cases(operation))
     def ask(case: schemathesis.Case) -> None:
+        case.query.pop("follow", None)  # such an answer has no end before the run has
         for name, ident in known_ids.items():
             if str(case.path_parameters.get(name, "")).startswith(ident[:2]):
                 case.path_parameters[name] = ident

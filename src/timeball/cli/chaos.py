@@ -29,7 +29,14 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 
 
 @click.command(short_help="Break a fleet on purpose, and check every promise.")
-@click.option("--minutes", type=click.FloatRange(0.05, 24 * 60), default=2.0, show_default=True, metavar="N")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0.05, 24 * 60),
+    default=2.0,
+    show_default=True,
+    metavar="N",
+    help="How long jobs are submitted and things are broken.",
+)
 @click.option("--seed", type=int, metavar="N", help="The same seed breaks the same things at the same time.")
 @click.option(
     "--jobs",
@@ -39,8 +46,12 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     metavar="N",
     help="Fires per second: two thirds of jobs that repeat every second, one third of new jobs.",
 )
-@click.option("--servers", type=click.IntRange(1, MOST), default=3, show_default=True, metavar="N")
-@click.option("--workers", type=click.IntRange(1, MOST), default=4, show_default=True, metavar="N")
+@click.option(
+    "--servers", type=click.IntRange(1, MOST), default=3, show_default=True, metavar="N", help="In the fleet."
+)
+@click.option(
+    "--workers", type=click.IntRange(1, MOST), default=4, show_default=True, metavar="N", help="In the fleet."
+)
 @click.option(
     "--faults",
     callback=_kinds,

@@ -31,7 +31,8 @@ SETTINGS: Final = {
     "application_name": "timeball",
     "synchronous_commit": "on",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "60s",
+    # A server that stands still inside a transaction lets go of its locks before its lease is over.
+    "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
     "timezone": "UTC",
     # Every statement has its index. A plan that was kept from when a table was small reads all of it: claims among

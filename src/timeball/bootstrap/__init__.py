@@ -1,0 +1,106 @@
+"""Puts the parts together: the only package that knows all adapters.
+
+Each process imports what it is made of and nothing else: a third of the time in which it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import structlog
+import uvloop
+
+from timeball import system
+from timeball.bootstrap.process import StopSignals, tune_interpreter
+from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
+from timeball.telemetry import logging
+
+if TYPE_CHECKING:
+    from timeball.ports.moving import Move, Report
+    from timeball.stores.moving.move import Mover
+
+_log = structlog.get_logger()
+
+
+def run_up(config: UpConfig) -> int:
+    """A server and a worker in one process, until a signal."""
+    logging.configure(config.log_level, config.log_format)
+    return uvloop.run(_up(config))
+
+
+def run_server(config: ServerConfig) -> int:
+    logging.configure(config.log_level, config.log_format)
+    return uvloop.run(_server(config))
+
+
+def run_worker(config: WorkerConfig) -> int:
+    logging.configure(config.log_level, config.log_format)
+    return uvloop.run(_worker(config))
+
+
+def run_migrate(config: MigrateConfig, report: Report) -> Move:
+    """Everything in the embedded store to PostgreSQL."""
+    return asyncio.run(_mover(config).move(report))
+
+
+def rehearse_migrate(config: MigrateConfig) -> Move:
+    """What would be moved."""
+    return asyncio.run(_mover(config).rehearse())
+
+
+def take_back(config: MigrateConfig) -> None:
+    """Let an embedded store that was moved be used again."""
+    _mover(config).take_back()
+
+
+def _mover(config: MigrateConfig) -> Mover:
+    from timeball.stores.moving.move import Mover
+
+    return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice())
+
+
+async def _up(config: UpConfig) -> int:
+    from timeball.bootstrap import crew, serving
+
+    stop = StopSignals()
+    async with contextlib.AsyncExitStack() as stack:
+        server, address, key = await serving.start_server(config, stack, stop)
+        await crew.start_worker(config, server.desk, stack, stop)
+        tune_interpreter()
+        serving.greet(address, key, config.admin_key_file)
+        await stop.first.wait()
+        _log.info("stopping: letting runs finish; interrupt again to stop at once")
+    return 0
+
+
+async def _server(config: ServerConfig) -> int:
+    from timeball.bootstrap import serving
+
+    stop = StopSignals()
+    async with contextlib.AsyncExitStack() as stack:
+        _, address, key = await serving.start_server(config, stack, stop)
+        tune_interpreter()
+        serving.greet(address, key, config.admin_key_file)
+        await stop.first.wait()
+    return 0
+
+
+async def _worker(config: WorkerConfig) -> int:
+    from timeball.bootstrap import crew
+    from timeball.client.dispatch import HttpDispatch
+
+    stop = StopSignals()
+    async with contextlib.AsyncExitStack() as stack:
+        home = system.dice().randrange(len(config.servers))
+        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home))
+        worker = await crew.start_worker(config, dispatch, stack, stop, alone=True)
+        tune_interpreter()
+        _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
+        stopping = asyncio.create_task(stop.first.wait())
+        ended = asyncio.create_task(worker.wait())
+        await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            ended.result()
+        _log.info("stopping: letting runs finish; interrupt again to stop at once")
+    return 0

@@ -1,0 +1,103 @@
+"""A worker with its executors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+import timeball
+from timeball import registry, system
+from timeball.bootstrap.process import StopSignals
+from timeball.config import CrewConfig
+from timeball.domain.instant import SECOND
+from timeball.executors.guard import ProcessGuard
+from timeball.executors.http import HttpExecutor
+from timeball.executors.process import Processes
+from timeball.executors.python import PythonExecutor
+from timeball.executors.python_process import PythonProcesses
+from timeball.executors.script import ScriptExecutor
+from timeball.executors.shell import ShellExecutor
+from timeball.ports.dispatch import Dispatch, Hello
+from timeball.ports.executor import Attempt, Executor
+from timeball.service.worker import Worker
+
+_log = structlog.get_logger()
+
+
+async def start_worker(
+    config: CrewConfig,
+    dispatch: Dispatch,
+    stack: contextlib.AsyncExitStack,
+    stop: StopSignals,
+    *,
+    alone: bool = False,
+) -> Worker:
+    """`alone`: nothing but the worker lives in this process, so that it may end with a lost session."""
+    registry.REGISTRY.add(registry.noop, registry.NOOP)
+    for module in config.tasks:
+        registry.load(module)
+    config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    guard = ProcessGuard()
+    stack.push_async_callback(guard.close)
+    processes = Processes(guard)
+    http = HttpExecutor(slots=config.slots)
+    stack.push_async_callback(http.close)
+    python = PythonExecutor(registry.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
+    stack.callback(python.close)
+    executors: tuple[Executor, ...] = (
+        http,
+        ShellExecutor(processes),
+        ScriptExecutor(processes, config.scripts_dir),
+        python,
+    )
+    hello = Hello(
+        name=config.name,
+        slots=config.slots,
+        labels=list(config.labels),
+        tasks=registry.REGISTRY.names,
+        version=timeball.__version__,
+        cpu=config.cpu,
+        memory_mb=config.memory_mb,
+        dedicated=config.dedicated,
+    )
+    by_kind = {executor.kind: executor for executor in executors}
+    outlived = partial(_leave_threads, python) if alone else None
+    clock = system.SystemClock()
+    worker = Worker(dispatch, by_kind, clock, hello, dice=system.dice(), guard=guard, outlived=outlived)
+    await worker.start()
+    stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
+    return worker
+
+
+def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:
+    """Others are about to run what still runs here in threads, and only the end of the process ends those.
+
+    Everything the worker held is lost already, and the guard kills whatever other processes there are.
+    """
+    names = sorted({str(attempt.run_id) for attempt in attempts if python.runs_in_thread(attempt)})
+    if names:
+        _log.error(
+            "the session is lost and functions run on in threads: this worker ends itself, to be started anew",
+            runs=", ".join(names),
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(os.EX_TEMPFAIL)
+
+
+async def _drain(worker: Worker, seconds: float, stop: StopSignals) -> None:
+    """Let runs finish, unless somebody loses patience."""
+    draining = asyncio.create_task(worker.drain(int(seconds * SECOND)))
+    impatient = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([draining, impatient], return_when=asyncio.FIRST_COMPLETED)
+    impatient.cancel()
+    if not draining.done():
+        draining.cancel()
+        await asyncio.wait([draining])
+        await worker.stop()

@@ -1,0 +1,230 @@
+"""A server: its store, its loops, and its API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+import timeball
+from timeball import system
+from timeball.api.app import create_app
+from timeball.api.express import Express
+from timeball.bootstrap.process import StopSignals
+from timeball.config import ServerConfig, remember
+from timeball.domain import ids
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.operation.search_archive import Archive
+from timeball.ports.store import Key, Store
+from timeball.service.archivist import DayArchivist
+from timeball.service.server import Server
+
+DEFAULT_TENANT: Final = "default"
+LAST_ANSWERS: Final = 5
+"""Seconds that a stopping server gives the answers under way to reach their clients."""
+FAREWELL: Final = 1.0
+"""Seconds for which a stopping server still listens, and says that it is not ready: for whoever sends it requests."""
+
+
+async def start_server(
+    config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals
+) -> tuple[Server, str, str | None]:
+    """The server with its API listening; its address; and the admin key, if it was made just now."""
+    sockets = [stack.enter_context(_listening(config.host, config.port))]
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await stack.enter_async_context(_open(config))
+    key, is_new = _admin_key(config)
+    await _allow_admin(store, key)
+    archive, archivist = await _archive(config, store, stack)
+    server = Server(
+        store,
+        system.SystemClock(),
+        system.dice(),
+        keep_for=config.retention,
+        archivist=archivist,
+        archive=archive,
+    )
+    server.start()
+    stack.push_async_callback(server.stop)
+    stopping = asyncio.Event()
+    app = create_app(
+        server.context,
+        server.desk,
+        ready=lambda: _ready(server, stopping),
+        new_secret=system.secret,
+        version=timeball.__version__,
+        stopping=stopping.is_set,
+    )
+    http = _Http(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            http=Express,
+            ws="none",
+            proxy_headers=False,  # only an address in an answer needs one of them, and finds it
+            server_header=False,
+            timeout_graceful_shutdown=LAST_ANSWERS,
+        )
+    )
+    serving = asyncio.create_task(http.serve(sockets))
+    stack.push_async_callback(_stop_http, http, serving, server, stopping, stop)
+    host, port = sockets[0].getsockname()[:2]
+    remember(config.data_dir, port)
+    return server, f"http://{host}:{port}", key if is_new else None
+
+
+@contextlib.asynccontextmanager
+async def _open(config: ServerConfig) -> AsyncIterator[Store]:
+    """Only the adapter that is used is imported."""
+    store: Store
+    if config.sqlite_path is not None:
+        from timeball.stores.sqlite import SqliteStore
+
+        store = SqliteStore(
+            config.sqlite_path, wall=system.wall, monotonic=system.monotonic, credit=config.priority_credit
+        )
+    else:
+        from timeball.stores.postgres import PostgresStore
+
+        store = PostgresStore(
+            config.store,
+            monotonic=system.monotonic,
+            direct=config.store_direct,
+            replica=config.read_store,
+            credit=config.priority_credit,
+        )
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _archive(
+    config: ServerConfig, store: Store, stack: contextlib.AsyncExitStack
+) -> tuple[Archive | None, DayArchivist | None]:
+    """Where history goes to, if it goes anywhere, and who brings it there."""
+    if config.archive is None:
+        return None, None
+    from timeball.objects.bucket import open_objects  # 25 ms that others need not pay
+
+    objects = open_objects(config.archive)
+    archivist = DayArchivist(store, objects, system.SystemClock())
+    stack.push_async_callback(archivist.close)
+    return Archive(objects), archivist
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise Conflict(
+                f"cannot listen on {host} port {port}: {error.strerror}; stop what uses it, or choose another --port"
+            ) from None
+        listener.listen(2_048)
+        listener.setblocking(False)
+        yield listener
+    finally:
+        listener.close()
+
+
+class _Http(uvicorn.Server):
+    """Leaves the signals to us: jobs are to finish before the server goes."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _stop_http(
+    http: _Http, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: StopSignals
+) -> None:
+    """Send everybody elsewhere, then let answers under way end, for a while; unless somebody loses patience."""
+    server.desk.close()
+    stopping.set()
+    impatient = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([serving, impatient], timeout=FAREWELL, return_when=asyncio.FIRST_COMPLETED)
+    http.should_exit = True
+    await asyncio.wait([serving, impatient], return_when=asyncio.FIRST_COMPLETED)
+    impatient.cancel()
+    if not serving.done():
+        http.force_exit = True
+        await asyncio.wait([serving], timeout=1)
+        serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+async def _ready(server: Server, stopping: asyncio.Event) -> dict[str, bool]:
+    """What has to work before requests are welcome."""
+    try:
+        async with asyncio.timeout(2):
+            await server.context.store.ping()
+        answers = True
+    except (Unavailable, TimeoutError):
+        answers = False
+    stalled = server.stalled()
+    stays = not stopping.is_set()
+    return {"stays": stays, "store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}
+
+
+def _admin_key(config: ServerConfig) -> tuple[str, bool]:
+    """The admin key, and whether it was made just now. There is no default secret."""
+    if config.admin_key is not None:
+        return config.admin_key, False
+    path = config.admin_key_file
+    try:
+        return path.read_text().strip(), False
+    except FileNotFoundError:
+        key = system.secret()
+        # Written completely before it has its name: a kill between two lines must not leave an empty key behind.
+        draft = path.with_suffix(".new")
+        with open(draft, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(f"{key}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        return key, True
+
+
+async def _allow_admin(store: Store, key: str) -> None:
+    now = store.now()
+    await store.add_key(
+        Key(
+            id=ids.make("k", now, system.dice()),
+            tenant=DEFAULT_TENANT,
+            name="admin",
+            role="admin",
+            digest=hashlib.sha256(key.encode()).hexdigest(),
+            created_at=now,
+        )
+    )
+
+
+def greet(address: str, key: str | None, key_file: Path) -> None:
+    if key is None:
+        print(f"Timeball is up: {address}", flush=True)
+        return
+    print(
+        f"Timeball is up: {address}\n\n"
+        f"  admin key  {key}\n"
+        f"             (kept in {key_file}; the command line on this machine finds it)\n\n"
+        f"  try        timeball jobs create hello --shell 'echo hello' --wait\n"
+        f"  or         curl -H 'Authorization: Bearer {key}' {address}/v1/jobs \\\n"
+        f'               -d \'{{"task": {{"kind": "shell", "command": "echo hello"}}}}\'\n',
+        flush=True,
+    )
