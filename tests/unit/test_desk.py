@@ -122,6 +122,19 @@ async def test_what_was_claimed_without_an_answer_comes_back_with_the_next_poll(
     assert again.token > lost.token
 
 
+async def test_what_another_server_claimed_and_never_handed_out_comes_back_with_the_first_poll_here(desk: Desk) -> None:
+    """A server that the worker left and comes back to has not forgotten it, but does not know what it missed."""
+    session = (await desk.hello(Hello(name="w", slots=1))).session
+    await desk.poll(poll(session, 1))
+    store = desk._store
+    await store.submit([one_shot(store.now())])
+    (lost,) = (await store.claim([Want(session, "w", 1, 2)], 0)).claims  # by another server, which died
+    await desk.poll(poll(session, 3))
+    (again,) = (await store.claim([Want(session, "w", 1, 4)], 0)).claims
+    assert (again.run_id, again.attempt) == (lost.run_id, lost.attempt), "at no cost"
+    assert again.token > lost.token
+
+
 async def test_workers_that_come_from_a_dead_server_all_at_once_share_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of a thousand used to be a commit, and a list of all workers: they lost their sessions over it."""
     store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)

@@ -124,7 +124,7 @@ class Desk:
         if poll.seq <= session.polled:
             return Orders()
         pending, session.pending, session.spare = session.pending, [], 0
-        if pending and poll.seq != session.polled + 1:
+        if poll.seq != session.polled + 1:  # the polls between went to another server, or were lost on their way
             pending, session.unverified = [], True
         session.polled = poll.seq
         self._answer(session, Orders())  # whoever polls again has given up on the poll before
