@@ -371,7 +371,7 @@ def _circuit_stays_open(world: World) -> Patches:
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
-        ("no-fencing", "I6 I7 I8", _no_fencing, None, 31),
+        ("no-fencing", "I6 I7 I8", _no_fencing, None, 119),
         ("answer-before-commit", "I1 I14", _answer_before_commit, None, 0),
         ("no-rescue", "I26", _no_rescue, None, 3),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
@@ -387,7 +387,7 @@ PLANTS: dict[str, Plant] = {
         ("late-self-kill", "I7", _late_self_kill, "zombies", 11),
         ("endless-retries", "I12", _endless_retries, None, 0),
         ("delivered-again", "I12", _delivered_again, None, 15),
-        ("starts-forgotten", "I12", _starts_forgotten, None, 184),
+        ("starts-forgotten", "I12", _starts_forgotten, None, 312),
         ("permit-kept", "I26", _permit_kept, "limits", 10),
         ("permit-leaked", "I18 I26", _permit_leaked, "limits", 2),
         ("limit-ignored", "I16", _limit_ignored, "limits", 10),
@@ -398,7 +398,7 @@ PLANTS: dict[str, Plant] = {
         ("no-change-of-places", "I26", _no_change_of_places, "order", 221),
         ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
         ("resources-ignored", "I18", _resources_ignored, "fitting", 14),
-        ("nothing-reserved", "I17", _nothing_reserved, "fitting", 12),
+        ("nothing-reserved", "I17", _nothing_reserved, "fitting", 14),
         ("rank-ignored", "I17", _rank_ignored, "mixed", 73),
         ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 3),
         ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 3),
