@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
-from tests.support.postgres import PostgresServer, _as_account
+from tests.support.postgres import PostgresServer
+from timeball.chaos.database import as_account
 
 PORT = 6432
 
@@ -43,7 +44,7 @@ def pgbouncer(server: PostgresServer, dsn: str, connections: int) -> Iterator[st
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        **_as_account(account, folder),
+        **as_account(account, folder),
     )
     try:
         deadline = time.monotonic() + 30

@@ -27,6 +27,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import asyncpg
 
 from tests.support.postgres_binaries import Binaries, find_binaries
+from timeball.chaos.database import as_account, server_account
 
 StopMode = Literal["smart", "fast", "immediate"]
 T = TypeVar("T")
@@ -115,7 +116,7 @@ class PostgresServer(PostgresCluster):
         guard = _start_guard(folder)
         server = None
         try:
-            account = _server_account()
+            account = server_account()
             if account is not None:
                 os.chown(folder, account.pw_uid, account.pw_gid)
             binaries = _runnable_binaries(find_binaries(), folder, account)
@@ -220,7 +221,7 @@ class PostgresServer(PostgresCluster):
             stderr=subprocess.STDOUT,
             check=False,
             timeout=START_SECONDS,
-            **_as_account(self._account, self.folder),
+            **as_account(self._account, self.folder),
         )
         if answer.returncode != 0:
             raise PostgresError(f"pg_basebackup failed:\n{answer.stdout.decode(errors='replace')}")
@@ -244,7 +245,7 @@ class PostgresServer(PostgresCluster):
                 stderr=subprocess.STDOUT,
                 check=False,
                 timeout=START_SECONDS,
-                **_as_account(self._account, self.folder),
+                **as_account(self._account, self.folder),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise PostgresError(f"initdb of {self._binaries.bindir} failed: {error}") from error
@@ -264,7 +265,7 @@ class PostgresServer(PostgresCluster):
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **_as_account(self._account, self.folder),
+                **as_account(self._account, self.folder),
             )
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
@@ -284,27 +285,6 @@ class PostgresServer(PostgresCluster):
         return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
 
 
-def _server_account() -> pwd.struct_passwd | None:
-    """Whom to run the server as: oneself, or for root, whom PostgreSQL refuses, an existing other user."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            return pwd.getpwnam(name)
-        except KeyError:
-            continue
-    raise PostgresError("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
-
-
-def _as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any]:
-    """Arguments for subprocess: the user, a folder that user may enter, without the caller's PG*."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
-    arguments: dict[str, Any] = {"cwd": folder, "env": environment | {"LC_ALL": "C", "HOME": str(folder)}}
-    if account is not None:
-        arguments |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-    return arguments
-
-
 def _runnable_binaries(binaries: Binaries, folder: Path, account: pwd.struct_passwd | None) -> Binaries:
     """The binaries, or a copy of them where the account cannot reach them, such as below /root."""
     try:
@@ -312,7 +292,7 @@ def _runnable_binaries(binaries: Binaries, folder: Path, account: pwd.struct_pas
             [binaries.bindir / "postgres", "--version"],
             capture_output=True,
             check=False,
-            **_as_account(account, folder),
+            **as_account(account, folder),
         )
     except PermissionError:
         pass

