@@ -49,7 +49,9 @@ def main() -> int:
                 found = {python: measure(python, store, worker) for python in order}
                 rates[store, worker].append(found[here][0] / found[there][0])
                 prices[store, worker].append(found[here][1] / found[there][1])
-        print(f"pair {pair + 1}: jobs/s {_last(rates)}; CPU {_last(prices)}", flush=True)
+        print(
+            f"pair {pair + 1}: jobs/s {_last(rates)}; CPU {_last(prices)}; loop {machine.loop_ms():.0f} ms", flush=True
+        )
     print(f"{'':38}  jobs/s   CPU per job")
     for kind, ratios in rates.items():
         print(f"{kind[0]:14}{kind[1]:24}{median(ratios):8.2f}{median(prices[kind]):14.2f}")

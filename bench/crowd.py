@@ -22,6 +22,7 @@ import asyncpg
 import uvloop
 from msgspec import Raw
 
+from bench.machine import loop_ms
 from bench.processes import cpu_seconds
 from tests.support.postgres import PostgresServer
 from tests.support.processes import KEY, Api, Process, running_server, worker_key
@@ -64,7 +65,9 @@ class Bill:
         shares = ", ".join(f"{each / took:6.1%}" for each in spent[:-1])
         each = f"; {sum(spent[:-1]) / jobs * 1000:.2f} ms of servers a job" if jobs else ""
         print(
-            f"{what:32} servers {shares}; PostgreSQL {spent[-1] / took:6.1%} of a core, {took:.1f} s{each}", flush=True
+            f"{what:32} servers {shares}; PostgreSQL {spent[-1] / took:6.1%} of a core, {took:.1f} s{each}"
+            f" (loop {loop_ms():.0f} ms)",
+            flush=True,
         )
 
 

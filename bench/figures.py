@@ -17,6 +17,12 @@ def median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 
+def span(values: Iterable[float], digits: int = 0) -> str:
+    """The lowest and the highest."""
+    ordered = sorted(values)
+    return " - ".join(dict.fromkeys(f"{end:,.{digits}f}" for end in (*ordered[:1], *ordered[-1:])))
+
+
 class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One measurement, repeated. Its median is what counts."""
 
@@ -44,10 +50,8 @@ class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def spread(self) -> str:
-        """The lowest and the highest of the repeats."""
-        if len(self.values) < 2:
-            return ""
-        return f"{self.shown(min(self.values))} - {self.shown(max(self.values))}"
+        """Of the repeats."""
+        return span(self.values, self.digits) if len(self.values) > 1 else ""
 
     def shown(self, value: float) -> str:
         return f"{value:,.{self.digits}f}"
@@ -61,6 +65,8 @@ class Row(Struct, frozen=True):
     """What was measured, by column."""
     figures: dict[str, Figure]
     """What came out, by column."""
+    loop_ms: list[float] = []
+    """How fast the machine was before, between and after the repeats."""
 
 
 class Table(Struct, frozen=True):
@@ -77,12 +83,15 @@ class Table(Struct, frozen=True):
         alone = len(figures) == 1
         repeated = alone and any(figure.spread for row in self.rows for figure in row.figures.values())
         promised = any(figure.promise for row in self.rows for figure in row.figures.values())
-        heading = [*labels, *figures, *(["lowest - highest"] if repeated else []), *(["promised"] if promised else [])]
+        paced = any(row.loop_ms for row in self.rows)
+        more = {"lowest - highest": repeated, "loop ms": paced, "promised": promised}
+        heading = [*labels, *figures, *(name for name, wanted in more.items() if wanted)]
         lines = [heading]
         for row in self.rows:
             line = [row.labels.get(name, "") for name in labels]
             line += [str(row.figures[name]) if name in row.figures else "" for name in figures]
             line += [figure.spread for figure in row.figures.values()] if repeated else []
+            line += [span(row.loop_ms)] if paced else []
             line += [promises(row, alone)] if promised else []
             lines.append(line)
         return lines

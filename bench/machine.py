@@ -1,4 +1,4 @@
-"""Where the figures come from: the machine, and the versions of what runs on it."""
+"""Where the figures come from: the machine, how fast it is just now, and the versions of what runs on it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 
 import timeball
@@ -28,6 +29,14 @@ def facts() -> dict[str, str]:
 
 def described() -> str:
     return "; ".join(f"{name} {value}" for name, value in facts().items())
+
+
+def loop_ms() -> float:
+    """CPU time of a loop that does nothing. On a shared host it doubles with the neighbours, and so does all."""
+    began = time.thread_time()
+    for _ in range(2_000_000):
+        pass
+    return (time.thread_time() - began) * 1_000
 
 
 def _processor() -> str:

@@ -44,6 +44,7 @@ class Notebook:
         self._title = title
         self._tables: list[Table] = []
         self._wrong: list[str] = []
+        self.loop_ms: list[float] = []
         self._taken = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         print(f"\n{title}", flush=True)
 
@@ -52,10 +53,17 @@ class Notebook:
         """Printed when it is whole."""
         shown = {name.replace("_", " "): _text(value) for name, value in configuration.items()}
         table = Table(title, shown, [])
-        yield TableInProgress(table)
+        yield TableInProgress(table, self)
         if table.rows:
             self._tables.append(table)
             print(f"\n{in_columns(table)}", flush=True)
+
+    def takes(self, times: int) -> Iterator[int]:
+        """So many repeats of a measurement. How fast the machine is meanwhile stands beside the rows that follow."""
+        self.loop_ms = [round(machine.loop_ms(), 1)]
+        for number in range(times):
+            yield number
+            self.loop_ms.append(round(machine.loop_ms(), 1))
 
     def check(self, right: bool, otherwise: str) -> None:
         if not right:
@@ -67,14 +75,15 @@ class Notebook:
 
 
 class TableInProgress:
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, notebook: Notebook) -> None:
         self._table = table
+        self._notebook = notebook
 
     def add(self, labels: dict[str, str], **figures: Figure) -> None:
         self.row(labels, figures)
 
     def row(self, labels: dict[str, str], figures: dict[str, Figure]) -> None:
-        self._table.rows.append(Row(labels, figures))
+        self._table.rows.append(Row(labels, figures, [*self._notebook.loop_ms]))
         told = ", ".join(f"{name} {figure}" for name, figure in figures.items())
         say(f"{', '.join(labels.values())}: {told}")
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from bench import notebook
-from bench.figures import Findings, Table
+from bench.figures import Findings, Table, span
 
 PAGE = Path(__file__).parent.parent / "docs/benchmarks.md"
 _PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -65,6 +65,7 @@ class _Peer(Struct):
     durable: str
     configuration: str
     notes: list[str] = []
+    loop_ms: list[float] = []
 
 
 class _Field(Struct):
@@ -80,12 +81,13 @@ class _Field(Struct):
 def _peers(path: Path) -> str:
     field = msgspec.json.decode(path.read_bytes(), type=_Field)
     ours = list(dict.fromkeys(name for peer in field.peers for name in peer.timeball_is_faster))
-    heading = ["", "jobs/s", *(f"{name} ×" for name in ours), "durable", "set up"]
+    heading = ["", "jobs/s", *(f"{name} ×" for name in ours), "loop ms", "durable", "set up"]
     lines = [
         [
             peer.name,
             "failed" if peer.jobs_per_second is None else f"{peer.jobs_per_second:,.0f}",
             *(f"{peer.timeball_is_faster[name]:.2f}" if name in peer.timeball_is_faster else "" for name in ours),
+            span(peer.loop_ms),
             peer.durable,
             "; ".join([peer.configuration, *peer.notes]),
         ]

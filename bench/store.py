@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.machine import loop_ms
 from tests.support import builders
 from tests.support.postgres import PostgresServer
 from timeball import system
@@ -38,7 +39,7 @@ async def life_cycle(store: Store, jobs: int, batch: int, backlog: int) -> None:
         spent["settle"] += time.perf_counter() - made
     done = batch * len(prepared)
     shares = ", ".join(f"{name} {seconds / done * 1e6:.1f} µs" for name, seconds in spent.items())
-    print(f"{done / sum(spent.values()):>10,.0f} jobs/s  ({shares})")
+    print(f"{done / sum(spent.values()):>10,.0f} jobs/s  ({shares}; loop {loop_ms():.0f} ms)")
 
 
 async def measure(name: str, jobs: int, batch: int, backlog: int) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import machine
+from bench.figures import span
 from bench.peers.catalogue import COMMIT, OTHERS, PEERS, TIMEBALL, Peer
 from bench.peers.drain import Drain, PeerError, drain
 from bench.peers.install import command
@@ -80,7 +81,8 @@ def _measure(
             else:
                 drains[peer.name].append(found)
                 spent = f"{found.done:,} in {found.seconds:.1f} s, {found.cpu_us_per_job:,.0f} µs of CPU each"
-                print(f"{peer.name:22}{found.rate:10,.0f} jobs/s ({spent})", flush=True)
+                pace = f"loop {span(found.loop_ms)} ms"
+                print(f"{peer.name:22}{found.rate:10,.0f} jobs/s ({spent}; {pace})", flush=True)
     return drains, errors
 
 

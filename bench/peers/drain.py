@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.machine import loop_ms
 from bench.peers.catalogue import Peer
 from bench.peers.install import command
 from bench.peers.stores import Store, scratch, store
@@ -42,6 +43,8 @@ class Drain:
     """Of the workers and the store together, meanwhile: steadier than the clock when the machine is busy."""
     calls: int
     """How often a job's function was called, as the workers counted when they stopped."""
+    loop_ms: tuple[float, float]
+    """How fast the machine was before and after."""
 
     @property
     def rate(self) -> float:
@@ -58,9 +61,10 @@ def drain(peer: Peer, jobs: int, redis_fsync: str) -> Drain:
     with scratch() as name, store(peer.store, Path(name), redis_fsync) as kept:
         bench = _Bench(peer, jobs, program, Path(name), kept)
         bench.fill()
+        before = loop_ms()
         with bench.workers():
             seconds, spent, left = bench.watch()
-        return Drain(jobs, jobs - left, seconds, spent, bench.calls())
+        return Drain(jobs, jobs - left, seconds, spent, bench.calls(), (before, loop_ms()))
 
 
 class _Bench:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.figures import median
+from bench.figures import median, span
 from bench.peers.catalogue import Peer
 from bench.peers.drain import DRAINING, Drain
 
@@ -21,6 +21,7 @@ class Row:
     jobs_per_second: float | None
     runs: tuple[float, ...]
     cpu_us_per_job: float | None
+    loop_ms: tuple[float, ...]
     timeball_is_faster: dict[str, float]
     durable: str
     configuration: str
@@ -43,6 +44,7 @@ def _row(peer: Peer, found: Sequence[Drain], error: str | None, rates: Mapping[s
         jobs_per_second=rate,
         runs=tuple(round(each.rate, 1) for each in found),
         cpu_us_per_job=round(median(each.cpu_us_per_job for each in found), 1) if rate is not None else None,
+        loop_ms=tuple(round(reading, 1) for each in found for reading in each.loop_ms),
         timeball_is_faster={
             name: round(rates[name] / rate, 2) for name in rates if name.startswith("timeball-") and rate is not None
         },
@@ -77,7 +79,8 @@ def show(table: Sequence[Row]) -> None:
         spent = "" if row.cpu_us_per_job is None else f"{row.cpu_us_per_job:,.0f}"
         ratios = "".join(f"{row.timeball_is_faster.get(name, float('nan')):<12.2f}" for name in stores)
         print(f"{row.name:22}{rate:>8}{spent:>13}   {ratios:24}{row.durable}")
-        for line in (row.configuration, *row.notes, f"runs: {' '.join(f'{rate:,.0f}' for rate in row.runs)}"):
+        runs = f"runs: {' '.join(f'{rate:,.0f}' for rate in row.runs)}; loop ms: {span(row.loop_ms)}"
+        for line in (row.configuration, *row.notes, runs):
             print(f"{'':6}{line}")
 
 

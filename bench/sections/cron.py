@@ -54,12 +54,12 @@ def run(scale: Scale) -> Findings:
     configuration = {"tzdata": zone.version(), "threads": 1, "repeats": repeats}
     with notebook.table("A stream of fires: fires/s", **configuration) as streams:
         for expression, name, count, promise in STREAMS:
-            rates = [stream_rate(expression, name, count // part) for _ in range(repeats)]
+            rates = [stream_rate(expression, name, count // part) for _ in notebook.takes(repeats)]
             labels = {"expression": expression, "zone": name, "fires": f"{count // part:,}"}
             streams.row(labels, {"fires/s": Figure(values=rates, least=promise or None)})
     with notebook.table("One next fire: µs", **configuration) as singles:
         for expression, name, dst_gap in SINGLES:
-            times = [single_micros(expression, name, dst_gap) for _ in range(repeats)]
+            times = [single_micros(expression, name, dst_gap) for _ in notebook.takes(repeats)]
             labels = {"expression": expression, "zone": name, "dstGap": dst_gap}
             singles.row(labels, {"µs": Figure(values=times, most=SINGLE_PROMISE)})
     return notebook.findings()

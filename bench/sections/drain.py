@@ -25,7 +25,7 @@ def run(scale: Scale) -> Findings:
         for store in scale.stores:
             for worker in WORKERS:
                 with house(store, NONE, SLOTS) as running:
-                    rates = [drain(running, worker, jobs) for _ in range(repeats)]
+                    rates = [drain(running, worker, jobs) for _ in notebook.takes(repeats)]
                     accounts.check(notebook, running)
                 table.row({"store": store, "worker": worker}, {"jobs/s": Figure(values=rates)})
     return notebook.findings()

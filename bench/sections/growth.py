@@ -56,7 +56,7 @@ def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
             for size in sizes:
                 with house(store, NONE, SLOTS) as running:
                     _fill_jobs(running, size, {"type": "date", "expression": _later(YEAR).isoformat()}, over=YEAR)
-                    found = [steady(running, warm, window) for _ in range(repeats)]
+                    found = [steady(running, warm, window) for _ in notebook.takes(repeats)]
                     accounts.check(notebook, running, filled=size)
                 rates = [each.rate for each in found]
                 base = base or median(rates)
@@ -105,7 +105,7 @@ def _idle(notebook: Notebook, scale: Scale, size: int) -> None:
             with house(store, NONE, SLOTS) as running:
                 _fill_jobs(running, size, {"type": "cron", "expression": f"0 {_later(43_200).hour} * * *"})
                 time.sleep(scale.pick(5.0, 1.0))
-                shares = [_cpu_shares(running, seconds) for _ in range(repeats)]
+                shares = [_cpu_shares(running, seconds) for _ in notebook.takes(repeats)]
                 total = Figure(values=[sum(share.values()) for share in shares], most=IDLE_CPU, digits=1)
                 parts = {f"{name} %": Figure(values=[share[name] for share in shares], digits=1) for name in shares[0]}
                 alive = running.count("SELECT count(*) FROM runs")
@@ -198,7 +198,7 @@ def _call(notebook: Notebook, table: TableInProgress, running: House, path: str,
     times, answer = [], None
     with running.client() as client:
         client.get("/livez")
-        for _ in range(calls):
+        for _ in notebook.takes(calls):
             began = time.perf_counter()
             answer = client.get(path)
             times.append((time.perf_counter() - began) * 1_000)

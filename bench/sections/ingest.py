@@ -38,7 +38,7 @@ def run(scale: Scale) -> Findings:
     with many as batches, single as posts:
         for store in scale.stores:
             with house(store, NONE, SLOTS) as running:
-                found, cpu = zip(*(_post(notebook, running, seconds) for _ in range(repeats)), strict=True)
+                found, cpu = zip(*(_post(notebook, running, seconds) for _ in notebook.takes(repeats)), strict=True)
                 posts.row(
                     {"store": store},
                     {
@@ -49,7 +49,7 @@ def run(scale: Scale) -> Findings:
                         "server µs": Figure(values=list(cpu), digits=1),
                     },
                 )
-                rates = [_submit(running, jobs) for _ in range(repeats)]
+                rates = [_submit(running, jobs) for _ in notebook.takes(repeats)]
                 batches.row({"store": store}, {"jobs/s": Figure(values=rates)})
                 running.start("worker")
                 running.await_rest()

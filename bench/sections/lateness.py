@@ -57,7 +57,7 @@ def run(scale: Scale) -> Findings:
 
 def _idle(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
     found, probes = [], []
-    for _ in range(repeats):
+    for _ in notebook.takes(repeats):
         probes.append(timer_and_fsync([index * 0.02 for index in range(sizes.idle // 2)]))
         found.append(_late(notebook, running, one_by_one(running, sizes.idle)))
     _row(table, running, f"{sizes.idle:,} one by one, due at once", found, p50=IDLE_P50)
@@ -66,7 +66,7 @@ def _idle(notebook: Notebook, table: TableInProgress, running: House, sizes: Siz
 
 def _spread(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
     found, probes = [], []
-    for _ in range(repeats):
+    for _ in notebook.takes(repeats):
         probes.append(timer_and_fsync(sizes.offsets[: sizes.spread // 2]))
         found.append(_late(notebook, running, fire(running, sizes.offsets)))
     limit = median(percentile(late, 0.99) for late in probes) + SPREAD_OVER_PROBE
@@ -77,7 +77,7 @@ def _spread(notebook: Notebook, table: TableInProgress, running: House, sizes: S
 def _herd(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
     """Many at one instant, of all priorities, submitted in no order."""
     found, disorder = [], []
-    for _ in range(repeats):
+    for _ in notebook.takes(repeats):
         levels = [index * 7 % 10 for index in range(sizes.herd)]
         marks = fire(running, [0.0] * sizes.herd, priorities=levels, lead=8.0)
         found.append(_late(notebook, running, marks))
@@ -88,7 +88,7 @@ def _herd(notebook: Notebook, table: TableInProgress, running: House, sizes: Siz
 
 def _sustained(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
     offsets = [index / SUSTAINED for index in range(int(SUSTAINED * sizes.sustained))]
-    found = [_late(notebook, running, fire(running, offsets, bit_by_bit=True)) for _ in range(repeats)]
+    found = [_late(notebook, running, fire(running, offsets, bit_by_bit=True)) for _ in notebook.takes(repeats)]
     _row(table, running, f"{SUSTAINED:,}/s for {sizes.sustained:g} s", found, p99=SUSTAINED_P99)
 
 

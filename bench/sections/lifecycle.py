@@ -49,7 +49,7 @@ def run(scale: Scale) -> Findings:
         for store in scale.stores:
             for worker in WORKERS:
                 with house(store, worker, SLOTS) as running:
-                    found = [steady(running, warm, window) for _ in range(repeats)]
+                    found = [steady(running, warm, window) for _ in notebook.takes(repeats)]
                     accounts.check(notebook, running)
                 promised = PROMISED.get((store, worker))
                 labels = {"store": store, "worker": worker}

@@ -59,7 +59,7 @@ def run(scale: Scale) -> Findings:
             with house(store, USUAL_WORKER[store], SLOTS) as running:
                 most = steady(running, scale.pick(3.0, 1.0), scale.pick(10.0, 2.0)).rate
                 say(f"{store}: at most {most:,.0f} jobs/s")
-                samples = _load(running, most / 2, sizes)
+                samples = _load(notebook, running, most / 2, sizes)
                 running.await_rest()
                 achieved = _rates(samples, sizes.every)
                 figures = {"maximum": Figure(values=[most]), "load": Figure(values=achieved, least=most / 2 * 0.95)}
@@ -70,12 +70,12 @@ def run(scale: Scale) -> Findings:
     return notebook.findings()
 
 
-def _load(running: House, rate: float, sizes: Sizes) -> list[Sample]:
+def _load(notebook: Notebook, running: House, rate: float, sizes: Sizes) -> list[Sample]:
     samples: list[Sample] = []
     with running.database() as database, feeding(running, rate=rate):
         began = time.monotonic()
-        for number in range(1, int(sizes.seconds / sizes.every) + 1):
-            time.sleep(max(0.0, began + number * sizes.every - time.monotonic()))
+        for number in notebook.takes(int(sizes.seconds / sizes.every)):
+            time.sleep(max(0.0, began + (number + 1) * sizes.every - time.monotonic()))
             samples.append(Sample(running.executed, running.memory_mib(), _disk_mib(running, database)))
     return samples
 

@@ -15,7 +15,9 @@ TIMEBALL, OTHER = PEERS[0], next(peer for peer in PEERS if peer.name == "bullmq"
 
 
 def drained(rate: float, *, backlog: int = 100, done: int = 100, calls: int = 100) -> Drain:
-    return Drain(backlog=backlog, done=done, seconds=done / rate, cpu_seconds=done * 50e-6, calls=calls)
+    return Drain(
+        backlog=backlog, done=done, seconds=done / rate, cpu_seconds=done * 50e-6, calls=calls, loop_ms=(25.0, 26.0)
+    )
 
 
 def row_of(peer: Peer, *drains: Drain, error: str | None = None) -> Row:
@@ -28,6 +30,7 @@ def test_the_figure_is_the_median_and_its_ratio_to_timeball() -> None:
     assert row.jobs_per_second == 250
     assert row.timeball_is_faster == {TIMEBALL.name: 4.0}
     assert row.cpu_us_per_job == 50
+    assert row.loop_ms == (25.0, 26.0) * 3
     assert row.notes == ()
 
 
