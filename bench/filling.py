@@ -6,11 +6,18 @@ in a database that has grown slowly.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+
+import asyncpg
 
 from bench.database import Database
 from bench.house import House
+from timeball.domain import retention
+from timeball.domain.instant import DAY, Micros
+from timeball.stores.postgres import make_room_for
 
 _HASTE = ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA cache_size = -1000000")
 """Nobody minds if this is lost: the benchmark would just fail."""
@@ -43,6 +50,9 @@ def copy_jobs(running: House, copies: int, *, over: float = 0.0) -> None:
 def copy_history(running: House, copies: int, *, every: float) -> None:
     """Of every run in it: so many earlier ones of the same job, so many seconds apart."""
     step = int(every * 1e6)
+    if running.store == "postgresql":
+        oldest = running.count("SELECT min(created_at) FROM history") - copies * step
+        asyncio.run(_make_room(running.dsn, range(retention.day_of(oldest), time.time_ns() // 1_000, DAY)))
 
     def expression(column: str) -> str:
         earlier = f"({copies + 1} - s.k) * {step}"
@@ -52,6 +62,14 @@ def copy_history(running: House, copies: int, *, every: float) -> None:
         return f"t.{column} - {earlier}" if column.endswith(_TIMES) else f"t.{column}"
 
     _copy(running, "history", copies, expression)
+
+
+async def _make_room(dsn: str, days: Iterable[Micros]) -> None:
+    """A partition for each day, as if a server had been there every day."""
+    connection = await asyncpg.connect(dsn)
+    async with connection.transaction():
+        await make_room_for(connection, days)
+    await connection.close()
 
 
 def _copy(running: House, table: str, copies: int, expression: Callable[[str], str]) -> None:

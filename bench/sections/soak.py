@@ -130,7 +130,16 @@ def _disk_mib(running: House, database: Database) -> dict[str, float]:
             "file": (data / "timeball.db").stat().st_size / 2**20,
             "write-ahead log": (data / "timeball.db-wal").stat().st_size / 2**20,
         }
-    return {name: database.rows(f"SELECT pg_total_relation_size('{name}')")[0][0] / 2**20 for name in TABLES}
+    return {name: _with_partitions(database, name) / 2**20 for name in TABLES}
+
+
+def _with_partitions(database: Database, table: str) -> int:
+    """Bytes of a table and its indexes. One that has partitions holds nothing itself."""
+    ((own, parts),) = database.rows(
+        f"SELECT pg_total_relation_size('{table}'), sum(pg_total_relation_size(relid)) FILTER (WHERE isleaf)"
+        f" FROM pg_partition_tree('{table}')"
+    )
+    return int(own) + int(parts or 0)
 
 
 def _packed_mib(running: House) -> dict[str, float]:
