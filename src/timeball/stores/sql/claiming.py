@@ -18,7 +18,7 @@ from timeball.domain import fitting
 from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.priority import LEVELS, bound, rank
+from timeball.domain.priority import bound, rank
 from timeball.domain.task import Task, host_of
 from timeball.ports.store import Claim, Claimed, Want
 from timeball.stores.sql.dialect import Query
@@ -82,18 +82,13 @@ _decode_limits = msgspec.json.Decoder(_Limits).decode
 _decode_task: Any = msgspec.json.Decoder(Task).decode
 
 
-def per_level(name: str) -> str:
-    return "\n  UNION ALL ".join(text(name).replace("{level}", str(level)) for level in LEVELS)
-
-
 @lru_cache
 def _claimable(credit: Micros) -> Query:
-    levels = per_level("claimable_level")
-    return many(query("claimable", levels=levels, credit=str(credit), candidate=text("candidate")))
+    return many(query("claimable", credit=str(credit), candidate=text("candidate")))
 
 
 FITTABLE = query("fittable", candidate=text("candidate"))
-NEXT_ELIGIBLE_AT = query("next_eligible_at", levels=per_level("next_of_level"))
+NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
 class Crew(Struct, frozen=True):

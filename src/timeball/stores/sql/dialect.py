@@ -24,6 +24,9 @@ In the texts stand
     {firsts history r} (SELECT {of_firsts} FROM history r ... ORDER BY ... LIMIT ...) {firsts_end}
                                            join the first rows of `history`, as `r`, of a subquery that names a column
                                            from outside
+    {for_each_level} SELECT ... {level} ... {end_of_level}
+                                           all that a SELECT finds for one priority after the other; PostgreSQL plans
+                                           it once, SQLite finds it written down once for each
     {unindexed r.fire_time}                a column that no index is to be chosen for: SQLite, which has no statistics
                                            here, might prefer it to a better one
     {unindexed_text r.tenant}              the same for PostgreSQL, too: it knows little of a day that has just begun
@@ -36,8 +39,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from timeball.domain.priority import LEVELS
 from timeball.stores.sql.tables import TABLES
 
+_LEVELS = re.compile(r"\{for_each_level\}(.*?)\{end_of_level\}", re.DOTALL)
 _PIECE = re.compile(r"\{(\w+)(?: ([^{}]*))?\}|(?<![:\w]):([a-z_]+)")
 
 
@@ -131,7 +136,17 @@ class Dialect:
             fragment = self.fragments[word]
             return fragment.format(argument) if argument else fragment
 
-        return Compiled(_PIECE.sub(piece, text), tuple(parameters), batches)
+        return Compiled(_PIECE.sub(piece, _LEVELS.sub(self._for_each_level, text)), tuple(parameters), batches)
+
+    def _for_each_level(self, match: re.Match[str]) -> str:
+        body = match[1].strip()
+        if self.numbered:
+            levels = ", ".join(f"({level})" for level in LEVELS)
+            lateral = body.replace("{level}", "level.number")
+            return (
+                f"SELECT of_level.* FROM (VALUES {levels}) AS level(number) CROSS JOIN LATERAL ({lateral}) AS of_level"
+            )
+        return " UNION ALL ".join(f"SELECT * FROM ({body.replace('{level}', str(level))})" for level in LEVELS)
 
 
 SQLITE = Dialect(

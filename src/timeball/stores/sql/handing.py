@@ -12,13 +12,13 @@ from timeball.domain.instant import Micros
 from timeball.domain.priority import rank
 from timeball.domain.run import NewRun
 from timeball.ports.store import Claim, Submission, Want
-from timeball.stores.sql.claiming import crew, interleaved, per_level
+from timeball.stores.sql.claiming import crew, interleaved
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import handed, handed_run_row
 from timeball.stores.sql.tables import HANDED_RUNS
 
-WAITING_NOW = query("waiting_now", levels=per_level("waiting_of_level"))
+WAITING_NOW = query("waiting_now")
 
 
 async def hand_over(

@@ -18,7 +18,14 @@ SELECT
   {candidate}
 FROM (
   SELECT * FROM (
-  {levels}
+    -- Within a priority, the order of rank is the order of the index.
+    {for_each_level}
+    SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
+      ordering_key, gated, profile FROM runs
+    WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
+      AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
+    ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
+    {end_of_level}
   ) AS levels
   ORDER BY CASE WHEN eligible_at > {now} THEN 1 ELSE 0 END, eligible_at - priority * {credit}, fire_time, id
   LIMIT :free
@@ -71,16 +78,6 @@ WHERE w.lapsed = 0 AND w.lease_until > {now} AND w.reserved_until > {now} AND w.
 UPDATE workers SET reserved_for = b.profile, reserved_until = {now} + b.lasts
 FROM {batch b: session text, profile text, lasts bigint} WHERE workers.session = b.session;
 
--- name: claimable_level
--- The first ready runs of one priority: within it, the order of rank is the order of the index.
-SELECT * FROM (
-  SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
-    ordering_key, gated, profile FROM runs
-  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
-    AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
-  ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
-) AS level_{level}
-
 -- name: claim
 -- Hand runs, whose rows are locked, to sessions.
 UPDATE runs SET
@@ -92,37 +89,29 @@ WHERE runs.id = b.id AND runs.state = 'ready';
 -- name: waiting_now
 -- The time, and whether a run is ready for any worker.
 SELECT {now}, EXISTS (
-  {levels}
-);
-
--- name: waiting_of_level
--- A run of one priority that is ready.
-SELECT * FROM (
+  {for_each_level}
   SELECT 1 FROM runs
   WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now}
     AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   LIMIT 1
-) AS level_{level}
+  {end_of_level}
+);
 
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
 SELECT MIN(eligible_at) FROM (
-  {levels}
+  {for_each_level}
+  SELECT eligible_at FROM runs
+  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at > :after
+    AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
+  ORDER BY eligible_at LIMIT 1
+  {end_of_level}
   UNION ALL SELECT (
     SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile AND r.eligible_at > :choosy_after
       AND (r.start_by IS NULL OR r.start_by >= {now} OR r.attempt > 0)
     ORDER BY r.eligible_at LIMIT 1
   ) FROM profiles p
 ) AS firsts;
-
--- name: next_of_level
--- The first ready run of one priority.
-SELECT * FROM (
-  SELECT eligible_at FROM runs
-  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at > :after
-    AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
-  ORDER BY eligible_at LIMIT 1
-) AS level_{level}
 
 -- name: lock_job_ids
 -- Keep jobs from every other writer; in the order of their ids, so that nobody waits in a circle.
