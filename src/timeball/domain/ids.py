@@ -3,25 +3,37 @@
     r_ 0194f3a1c2b7 9f86d081884c7d65
     │  │            └ 64 random bits
     │  └ milliseconds since the epoch, so the day of a row can be read from its id
-    └ what it is: j_ job, r_ run, w_ worker session, k_ key
+    └ what it is: j_ job, r_ run, b_ backfill, w_ worker session, k_ key
 
 Made before the commit, so a commit whose answer was lost can be sent again without making a second thing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Protocol
 
+from msgspec import Struct
+
 from timeball.domain.instant import MILLISECOND, Micros
 
-_SHAPE = re.compile(r"[jrwk]_[0-9a-f]{28}", re.ASCII)
+_SHAPE = re.compile(r"[bjrwk]_[0-9a-f]{28}", re.ASCII)
 
 
 class Bits(Protocol):
     """Where randomness comes from; `random.Random` is one."""
 
     def getrandbits(self, k: int, /) -> int: ...
+
+
+class Digest(Struct, frozen=True):
+    """Bits that follow from what an id names, where nobody brought random ones."""
+
+    source: str
+
+    def getrandbits(self, k: int, /) -> int:
+        return int.from_bytes(hashlib.sha256(self.source.encode()).digest()) >> (256 - k)
 
 
 def make(prefix: str, now: Micros, bits: Bits) -> str:

@@ -24,6 +24,8 @@ class Origin(StrEnum):
     """A person retried a dead or failed run; linked to it."""
     REPLAY = "replay"
     """A person ran a finished run once more; linked to it."""
+    BACKFILL = "backfill"
+    """A person had the fires of a past range run; linked to that backfill, by which it is accounted for."""
 
 
 DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
@@ -48,7 +50,7 @@ def verdict(status: Status, origin: Origin, due_at: Micros, started_at: Micros |
         case Status.SKIPPED:
             return Verdict.SKIPPED
         case Status.SUCCEEDED | Status.FAILED | Status.DEAD:
-            if origin is Origin.CATCH_UP:
+            if origin in (Origin.CATCH_UP, Origin.BACKFILL):
                 return Verdict.CAUGHT_UP
             started = due_at if started_at is None else started_at
             return Verdict.ON_TIME if started - due_at <= TOLERANCE else Verdict.LATE

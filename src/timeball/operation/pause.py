@@ -49,6 +49,7 @@ async def resume(context: Context, tenant: str, job_id: str) -> JobStatus:
         return None if job.state is JobState.ACTIVE else _resumption(job)
 
     await amend(context, tenant, job_id, decide)
+    context.hints.give(Topic.BACKFILL)
     return await find_job(context, tenant, job_id)
 
 

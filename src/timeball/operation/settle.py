@@ -24,4 +24,6 @@ class Settle:
         # earlier call was lost.
         if any(each is None or each.frees or each.status is None for each in settled):
             self._hints.give(Topic.READY)
+        if any(each is not None and each.backfills for each in settled):
+            self._hints.give(Topic.BACKFILL)
         return settled

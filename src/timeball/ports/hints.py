@@ -15,6 +15,8 @@ class Topic(StrEnum):
     """A pause that ends by itself was set."""
     GATE = "gate"
     """A run waits at a gate that time opens: the gatekeeper may have something to do sooner than it thought."""
+    BACKFILL = "backfill"
+    """A backfill was asked for, or one of its runs ended: another may be made."""
     CANCEL = "cancel"
     """A run that a worker holds is to be cancelled."""
     ENDED = "ended"

@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from timeball.domain.backfill import Backfill, BackfillProgress
 from timeball.domain.circumstances import Circumstances, Standing
 from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
 from timeball.domain.instant import Micros
@@ -272,6 +273,8 @@ class Settled(Struct, frozen=True):
     status: Status | None
     frees: bool = False
     """Whether others may be claimable now that could not be before: the next of its job, or under one of its keys."""
+    backfills: bool = False
+    """It was a run of a backfill, which may have room for another."""
 
 
 class Cancelling(Struct, frozen=True):
@@ -364,6 +367,38 @@ class RepeatStore(Protocol):
     async def discard(self, run_ids: Sequence[str]) -> list[bool]:
         """Take dead and failed runs that nobody dealt with yet off the dead letters; they stay in the history.
         False: it is none, or not any more."""
+        ...
+
+
+# --- backfills ----------------------------------------------------------------------------------------------------
+
+
+class BackfillStore(Protocol):
+    """Whatever happens to a backfill happens under the lock on its job."""
+
+    async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Submitted | None:
+        """Insert it, once: `Accepted`, with its id, also if it is there already. None: its job is gone or cancelled."""
+        ...
+
+    async def backfills_to_advance(self, limit: int) -> list[str]:
+        """Those that have room for another run while their job is active, or whose last run ended."""
+        ...
+
+    async def advance_backfills(self, ids: Sequence[str]) -> int:
+        """Turn the next fires of each into READY runs, as many as there is room for, and move its cursor behind them;
+        or, if all of them ended, call it completed. Nothing of one whose job is paused. How many runs were made."""
+        ...
+
+    async def cancel_backfill(self, backfill_id: str, reason: str) -> bool:
+        """Make no more runs of it, and cancel those that are alive. False: it is not active."""
+        ...
+
+    async def backfills(self, ids: Sequence[str]) -> dict[str, BackfillProgress]: ...
+
+    async def list_backfills(
+        self, tenant: str, job_id: str | None, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[BackfillProgress]:
+        """Newest first."""
         ...
 
 
@@ -669,6 +704,7 @@ class Store(
     PlanStore,
     RunStore,
     RepeatStore,
+    BackfillStore,
     GateStore,
     WorkerStore,
     ReadStore,

@@ -12,6 +12,7 @@ from timeball.operation.settle import Settle
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.housekeeping import Archivist
 from timeball.ports.store import Store
+from timeball.service.backfiller import Backfiller
 from timeball.service.canceller import Canceller
 from timeball.service.desk import Desk
 from timeball.service.dispatcher import Dispatcher
@@ -55,6 +56,7 @@ class Server:
             Canceller(self.context, hints, self.desk),
             Rescuer(self.context, hints, settle),
             Waker(self.context, hints),
+            Backfiller(self.context, hints),
             Keeper(self.context, hints, keep_for=keep_for, archivist=archivist),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
@@ -34,6 +33,7 @@ WRITE_JOBS = query("write_jobs")
 DROP_TAGS = query("drop_tags")
 KEEP_SPECS = query("keep_specs")
 KEYS_OF_JOBS = query("keys_of_jobs")
+END_BACKFILLS = query("end_backfills")
 
 
 class _Writes(Struct):
@@ -83,6 +83,8 @@ class Amendments(Part):
             # Nobody will deal with what gave up and kept the turn.
             over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
             await turns.pass_on(tx, [key for key, (run, job) in kept.items() if job in over and holders[key] == run])
+            if over:
+                await tx.execute(END_BACKFILLS, b=sorted(over), reason="its job was cancelled")
             await spans.write(tx, tails.values())
             return answers
 
@@ -173,17 +175,8 @@ def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Mic
     return first
 
 
-class _Digest(Struct, frozen=True):
-    """Bits that follow from what an id names, where nobody brought random ones."""
-
-    source: str
-
-    def getrandbits(self, k: int, /) -> int:
-        return int.from_bytes(hashlib.sha256(self.source.encode()).digest()) >> (256 - k)
-
-
 def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
-    run_id = ids.run(now, _Digest(f"{job.id}/{job.version}/{at}"))
+    run_id = ids.run(now, ids.Digest(f"{job.id}/{job.version}/{at}"))
     return new_run(job, run_id, Origin.SCHEDULE, span.first, now)
 
 

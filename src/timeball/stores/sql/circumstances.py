@@ -21,6 +21,7 @@ from timeball.domain.circumstances import (
 from timeball.domain.crew import Hand, able
 from timeball.domain.fitting import PLAIN, Need
 from timeball.domain.job import Job, JobSpec, decode_spec
+from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Hold, State
 from timeball.domain.overlap import QUEUE_DEPTH
 from timeball.domain.priority import LEVELS, rank
@@ -192,8 +193,8 @@ async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
     others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MOST_OF_JOB)]
     held = [other for other in others if other.holds & Hold.OVERLAP]
     before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]
-    rival = next((other for other in others if not other.holds & Hold.OVERLAP), None)
-    return {"rival": rival, "waiting_before": len(before)}
+    rivals = (other for other in others if not other.holds & Hold.OVERLAP and other.origin is not Origin.BACKFILL)
+    return {"rival": next(rivals, None), "waiting_before": len(before)}
 
 
 async def _turn(tx: Tx, run: Run, now: int) -> Turn:

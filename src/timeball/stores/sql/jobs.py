@@ -13,6 +13,7 @@ from timeball.domain.run import NewRun
 from timeball.ports.store import (
     Accepted,
     Claim,
+    Idempotency,
     JobFilter,
     JobStatus,
     Mismatched,
@@ -129,6 +130,16 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
             if known.fingerprint != key.fingerprint or known.job_id != each.job.id:
                 answers[at] = _repetition(known, key.fingerprint)
     return answers
+
+
+async def repeated_key(
+    tx: Tx, tenant: str, key: Idempotency, ident: str, now: Micros
+) -> Replayed | Mismatched | None:
+    """Insert one idempotency key of something that is not a job; what a repetition gets. None: it is the first."""
+    row = IdempotencyRow(tenant, plain(key.key), key.fingerprint, ident, key.answer, now)
+    await tx.insert_missing(IDEMPOTENCY, [as_tuple(row)])
+    known = (await _first_requests(tx, [(tenant, row.key)]))[tenant, row.key]
+    return None if known.job_id == ident else _repetition(known, key.fingerprint)
 
 
 async def _first_requests(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], IdempotencyRow]:

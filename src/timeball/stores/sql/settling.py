@@ -16,10 +16,12 @@ from msgspec import UNSET, Struct
 from timeball.domain import circuit, lifecycle
 from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import MAX, Micros
+from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.retry import Delivery, Retry
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql import gates, turns
+from timeball.stores.sql.backfill_sums import count_ended
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Answer, GateKey
 from timeball.stores.sql.inserts import insert_history
@@ -106,7 +108,8 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
         )
         status = _apply(writes, run, each, transition)
         frees = _share(writes, run, each, transition, rule, bool(unwell))
-        answers.append(Settled(run.id, status, frees))
+        backfills = status is not None and run.origin == Origin.BACKFILL
+        answers.append(Settled(run.id, status, frees, backfills))
     await _persist(tx, writes)
     await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
     return answers
@@ -122,6 +125,7 @@ async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
     if ended_runs:
         await insert_history(tx, ended_runs)
         await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])
+        await count_ended(tx, ended_runs)
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
 from timeball.stores.sql.amending import Amendments
 from timeball.stores.sql.archiving import Archiving
+from timeball.stores.sql.backfills import Backfills
 from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.housekeeping import Housekeeping
@@ -23,6 +24,7 @@ class SqlStore(
     Jobs,
     Amendments,
     Triggers,
+    Backfills,
     Plans,
     Runs,
     WaitingRooms,

@@ -237,6 +237,27 @@ class IdempotencyRow(Struct, frozen=True):
     created_at: Micros
 
 
+class BackfillRow(Struct, frozen=True):
+    id: str
+    tenant: str
+    job_id: str
+    spec: str
+    """JSON: the job's when the backfill was asked for."""
+    anchor: Micros
+    since: Micros
+    until: Micros
+    parallelism: int
+    total: int
+    state: str
+    reason: str
+    cursor_at: Micros | None
+    made: int
+    failed: int
+    cancelled: int
+    created_at: Micros
+    finished_at: Micros | None
+
+
 _KINDS: Final[dict[object, str]] = {str: "text", int: "bigint", float: "double precision", bytes: "bytea"}
 
 
@@ -277,9 +298,10 @@ PROFILES: Final = Table("profiles", ProfileRow)
 GATES: Final = Table("gates", GateRow)
 VERSIONS: Final = Table("job_versions", VersionRow)
 EDITED: Final = Table("edited_runs", EditedRow)
+BACKFILLS: Final = Table("backfills", BackfillRow)
 TABLES: Final = {
     table.name: table
-    for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY, GATES, PROFILES, VERSIONS, EDITED)
+    for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY, GATES, PROFILES, VERSIONS, EDITED, BACKFILLS)
 }
 
 as_tuple = msgspec.structs.astuple

@@ -18,8 +18,10 @@ SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
 SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 
 -- name: live_of_jobs
--- For each job with live runs: the fire time of the earliest that has not started, if there is one.
-SELECT r.job_id, MIN(CASE WHEN r.attempt = 0 OR COALESCE(r.due_at, r.fire_time) > {now} THEN r.fire_time END)
+-- For each job with live runs: the fire time of the earliest that has not started, if there is one. The fires of a
+-- backfill are not what comes next.
+SELECT r.job_id, MIN(CASE WHEN r.origin <> 'backfill' AND (r.attempt = 0 OR COALESCE(r.due_at, r.fire_time) > {now})
+  THEN r.fire_time END)
 FROM {batch b: id text} JOIN runs r ON r.job_id = b.id GROUP BY r.job_id;
 
 -- name: list_jobs

@@ -147,7 +147,7 @@ INSERT INTO history (
 )
 SELECT
   m.id, m.job_id, m.tenant, m.version, m.fire_time, m.fire_time, 1, m.origin, 'succeeded',
-  CASE WHEN m.origin = 'catch_up' THEN 'caught_up'
+  CASE WHEN m.origin IN ('catch_up', 'backfill') THEN 'caught_up'
     WHEN COALESCE(m.started_at, m.began) - m.due <= :tolerance THEN 'on_time' ELSE 'late' END,
   '', m.attempt, m.token, m.worker, CASE WHEN m.let_at > m.eligible_at THEN m.let_at ELSE m.eligible_at END,
   m.created_at, m.claimed_at, COALESCE(m.started_at, m.began), m.began, {greatest}(m.ended, m.began),

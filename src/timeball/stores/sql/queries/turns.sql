@@ -24,13 +24,15 @@ RETURNING id;
 -- name: step_aside
 -- Runs that wait for their turn under a key now wait for another run of their job, too, which comes before them.
 UPDATE runs SET holds = runs.holds + 1 FROM {batch b: job_id text, ordering_key text, after bigint, id text}
-WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & 3) = 2
+WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & 3) = 2 AND runs.origin <> 'backfill'
   AND (runs.fire_time > b.after OR (runs.fire_time = b.after AND runs.id > b.id))
 RETURNING runs.job_id;
 
 -- name: all_wait
 -- The jobs among these all of whose runs wait for another one of their job. The jobs are locked.
-SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0);
+SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (
+  SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0 AND r.origin <> 'backfill'
+);
 
 -- name: next_in_turn
 -- The first live run under each key; and its job, if it waits for another run of that. The turns are locked.

@@ -1,0 +1,116 @@
+"""Backfill: have the fires of a past range run, again or for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from msgspec import Struct
+
+from timeball.domain import backfill as rules
+from timeball.domain import ids
+from timeball.domain.backfill import Backfill, BackfillProgress, Range
+from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid, NotFound
+from timeball.domain.instant import Micros
+from timeball.domain.job import JobState
+from timeball.operation.context import Context
+from timeball.operation.find import find_job
+from timeball.ports.hints import Topic
+from timeball.ports.store import Accepted, Idempotency, Mismatched, Replayed
+
+BY_REQUEST: Final = "somebody cancelled its backfill"
+
+
+class NewBackfill(Struct, frozen=True, kw_only=True):
+    tenant: str
+    job_id: str
+    since: Micros
+    until: Micros | None
+    """None: until now."""
+    parallelism: int = 1
+    key: str | None = None
+    """The idempotency key, if the client gave one."""
+    fingerprint: str = ""
+
+
+class Begun(Struct, frozen=True):
+    answer: bytes
+    """The same for every repetition of the request."""
+    backfill_id: str
+    repeated: bool = False
+
+
+async def survey(context: Context, new: NewBackfill) -> Range:
+    """The fires that it would have. Nothing is written."""
+    job = (await find_job(context, new.tenant, new.job_id)).job
+    now = context.store.now()
+    return rules.survey(job, new.since, now if new.until is None else new.until, now)
+
+
+async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
+    """Accepted means durable: whatever happens, each of its fires becomes exactly one run."""
+    if new.key is not None:
+        [known] = await context.store.answered([(new.tenant, new.key, new.fingerprint)])
+        if known is not None:
+            return _repetition(known, new.key)
+    job = (await find_job(context, new.tenant, new.job_id)).job
+    if job.state is JobState.CANCELLED:
+        raise Conflict(f"job {job.id} was cancelled; it cannot run any more")
+    now = context.store.now()
+    until = now if new.until is None else new.until
+    found = rules.survey(job, new.since, until, now)
+    if found.count == 0:
+        raise Invalid("the job's schedule has no fire in this range", "/from")
+    asked = Backfill(
+        id=ids.make("b", now, context.dice),
+        tenant=new.tenant,
+        job_id=job.id,
+        spec=job.spec,
+        anchor=found.anchor,
+        since=new.since,
+        until=until,
+        parallelism=new.parallelism,
+        total=found.count,
+        cursor=found.first,
+        created_at=now,
+    )
+    answer = render(BackfillProgress(asked, job.spec.name, job.state, 0))
+    key = None if new.key is None else Idempotency(new.key, new.fingerprint, answer)
+    match await context.store.begin_backfill(asked, key):
+        case Accepted():
+            context.hints.give(Topic.BACKFILL)
+            return Begun(answer, asked.id)
+        case Replayed() | Mismatched() as first:
+            return _repetition(first, new.key or "")
+        case None:
+            raise Conflict(f"job {job.id} was cancelled; it cannot run any more")
+        case unexpected:
+            assert_never(unexpected)
+
+
+def _repetition(known: Replayed | Mismatched, key: str) -> Begun:
+    if isinstance(known, Replayed):
+        return Begun(known.answer, known.job_id, repeated=True)
+    raise IdempotencyMismatch(
+        f"the idempotency key {key!r} was used for {known.job_id} with another request; use a new key for a new request"
+    )
+
+
+async def find_backfill(context: Context, tenant: str, backfill_id: str) -> BackfillProgress:
+    found = (await context.store.backfills([backfill_id])).get(backfill_id)
+    if found is None or found.backfill.tenant != tenant:
+        raise NotFound("backfill", backfill_id)
+    return found
+
+
+async def cancel_backfill(context: Context, tenant: str, backfill_id: str) -> BackfillProgress:
+    """No run of it is made any more, and those that are alive are cancelled. Doing it again changes nothing."""
+    found = await find_backfill(context, tenant, backfill_id)
+    if not await context.store.cancel_backfill(backfill_id, BY_REQUEST):
+        found = await find_backfill(context, tenant, backfill_id)
+        if found.status != "cancelled":
+            raise Conflict(f"backfill {backfill_id} is {found.status}; it cannot be cancelled any more")
+        return found
+    context.hints.give(Topic.CANCEL)
+    context.hints.give(Topic.READY)
+    return await find_backfill(context, tenant, backfill_id)
