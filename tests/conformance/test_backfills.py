@@ -102,7 +102,8 @@ async def test_it_goes_oldest_first_at_its_parallelism_each_fire_once_and_comes_
     steps = await work_off(store, backfill_id)
     assert [len(step) for step in steps] == [4, 4, 2]
     fires = [at for step in steps for at in step]
-    assert fires == sorted(set(fires)) and len(fires) == 10
+    assert fires == sorted(set(fires))
+    assert len(fires) == 10
     assert {at % MINUTE for at in fires} == {job.anchor % MINUTE}, "the grid of the interval stays where it is"
     last = await progress(store, backfill_id)
     assert (last.status, last.succeeded, last.done, last.alive, last.remaining) == ("completed", 10, 10, 0, 0)
@@ -136,7 +137,8 @@ async def test_two_servers_at_once_make_no_run_twice_and_no_more_than_its_parall
         await asyncio.gather(
             *(each.settle([settlement(got, at=one.now()) for got in claimed]) for each in (one, other))
         )
-    assert done == sorted(set(done)) and len(done) == 30
+    assert done == sorted(set(done))
+    assert len(done) == 30
     await advance(one)
     assert (await progress(other, backfill_id)).status == "completed"
 
@@ -319,6 +321,7 @@ async def test_a_long_one_does_not_delay_fresh_runs_and_is_not_lost_in_a_crash(s
         dice.shuffle(held)
         ended, held = held[: len(held) // 2 + 1], held[len(held) // 2 + 1 :]
         await store.settle([settlement(each, at=store.now()) for each in ended])
-    assert len(seen) == fires and set(seen.values()) == {1}
+    assert len(seen) == fires
+    assert set(seen.values()) == {1}
     assert order == sorted(order), "oldest first"
     assert (await progress(store, backfill_id)).succeeded == fires

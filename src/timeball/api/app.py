@@ -15,6 +15,7 @@ from timeball.api.docs_page import docs_page
 from timeball.api.query import read_query
 from timeball.api.route import Answer, Call, Permission, Request, Route, Services
 from timeball.api.routes import (
+    backfills,
     batch,
     bulk_runs,
     dead_letters,
@@ -40,6 +41,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
     *batch.ROUTES,
     *job_actions.ROUTES,
+    *backfills.ROUTES,
     *runs.ROUTES,
     *why.ROUTES,
     *bulk_runs.ROUTES,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from timeball.domain import preview
+from timeball.domain.backfill import MOST_PARALLEL
 from timeball.domain.duration import Duration
 from timeball.domain.edit import Edit
 from timeball.domain.fitting import Label, Resources
@@ -122,6 +123,17 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=1_000)] = ""
     until: Annotated[str, Meta(max_length=64, description="When it resumes by itself.")] | None = None
+
+
+class BackfillBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Which fires of the past: those from `from` on, and before `to`."""
+
+    since: Annotated[str, Meta(max_length=64, description="The first instant that is meant.")] = field(name="from")
+    until: Annotated[str, Meta(max_length=64, description="The first that is not; now, by default.")] = field(
+        name="to", default=""
+    )
+    parallelism: Annotated[int, Meta(ge=1, le=MOST_PARALLEL, description="Runs of it that are alive at once.")] = 1
+    dry_run: Annotated[bool, Meta(description="Only count the fires.")] = False
 
 
 class LettersFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -16,6 +16,7 @@ _TAGS: Final = {
     "runs": "What became of every fire",
     "dead-letters": "Runs that wait for a person",
     "schedules": "When something would fire",
+    "backfills": "The fires of a past range, run again or for the first time",
     "tasks": "Tasks that jobs refer to by name",
     "workers": "Who executes",
     "api-keys": "Who may ask",
@@ -23,7 +24,7 @@ _TAGS: Final = {
     "service": "Health and this description",
     "worker": "How a worker talks to a server",
 }
-_ID_FORMS: Final = {"jobId": "^j_[0-9a-f]{28}$", "runId": "^r_[0-9a-f]{28}$"}
+_ID_FORMS: Final = {"jobId": "^j_[0-9a-f]{28}$", "runId": "^r_[0-9a-f]{28}$", "backfillId": "^b_[0-9a-f]{28}$"}
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
     401: "No key, or one nobody knows.",

@@ -289,6 +289,8 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     retry_of: str | None
     retried_as: str | None
     replay_of: str | None
+    backfill_id: str | UnsetType = UNSET
+    """The backfill that it belongs to."""
     fingerprint: str | UnsetType = UNSET
     """The same for all runs that gave up with the same error."""
     discarded_at: str | UnsetType = UNSET
@@ -313,13 +315,13 @@ def error_view(failure: lifecycle.Failure | None) -> ErrorView | None:
 
 
 def late_ms(run: Run) -> float | None:
-    """How long after its time it started: the fire time and its jitter."""
-    return None if run.started_at is None else (run.started_at - run.due) / MILLISECOND
+    """How long after its time it started: the fire time and its jitter. A fire that was backfilled was not late."""
+    return None if run.started_at is None or run.origin is Origin.BACKFILL else (run.started_at - run.due) / MILLISECOND
 
 
 def lateness_view(run: Run, first: Attempt | None) -> LatenessView | None:
     """`first` is the run's first attempt, if others followed it."""
-    split = lateness.split(run, first)
+    split = None if run.origin is Origin.BACKFILL else lateness.split(run, first)
     if split is None:
         return None
     parts = (split.scheduler, split.blocked, split.queue, split.worker, split.total)
@@ -361,9 +363,10 @@ def run_view(run: Run, earlier: list[Attempt] | None = None, *, archived: bool =
         lateness=UNSET if earlier is None else lateness_view(run, earlier[0] if earlier else None),
         cancel_requested_at=moment(run.cancel_requested_at),
         cancel_reason=run.cancel_reason or UNSET,
-        retry_of=None if run.origin is Origin.REPLAY else run.retry_of,
+        retry_of=None if run.origin in (Origin.REPLAY, Origin.BACKFILL) else run.retry_of,
         retried_as=run.retried_as,
         replay_of=run.retry_of if run.origin is Origin.REPLAY else None,
+        backfill_id=(run.retry_of or UNSET) if run.origin is Origin.BACKFILL else UNSET,
         fingerprint=run.fingerprint or UNSET,
         discarded_at=UNSET if run.discarded_at is None else render(run.discarded_at),
         fencing_token=run.token,

@@ -220,6 +220,62 @@ def run(session: Session, job: str, *, wait: bool) -> None:
     session.output.done(run.run_id, f"Run {run.run_id} is {run.status}{because}.")
 
 
+@jobs.command("backfill")
+@_job
+@click.option("--from", "since", required=True, metavar="WHEN", help="The first fire: 2026-02-01, or 30d ago.")
+@click.option("--to", "until", metavar="WHEN", help="Fires before this; now, by default.")
+@click.option(
+    "--parallelism", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N", help="How many at once."
+)
+@click.option("--dry-run", is_flag=True, help="Only count the fires.")
+@click.option("--idempotency-key", metavar="KEY", help="Two calls with one key make one backfill.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless every run succeeded.")
+@connected
+def backfill(
+    session: Session,
+    job: str,
+    *,
+    since: str,
+    until: str | None,
+    parallelism: int,
+    dry_run: bool,
+    idempotency_key: str | None,
+    wait: bool,
+) -> None:
+    """Run the fires of a past range, again or for the first time: oldest first, N at a time, behind fresh runs.
+
+    Each run executes the job as it is now, and finds the time it is for in TIMEBALL_FIRE_TIME.
+
+    \b
+    Examples:
+      timeball jobs backfill etl --from 2026-02-01 --to 2026-03-01 --dry-run
+      timeball jobs backfill etl --from 30d --parallelism 4 --wait
+    """
+    from timeball.cli import backfills
+    from timeball.client import exchange, requests
+    from timeball.system import wall
+
+    job_id, now = session.job_id(job), wall()
+    begin = times.when(since, now, past=True)
+    end = None if until is None else times.when(until, now, past=True)
+    if dry_run:
+        found = session.ask(requests.backfill_range(job_id, begin, end))
+        if found is not None:
+            session.output.done(str(found.total), backfills.in_words(found))
+        return
+    key = idempotency_key or requests.fresh_key()
+    request = requests.backfill(job_id, begin, end, parallelism=parallelism, idempotency_key=key)
+    answer = session.client.send(request)
+    if session.output.form == "json" and not wait:
+        session.output.json(answer)
+        return
+    begun = exchange.read(request, answer)
+    if wait:
+        backfills.wait_and_exit(session, begun.backfill_id)
+        return
+    session.output.done(begun.backfill_id, f"Backfill {begun.backfill_id} has {begun.total:,} fires.")
+
+
 @jobs.command("delete")
 @_job
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")

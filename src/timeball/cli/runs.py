@@ -20,7 +20,7 @@ _run = click.argument("run", metavar="RUN")
 
 
 def _status(command: Any) -> Any:
-    origin = click.option("--origin", metavar="ORIGIN", help="schedule, catch_up, manual, retry, replay.")
+    origin = click.option("--origin", metavar="ORIGIN", help="schedule, catch_up, manual, retry, replay, backfill.")
     status = click.option("--status", metavar="STATUS", help="queued, running, retrying, succeeded, failed, dead, …")
     return status(origin(command))
 
@@ -97,6 +97,7 @@ def show(session: Session, run: str) -> None:
             ("retry of", found.retry_of),
             ("retried as", found.retried_as),
             ("replay of", found.replay_of),
+            ("backfill", found.backfill_id),
             ("group", found.fingerprint),
             ("discarded", found.discarded_at),
             ("archived", "yes" if found.archived else None),

@@ -159,6 +159,38 @@ class AsyncClient:
         """Start a run beside the schedule; the job's overlap policy applies."""
         return await self.ask(requests.run_now(job_id))
 
+    async def backfill(
+        self,
+        job_id: str,
+        since: When,
+        until: When | None = None,
+        *,
+        parallelism: int = 1,
+        idempotency_key: str | None = None,
+    ) -> models.Backfill:
+        """Have the fires in [since, until) run, again or for the first time: oldest first, `parallelism` at a time.
+
+        Without an `idempotency_key` the client makes one, so that its own repetitions make one backfill.
+        """
+        key = idempotency_key or requests.fresh_key()
+        return await self.ask(requests.backfill(job_id, since, until, parallelism=parallelism, idempotency_key=key))
+
+    async def backfill_range(self, job_id: str, since: When, until: When | None = None) -> models.BackfillRange:
+        """The fires that such a backfill would have. Nothing happens."""
+        return await self.ask(requests.backfill_range(job_id, since, until))
+
+    def backfills(self, *, job_id: str | None = None) -> AsyncIterator[models.Backfill]:
+        """Newest first."""
+        return self._pages(lambda cursor: requests.backfills(job_id=job_id, cursor=cursor))
+
+    async def backfill_progress(self, backfill_id: str) -> models.Backfill:
+        """How far a backfill is."""
+        return await self.ask(requests.backfill_progress(backfill_id))
+
+    async def cancel_backfill(self, backfill_id: str) -> models.Backfill:
+        """Make no more runs of a backfill, and cancel those that are alive."""
+        return await self.ask(requests.cancel_backfill(backfill_id))
+
     async def status(self, job_id: str) -> models.JobStatus:
         """The run that started last, else the one that is next."""
         return await self.ask(requests.status(job_id))

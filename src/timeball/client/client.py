@@ -150,6 +150,38 @@ class Client:
         """Start a run beside the schedule; the job's overlap policy applies."""
         return self.ask(requests.run_now(job_id))
 
+    def backfill(
+        self,
+        job_id: str,
+        since: When,
+        until: When | None = None,
+        *,
+        parallelism: int = 1,
+        idempotency_key: str | None = None,
+    ) -> models.Backfill:
+        """Have the fires in [since, until) run, again or for the first time: oldest first, `parallelism` at a time.
+
+        Without an `idempotency_key` the client makes one, so that its own repetitions make one backfill.
+        """
+        key = idempotency_key or requests.fresh_key()
+        return self.ask(requests.backfill(job_id, since, until, parallelism=parallelism, idempotency_key=key))
+
+    def backfill_range(self, job_id: str, since: When, until: When | None = None) -> models.BackfillRange:
+        """The fires that such a backfill would have. Nothing happens."""
+        return self.ask(requests.backfill_range(job_id, since, until))
+
+    def backfills(self, *, job_id: str | None = None) -> Iterator[models.Backfill]:
+        """Newest first."""
+        return self._pages(lambda cursor: requests.backfills(job_id=job_id, cursor=cursor))
+
+    def backfill_progress(self, backfill_id: str) -> models.Backfill:
+        """How far a backfill is."""
+        return self.ask(requests.backfill_progress(backfill_id))
+
+    def cancel_backfill(self, backfill_id: str) -> models.Backfill:
+        """Make no more runs of a backfill, and cancel those that are alive."""
+        return self.ask(requests.cancel_backfill(backfill_id))
+
     def status(self, job_id: str) -> models.JobStatus:
         """The run that started last, else the one that is next."""
         return self.ask(requests.status(job_id))

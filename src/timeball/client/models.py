@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
@@ -134,6 +134,8 @@ class Run(Answer, frozen=True):
     retry_of: str | None = None
     retried_as: str | None = None
     replay_of: str | None = None
+    backfill_id: str | None = None
+    """The backfill that it belongs to."""
     fingerprint: str | None = None
     """The same for all runs that gave up with the same error."""
     discarded_at: datetime | None = None
@@ -151,6 +153,52 @@ class Run(Answer, frozen=True):
     @property
     def succeeded(self) -> bool:
         return self.status == "succeeded"
+
+
+class Backfill(Answer, frozen=True):
+    """The fires of a past range, and what became of them: `total` = `done` + `running` + `remaining`."""
+
+    backfill_id: str
+    job_id: str = ""
+    job_name: str = ""
+    since: datetime | None = field(name="from", default=None)
+    until: datetime | None = field(name="to", default=None)
+    parallelism: int = 1
+    status: str = ""
+    """`running`, or `paused` with its job; `completed` or `cancelled` for good."""
+    reason: str = ""
+    total: int = 0
+    done: int = 0
+    """Fires whose run ended: `succeeded` + `failed` + `cancelled`."""
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    running: int = 0
+    """Runs that are alive."""
+    remaining: int = 0
+    """Fires that are not runs yet."""
+    next_fire_time: datetime | None = None
+    created_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it will run any more."""
+        return self.status in ("completed", "cancelled") and self.running == 0
+
+
+class Backfills(Answer, frozen=True):
+    items: list[Backfill] = []
+    next_cursor: str | None = None
+
+
+class BackfillRange(Answer, frozen=True):
+    """What a backfill would be."""
+
+    job_id: str
+    total: int = 0
+    first_fire_time: datetime | None = None
+    last_fire_time: datetime | None = None
 
 
 class JobStatus(Answer, frozen=True):

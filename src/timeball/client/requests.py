@@ -77,10 +77,15 @@ def _moment(value: When | None) -> str | None:
 
 def new_job(name: str, options: JobOptions) -> Request[models.Job]:
     """Under a key that is made up here, if the caller brought none."""
+    body = document({**options, "name": name} if name else options)
+    return create_job(body, body.pop("idempotencyKey", None) or fresh_key())
+
+
+def fresh_key() -> str:
+    """An idempotency key that nobody else has."""
     from timeball.system import dice
 
-    body = document({**options, "name": name} if name else options)
-    return create_job(body, body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}")
+    return f"{dice().getrandbits(128):032x}"
 
 
 def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[models.Job]:
@@ -163,6 +168,45 @@ def resume(job_id: str) -> Request[models.Job]:
 
 def run_now(job_id: str) -> Request[models.Triggered]:
     return _post(_of_job(job_id, "/run"), models.Triggered)
+
+
+def backfill(
+    job_id: str, since: When, until: When | None, *, parallelism: int, idempotency_key: str
+) -> Request[models.Backfill]:
+    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    return Request(
+        method="POST",
+        path=_of_job(job_id, "/backfill"),
+        answer=models.Backfill,
+        body=_range(since, until) | {"parallelism": parallelism},
+        headers={"Idempotency-Key": idempotency_key},
+        repeatable=True,
+    )
+
+
+def backfill_range(job_id: str, since: When, until: When | None) -> Request[models.BackfillRange]:
+    """It changes nothing, though it is a POST."""
+    body = _range(since, until) | {"dryRun": True}
+    return _post(_of_job(job_id, "/backfill"), models.BackfillRange, body, repeatable=True)
+
+
+def _range(since: When, until: When | None) -> dict[str, Any]:
+    window = {"from": _moment(since), "to": _moment(until)}
+    return {name: value for name, value in window.items() if value is not None}
+
+
+def backfills(
+    *, job_id: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[models.Backfills]:
+    return _get("/v1/backfills", models.Backfills, jobId=job_id, limit=limit, cursor=cursor)
+
+
+def backfill_progress(backfill_id: str) -> Request[models.Backfill]:
+    return _get(f"/v1/backfills/{quote(backfill_id, safe='')}", models.Backfill)
+
+
+def cancel_backfill(backfill_id: str) -> Request[models.Backfill]:
+    return _post(f"/v1/backfills/{quote(backfill_id, safe='')}/cancel", models.Backfill, repeatable=True)
 
 
 def status(job_id: str) -> Request[models.JobStatus]:

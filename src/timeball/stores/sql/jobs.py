@@ -132,9 +132,7 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
     return answers
 
 
-async def repeated_key(
-    tx: Tx, tenant: str, key: Idempotency, ident: str, now: Micros
-) -> Replayed | Mismatched | None:
+async def repeated_key(tx: Tx, tenant: str, key: Idempotency, ident: str, now: Micros) -> Replayed | Mismatched | None:
     """Insert one idempotency key of something that is not a job; what a repetition gets. None: it is the first."""
     row = IdempotencyRow(tenant, plain(key.key), key.fingerprint, ident, key.answer, now)
     await tx.insert_missing(IDEMPOTENCY, [as_tuple(row)])

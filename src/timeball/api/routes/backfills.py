@@ -1,0 +1,205 @@
+"""Backfills: the fires of a past range, run again or for the first time."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from timeball.api import views
+from timeball.api.bodies import BackfillBody
+from timeball.api.query import PageQuery, Text
+from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.routes.jobs import idempotency_key
+from timeball.domain import ids, instant
+from timeball.domain.backfill import BackfillProgress
+from timeball.domain.errors import NotFound
+from timeball.domain.instant import render
+from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
+from timeball.operation.find import find_job
+
+
+class BackfillView(Struct, frozen=True, rename="camel", kw_only=True):
+    """A backfill, and how far it is: `total` = `done` + `running` + `remaining`."""
+
+    backfill_id: str
+    job_id: str
+    job_name: str
+    since: str = field(name="from")
+    until: str = field(name="to")
+    parallelism: int
+    status: Literal["running", "paused", "completed", "cancelled"]
+    """`paused`: its job is, and so it makes no runs."""
+    reason: str
+    """Why it was cancelled."""
+    total: int
+    done: int
+    """Fires whose run ended: `succeeded` + `failed` + `cancelled`."""
+    succeeded: int
+    failed: int
+    """Gave up, or retries exhausted."""
+    cancelled: int
+    running: int
+    """Runs that are alive: they wait for a worker, run, or wait for a retry."""
+    remaining: int
+    """Fires that are not runs yet; of a cancelled backfill, fires that never will be."""
+    next_fire_time: str | None
+    """Where it is: the first of those that remain."""
+    created_at: str
+    finished_at: str | None
+
+
+class BackfillRange(Struct, frozen=True, rename="camel", kw_only=True):
+    """What a backfill would be."""
+
+    job_id: str
+    total: int
+    first_fire_time: str | None
+    last_fire_time: str | None
+
+
+class BackfillList(Struct, frozen=True, rename="camel"):
+    items: list[BackfillView]
+    next_cursor: str | None
+
+
+class BackfillsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    job_id: Annotated[Text, Meta(description="Only those of this job.")] = ""
+
+
+async def create(call: Call) -> Answer:
+    body: BackfillBody = call.body
+    new = NewBackfill(
+        tenant=call.tenant,
+        job_id=call.job_id,
+        since=instant.parse(body.since, "/from"),
+        until=instant.parse(body.until, "/to") if body.until else None,
+        parallelism=body.parallelism,
+        key=idempotency_key(call),
+        fingerprint=hashlib.sha256(msgspec.json.encode(("backfill", call.job_id, body))).hexdigest(),
+    )
+    if body.dry_run:
+        found = await survey(call.context, new)
+        return answer_json(
+            BackfillRange(
+                job_id=call.job_id,
+                total=found.count,
+                first_fire_time=views.moment(found.first),
+                last_fire_time=views.moment(found.last),
+            )
+        )
+    begun = await begin(call.context, new, _render)
+    headers: Headers = [(b"location", b"/v1/backfills/" + begun.backfill_id.encode())]
+    return Answer(
+        begun.answer, 201, JSON, [*headers, (b"idempotency-replayed", b"true")] if begun.repeated else headers
+    )
+
+
+async def list_backfills(call: Call) -> Answer:
+    query: BackfillsQuery = call.query
+    job_id = query.job_id or None
+    if job_id is not None:
+        if not ids.is_id("j", job_id):
+            raise NotFound("job", job_id[:100])
+        await find_job(call.context, call.tenant, job_id)
+    page = await call.context.store.list_backfills(call.tenant, job_id, query.after("b"), query.limit, may_lag=True)
+    return answer_json(BackfillList([_view(found) for found in page.items], page.next_cursor))
+
+
+async def read(call: Call) -> Answer:
+    return answer_json(_view(await find_backfill(call.context, call.tenant, _backfill_id(call))))
+
+
+async def cancel(call: Call) -> Answer:
+    return answer_json(_view(await cancel_backfill(call.context, call.tenant, _backfill_id(call))))
+
+
+def _backfill_id(call: Call) -> str:
+    """Only what looks like an id reaches the store."""
+    ident = call.path["backfillId"]
+    if not ids.is_id("b", ident):
+        raise NotFound("backfill", ident[:100])
+    return ident
+
+
+def _render(progress: BackfillProgress) -> bytes:
+    return msgspec.json.encode(_view(progress))
+
+
+def _view(progress: BackfillProgress) -> BackfillView:
+    asked = progress.backfill
+    return BackfillView(
+        backfill_id=asked.id,
+        job_id=asked.job_id,
+        job_name=progress.job_name,
+        since=render(asked.since),
+        until=render(asked.until),
+        parallelism=asked.parallelism,
+        status=progress.status,
+        reason=asked.reason,
+        total=asked.total,
+        done=progress.done,
+        succeeded=progress.succeeded,
+        failed=asked.failed,
+        cancelled=asked.cancelled,
+        running=progress.alive,
+        remaining=progress.remaining,
+        next_fire_time=views.moment(asked.cursor),
+        created_at=render(asked.created_at),
+        finished_at=views.moment(asked.finished_at),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/v1/jobs/{jobId}/backfill",
+        permission=Permission.WRITE,
+        summary="Run the fires of a past range",
+        description=(
+            "Again or for the first time, oldest first, `parallelism` of them at a time, and behind fresh runs. Each"
+            " run executes the job as it is when the run is made, and is given the time of its fire. With `dryRun`, the"
+            " fires are only counted. More than 100,000 fires, or a range that has not passed, are a 422."
+        ),
+        handle=create,
+        body=BackfillBody,
+        answer=(BackfillView, BackfillRange),
+        status=201,
+        headers={
+            "Idempotency-Key": "A repetition with this key and body gets the first answer, and is no second backfill."
+        },
+        example={"from": "2026-02-01T00:00:00Z", "to": "2026-03-01T00:00:00Z", "parallelism": 4},
+        problems=(404, 409),
+    ),
+    Route(
+        method="GET",
+        path="/v1/backfills",
+        permission=Permission.READ,
+        summary="List backfills, newest first",
+        handle=list_backfills,
+        query=BackfillsQuery,
+        answer=BackfillList,
+        problems=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/backfills/{backfillId}",
+        permission=Permission.READ,
+        summary="How far a backfill is",
+        handle=read,
+        answer=BackfillView,
+        problems=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/backfills/{backfillId}/cancel",
+        permission=Permission.WRITE,
+        summary="Cancel a backfill",
+        description="Makes no more runs of it, and cancels those that are alive. Doing it again changes nothing.",
+        handle=cancel,
+        answer=BackfillView,
+        problems=(404, 409),
+    ),
+)
