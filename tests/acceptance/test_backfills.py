@@ -63,7 +63,7 @@ def test_kill_9_of_all_that_there_is_skips_and_doubles_no_fire(tmp_path: Path) -
 def test_kill_9_of_a_server_repeats_nothing_that_its_worker_did(tmp_path: Path, postgres_dsn: str) -> None:
     tmp_path.chmod(0o755)
     file, port = tmp_path / "witness", free_port()
-    with running_server(tmp_path, postgres_dsn, port) as (server, api), start_worker(tmp_path, api, slots=8):
+    with running_server(tmp_path, postgres_dsn, port) as (server, api), start_worker(tmp_path, api, name="w", slots=8):
         backfill_id = begin(api, file)
         until(lambda: len(lines(file)) > FIRES // 3, "a third of the fires")
         server.kill()

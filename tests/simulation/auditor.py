@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation import backfills
 from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
@@ -74,6 +75,7 @@ class Auditor:
             "amend": self._amend,
             "commit_plans": self._commit_plans,
             "lead": self._lead,
+            "advance_backfills": self._advance_backfills,
         }
 
     def watch(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -209,6 +211,11 @@ class Auditor:
         for plan in args[0]:
             if plan.job.id in result:
                 self._world.trace("plan", plan.job.id, plan.job.next_fire_at, len(plan.steps), plan.next_fire_at)
+
+    def _advance_backfills(self, args: tuple[Any, ...], made: int) -> None:
+        if made:
+            self._world.trace("backfill", *args[0], made)
+        backfills.within_parallelism(self._world)
 
     def _lead(self, args: tuple[Any, ...], lead: Lead | None) -> None:
         if lead is None:

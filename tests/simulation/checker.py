@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import oracle, sharing
+from tests.simulation import backfills, oracle, sharing
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
@@ -75,7 +75,20 @@ class Checker:
         self.jobs: dict[int, list[Job]] = defaultdict(list)
         for status in world.jobs():
             self.jobs[status.job.spec.parameters["uid"]].append(status.job)
-        self.cases = list(self._cases())
+        self.cases: list[Case] = []
+        self.backfilled: list[Case] = []
+        """The same jobs, with what was backfilled: neither in the ledger, nor under the overlap policy."""
+        for case in self._cases():
+            runs = [run for run in case.runs.values() if backfills.is_backfilled(run)]
+            if runs:
+                told = {run.id for run in runs}
+                apart = [witness for witness in case.witnesses if witness.run_id in told]
+                self.backfilled.append(Case(case.record, case.job, [], runs, apart))
+                others = [run for run in case.runs.values() if run.id not in told]
+                rest = [witness for witness in case.witnesses if witness.run_id not in told]
+                case = Case(case.record, case.job, case.rows, others, rest)
+            self.cases.append(case)
+        self.everything = [*self.cases, *self.backfilled]
 
     def _cases(self) -> Iterator[Case]:
         witnesses: dict[str, list[Witness]] = defaultdict(list)
@@ -117,7 +130,7 @@ class Checker:
         )
 
     def check(self) -> None:
-        for promise in (*PROMISES, *sharing.PROMISES):
+        for promise in (*PROMISES, *sharing.PROMISES, *backfills.PROMISES):
             promise(self)
 
 
@@ -254,7 +267,7 @@ def _blocked(checker: Checker, case: Case, run: Run, due: Micros) -> bool:
 
 def _one_completion(checker: Checker) -> None:
     """I6: how a run ended is what its one effective attempt did, and what the auditor saw."""
-    for case in checker.cases:
+    for case in checker.everything:
         for run in case.runs.values():
             seen = checker.auditor.ended.get(run.id)
             if seen is not None and seen[1] is not run.status:
@@ -271,7 +284,7 @@ def _one_completion(checker: Checker) -> None:
 def _one_at_a_time(checker: Checker) -> None:
     """I7: an attempt executes only while it is held, and no two of a run at the same time."""
     world = checker.world
-    for case in checker.cases:
+    for case in checker.everything:
         for run_id, attempts in case.by_run.items():
             attempts.sort(key=lambda witness: witness.start)
             for witness in attempts:
@@ -287,7 +300,7 @@ def _one_at_a_time(checker: Checker) -> None:
 
 def _attributed(checker: Checker) -> None:
     """I8: what is kept of an attempt was said by that attempt."""
-    for case in checker.cases:
+    for case in checker.everything:
         for run_id, attempts in case.by_run.items():
             words = checker.world.read("logs", run_id, None, -1, 10_000)
             spoke = {(witness.attempt, str(witness.token)) for witness in attempts}
@@ -305,7 +318,7 @@ def _attributed(checker: Checker) -> None:
 
 def _cancel_wins(checker: Checker) -> None:
     """I10."""
-    for case in checker.cases:
+    for case in checker.everything:
         for request in case.record.others:
             if request.kind == "cancel_run" and request.outcome == "ok":
                 assert request.run_id is not None
@@ -391,7 +404,7 @@ def _check_paused(case: Case, witness: Witness) -> None:
 
 def _bounded_attempts(checker: Checker) -> None:
     """I12."""
-    for case in checker.cases:
+    for case in checker.everything:
         most = 1 if case.at_most_once else 1 + case.record.spec.retry.max_retries
         for run in case.runs.values():
             paid = [w for w in case.by_run.get(run.id, []) if w.token not in checker.auditor.returned]
@@ -403,18 +416,19 @@ def _bounded_attempts(checker: Checker) -> None:
 
 def _one_successor(checker: Checker) -> None:
     """I13: a retry takes the place of one run, once, and both know each other."""
+    runs = {run.id: run for case in checker.everything for run in case.runs.values()}
     for case in checker.cases:
         for run in case.runs.values():
             if run.origin is not Origin.RETRY or run.retry_of is None:
                 continue
-            old = case.runs.get(run.retry_of)
+            old = runs.get(run.retry_of)
             if old is None or old.retried_as != run.id:
                 raise Violation("I13", f"{case}: run {run.id} is the retry of {run.retry_of}, which has another: {old}")
 
 
 def _at_most_once(checker: Checker) -> None:
     """I12, for those who asked for it: no run starts twice, and none that never started counts as interrupted."""
-    for case in checker.cases:
+    for case in checker.everything:
         for run in case.runs.values() if case.at_most_once else ():
             starts = case.by_run.get(run.id, [])
             if len(starts) > 1:

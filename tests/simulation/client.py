@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from tests.simulation import backfills
 from tests.simulation.network import Handler
 from tests.simulation.records import JobRecord, Micros, Request
 from tests.simulation.rules import Rules
@@ -62,6 +63,8 @@ def schedule(dice: Random, now: Micros, theme: str) -> Schedule:
         return dice.choice(each_second) if kind < 0.8 else recurring(dice)
     if theme == "zombies" and kind < 0.7:
         return Immediate()
+    if theme == backfills.THEME and kind < 0.9:
+        return recurring(dice)
     if kind < 0.3:
         return Immediate()
     if kind < 0.5:
@@ -146,7 +149,7 @@ class Clients:
             record.submissions.append(Request(kind, record.uid, world.now, spec=record.spec, batch=request))
         self.requests += 1
         job = self.jobs[uid]
-        book = {"submit": job.submissions, **dict.fromkeys(ABOUT_RUNS, job.others)}
+        book = {"submit": job.submissions, **dict.fromkeys((*ABOUT_RUNS, "backfill", "cancel_backfill"), job.others)}
         book.get(kind, job.changes).append(request)
         house = world.dice.choice(world.servers)
         try:
@@ -354,6 +357,9 @@ class Clients:
 
     async def _do_something(self, record: JobRecord) -> None:
         dice = self._world.dice
+        if self._world.theme == backfills.THEME and record.recurring and dice.random() < 0.5:
+            await backfills.do_something(self, self._world, record)
+            return
         kinds = ["update", "pause", "resume", *ABOUT_RUNS]
         if record.recurring:
             kinds += ["update", "reschedule", "pause", "resume", "pause_until"]

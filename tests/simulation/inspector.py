@@ -220,6 +220,8 @@ class Inspector:
         if any(witness.run_id == claim.run_id for witness in self._world.witnesses):
             return  # it started in time, and was handed back
         run = self._run(claim.run_id)
+        if run.origin is Origin.BACKFILL:
+            return
         due = run.fire_time if run.due_at is None else run.due_at
         if now > due + millis(spec.start_deadline):
             raise Violation("I4", f"run {claim.run_id} was claimed after its start deadline: due {due}, {spec}")
@@ -247,12 +249,19 @@ class Inspector:
         plain = [claim for claim in claims if _is_plain(self.specs[claim.token])]
         if not plain or self._world.uses_hosts:
             return
-        ranks = {claim.run_id: claim.eligible_at - self.specs[claim.token].level * credit for claim in plain}
+        ranks = {claim.run_id: claim.eligible_at - self._level(claim) * credit for claim in plain}
         worst = max(plain, key=lambda claim: (claim.eligible_at > now, ranks[claim.run_id]))
         limit = 1 << 62 if worst.eligible_at > now else ranks[worst.run_id]
         passed_over = self._world.rows(OUTRANKED, now, credit, limit, now)
         if passed_over:
             raise Violation("I17", f"run {worst.run_id} was claimed before {passed_over}, which rank higher")
+
+    def _level(self, claim: Claim) -> int:
+        """Runs of a backfill are one below the others of their job."""
+        level = self.specs[claim.token].level
+        if self._world.theme == "backfills" and self._run(claim.run_id).origin is Origin.BACKFILL:
+            return max(0, level - 1)
+        return level
 
     def _kept_free(self, asking: set[str], now: Micros) -> None:
         """I17: for a run that waited until nothing younger outranks it, a worker that suits it is kept free, if one

@@ -35,13 +35,13 @@ def instants(schedule: Schedule, anchor: Micros, until: Micros, starts: Micros |
             seconds = range(anchor // S + 1, until // S + 1)
             return [at * S for at in seconds if fires(at % 86_400) and (starts is None or at * S >= starts)]
         case Date(expression=text):
-            whole = _micros(text)
+            whole = micros(text)
             return [whole] if whole is not None and whole <= until else []
         case _:
             return [anchor] if anchor <= until else []
 
 
-def _micros(text: str | None) -> Micros | None:
+def micros(text: str | None) -> Micros | None:
     if text is None:
         return None
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -65,7 +65,7 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
         (record.spec.schedule, created_at, created_at, None)
     ]
     fuzzy_from = FOREVER
-    starts, ends = (_micros(moment) for moment in (record.spec.start_at, record.spec.end_at))
+    starts, ends = (micros(moment) for moment in (record.spec.start_at, record.spec.end_at))
     for change in endings:
         if change.kind == "reschedule":
             anchor = _anchor(change)

@@ -13,9 +13,11 @@ from msgspec import structs
 
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
-from timeball.domain import circuit, fitting, lifecycle, limits, planning
-from timeball.domain.job import JobSpec
+from timeball.domain import backfill, circuit, fitting, lifecycle, limits, planning
+from timeball.domain.backfill import Backfill
+from timeball.domain.job import Job, JobSpec
 from timeball.domain.overlap import Admission
+from timeball.domain.run import NewRun
 from timeball.ports.dispatch import Orders
 from timeball.ports.store import Accepted, Settled, Settlement
 from timeball.service import desk, worker_session
@@ -23,6 +25,7 @@ from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer
 from timeball.stores.sql import (
     amending,
+    backfills,
     claiming,
     gates,
     overlapping,
@@ -368,6 +371,42 @@ def _circuit_stays_open(world: World) -> Patches:
     return [mock.patch.object(circuit, "lets_through", lambda known, at: known.open_until is None)]
 
 
+def _cursor_apart(world: World) -> Patches:
+    """A backfill's cursor moves in one transaction, and the runs before it are inserted in the next."""
+    real, insert = Connection._call, backfills._insert
+    left: list[NewRun] = []
+
+    async def keep(tx: Tx, new: Sequence[NewRun]) -> None:
+        left.extend(new)
+
+    async def insert_left(new: Sequence[NewRun]) -> None:
+        await world.store._db.write(lambda tx: insert(tx, new))
+
+    async def call(self: Connection, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        answer = await real(self, name, args, named)
+        if name == "advance_backfills" and left:
+            new = left[:]
+            left.clear()
+            await real(self, "insert_left", (new,), {})
+        return answer
+
+    return [
+        mock.patch.object(Connection, "_call", call),
+        mock.patch.object(backfills, "_insert", keep),
+        mock.patch.object(world.store, "insert_left", insert_left, create=True),
+    ]
+
+
+def _parallelism_ignored(world: World) -> Patches:
+    """All fires of a backfill become runs at once."""
+    real = backfill.next_fires
+
+    def at_once(asked: Backfill, job: Job, alive: int) -> Any:
+        return real(structs.replace(asked, parallelism=backfill.MOST_RUNS), job, 0)
+
+    return [mock.patch.object(backfill, "next_fires", at_once)]
+
+
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
@@ -410,5 +449,7 @@ PLANTS: dict[str, Plant] = {
         ("fires-uncounted", "I2 I23", _fires_uncounted, None, 0),
         ("counted-for-good", "I23", _counted_for_good, None, 0),
         ("end-ignored", "I2", _end_ignored, None, 321),
+        ("cursor-apart", "I2 I18", _cursor_apart, "backfills", 7),
+        ("parallelism-ignored", "I18", _parallelism_ignored, "backfills", 1),
     )
 }

@@ -52,6 +52,8 @@ class Request:
     run_id: str | None = None
     until: Micros | None = None
     """When a pause ends by itself."""
+    backfill: Any = None
+    """What was asked for."""
     batch: Request | None = None
     """The call that carried this one too."""
 

@@ -14,6 +14,7 @@ from tests.simulation.simulate import simulate
 
 SEEDS = 200
 CHUNK = 10
+BACKFILL_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 10
 MOST_SEEDS_PER_PLANT = 150
 
 
@@ -30,6 +31,16 @@ def test_promises_hold_whatever_goes_wrong(first: int) -> None:
         assert outcome.violation is None, (
             f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
             f"see: python -m tests.simulation --seed {seed} --trace"
+        )
+
+
+@pytest.mark.parametrize("first", range(0, BACKFILL_SEEDS, CHUNK))
+def test_promises_hold_for_backfills(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(seed, tail=0, theme="backfills")
+        assert outcome.violation is None, (
+            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
+            f"see: python -m tests.simulation --theme backfills --seed {seed} --trace"
         )
 
 

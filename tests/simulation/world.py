@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import json
 
+from tests.simulation import backfills
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -28,6 +29,7 @@ from timeball.domain.run import Status
 from timeball.domain.task import Http
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import Hello
+from timeball.ports.hints import Topic
 from timeball.ports.store import JobFilter, JobStatus, RunFilter
 from timeball.service.server import Server
 from timeball.service.worker import Worker
@@ -87,6 +89,8 @@ class ServerHouse:
 
         def boot() -> None:
             self.server = server = Server(connection, node.clock, world.dice)  # type: ignore[arg-type]
+            if world.theme != backfills.THEME:
+                server.loops = tuple(loop for loop in server.loops if loop.name != "backfiller")
             self.submit = Submit(server.context, render)
             server.start()
 
@@ -281,6 +285,8 @@ class World:
         self.trace("begin", witness.run_id, witness.attempt, witness.token, witness.worker)
 
     def shout(self, node: Node, topic: str) -> None:
+        if topic == Topic.BACKFILL and self.theme != backfills.THEME:
+            return
         for house in self.servers:
             if house.node is None or house.node is node or not house.node.alive or house.connection is None:
                 continue
@@ -489,7 +495,9 @@ class World:
     def alive_runs(self) -> list[Any]:
         """Those that have to end by themselves."""
         blocked = self.blocked_keys()
-        return [run for run in self.read("list_runs", LIVE, None, 1000).items if run.ordering_key not in blocked]
+        alive: list[Any] = self.read("list_runs", LIVE, None, 1000).items
+        waiting = backfills.unfinished(self) if self.theme == backfills.THEME else []
+        return [run for run in alive if run.ordering_key not in blocked] + waiting
 
 
 def render(status: JobStatus) -> bytes:
