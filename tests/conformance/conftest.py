@@ -4,11 +4,10 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from tests.support.builders import LEASE, worker
-from tests.support.migrated import empty_postgres, sqlite_store
+from tests.support.migrated import empty_postgres, sqlite_store, tamper_with_postgres
 from timeball import system
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
@@ -57,9 +56,7 @@ def tamper(connect: Connect, request: pytest.FixtureRequest, tmp_path: Path) -> 
         connection.close()
 
     async def postgres(statement: str) -> None:
-        connection = await asyncpg.connect(request.getfixturevalue("migrated_dsn"))
-        await connection.execute(statement)
-        await connection.close()
+        await tamper_with_postgres(request.getfixturevalue("migrated_dsn"), statement)
 
     return sqlite if request.node.callspec.params["connect"] == "sqlite" else postgres
 

@@ -11,8 +11,10 @@ import itertools
 import os
 import random
 import time
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from typing import TypeVar
 
 import pytest
 from croniter import croniter
@@ -36,6 +38,8 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.fires import DstGap, DstOverlap
 from timeball.domain.zone import Zone
 
+T = TypeVar("T")
+
 CASES = int(os.environ.get("TIMEBALL_CRON_CASES", "2000"))
 CHUNKS = 8
 SECOND = 1_000_000
@@ -50,6 +54,11 @@ LIMITS = {
     "month": (1, 12),
     "day of week": (0, 6),
 }
+
+
+def shares(of: Sequence[T], size: int) -> list[Sequence[T]]:
+    """What many cheap cases are cut into: a test of its own for each would cost more than the case."""
+    return [of[at : at + size] for at in range(0, len(of), size)]
 
 
 def random_value(rng: random.Random, field: str, near: int) -> int:
@@ -218,9 +227,14 @@ def test_rare_fires_agree_over_decades(expression: str, name: str) -> None:
     assert actual == oracle.fires(zone_info(name), after, until, "run", "first")
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_days_agree_over_whole_years(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(range(200), 25), ids=str)
+def test_days_agree_over_whole_years(seeds: range) -> None:
     """Edges of months (`1W`, `31W`, `LW`, `L-30`, `5L`, `#5`) are rare around clock changes, so here alone."""
+    for seed in seeds:
+        check_whole_years(seed)
+
+
+def check_whole_years(seed: int) -> None:
     rng = random.Random(seed)
     some_day = datetime(2000 + seed, rng.randint(1, 12), rng.choice((1, 2, 3, 15, 28)))
     items = [rng.choice((random_item(rng, "day of month", some_day.day), "1W", "28W", "30W", "31W", "LW"))]
@@ -256,8 +270,13 @@ def plain_expression(rng: random.Random) -> str:
     return " ".join((minute, field(0, 23, 0.4), field(1, 28, 0.6), field(1, 12, 0.6), field(0, 6, 0.6)))
 
 
-@pytest.mark.parametrize("seed", range(400))
-def test_engine_agrees_with_croniter_and_cronsim_in_utc(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(range(400), 50), ids=str)
+def test_engine_agrees_with_croniter_and_cronsim_in_utc(seeds: range) -> None:
+    for seed in seeds:
+        check_against_others(seed)
+
+
+def check_against_others(seed: int) -> None:
     rng = random.Random(seed)
     expression = plain_expression(rng)
     start = datetime(1990, 1, 1) + timedelta(seconds=rng.randint(0, 50 * 365 * 86_400))
@@ -266,9 +285,9 @@ def test_engine_agrees_with_croniter_and_cronsim_in_utc(seed: int) -> None:
         moment(fire).replace(tzinfo=None)
         for fire in itertools.islice(cron.fires(cron.parse(expression), zone.get("UTC"), after), 8)
     ]
-    assert ours == list(itertools.islice(CronSim(expression, start), 8))
+    assert ours == list(itertools.islice(CronSim(expression, start), 8)), f"{expression!r} after {start}"
     other = croniter(expression, start)
-    assert ours == [other.get_next(datetime) for _ in range(8)]
+    assert ours == [other.get_next(datetime) for _ in range(8)], f"{expression!r} after {start}"
 
 
 @cache
@@ -282,8 +301,13 @@ def hostile_zone(seed: int) -> tuple[Zone, list[tuple[int, int]]]:
     return Zone("Hostile", changes, 0), changes
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_clock_changes_that_meet_are_what_a_daemon_would_see(seed: int) -> None:
+@pytest.mark.parametrize("seeds", shares(range(150), 25), ids=str)
+def test_clock_changes_that_meet_are_what_a_daemon_would_see(seeds: range) -> None:
+    for seed in seeds:
+        check_hostile_zone(seed)
+
+
+def check_hostile_zone(seed: int) -> None:
     """Against a daemon that wakes every minute, looks at the wall clock and remembers the latest it saw."""
     there, changes = hostile_zone(seed)
     rng = random.Random(seed)
@@ -313,19 +337,24 @@ def test_clock_changes_that_meet_are_what_a_daemon_would_see(seed: int) -> None:
 
     begin = -DAY - 1
     stream = cron.fires(parsed, there, begin, dst_gap=dst_gap, dst_overlap=dst_overlap)
-    assert list(itertools.takewhile(lambda fire: fire < until * SECOND, stream)) == expected
+    assert list(itertools.takewhile(lambda fire: fire < until * SECOND, stream)) == expected, f"seed {seed}"
     for start in rng.sample(range(begin, expected[-1]), 20):
         found = cron.next_fire(parsed, there, start, dst_gap=dst_gap, dst_overlap=dst_overlap)
-        assert found == next(fire for fire in expected if fire > start)
+        assert found == next(fire for fire in expected if fire > start), f"seed {seed}"
 
 
-@pytest.mark.parametrize("name", zone_names())
-def test_every_zone_has_the_offsets_of_zoneinfo(name: str) -> None:
+@pytest.mark.parametrize("names", shares(zone_names(), 60), ids=lambda names: f"{names[0]} to {names[-1]}")
+def test_every_zone_has_the_offsets_of_zoneinfo(names: Sequence[str]) -> None:
+    for name in names:
+        check_offsets(name)
+
+
+def check_offsets(name: str) -> None:
     rng = random.Random(name)
     edges = [change + second * SECOND for change in clock_changes(name) for second in (-1, 0, 1)]
     for instant in edges + [rng.randint(-60_000_000, 250_000_000) * 1000 * SECOND for _ in range(50)]:
         offset = moment(instant).astimezone(zone_info(name)).utcoffset()
-        assert timedelta(seconds=zone.get(name).offset_at(instant)) == offset, moment(instant)
+        assert timedelta(seconds=zone.get(name).offset_at(instant)) == offset, f"{name} at {moment(instant)}"
 
 
 ODD_TEXT = st.text(st.sampled_from("0123456789*/,-?LWH#@ ()ABJNMONSUNFEB\t\n٣é"), max_size=40) | st.text(max_size=300)

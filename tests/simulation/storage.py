@@ -6,13 +6,17 @@ What a server sent may take effect although the server died meanwhile. Every eff
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Coroutine
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from tests.simulation.loop import Micros
 from tests.simulation.node import Node
 from tests.simulation.weather import MS, S
 from timeball.domain.errors import Unavailable
+from timeball.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -26,6 +30,34 @@ def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return stop.value
     coroutine.close()
     raise AssertionError("the inline store waited for something")
+
+
+def open_migrated(store: SqliteStore) -> None:
+    """Open a store in memory that has its schema already: to make that takes longer than many a world lasts."""
+
+    def connect(name: str, **options: Any) -> sqlite3.Connection:
+        connection = _connect(name, **options)
+        _with_schema().backup(connection)
+        return connection
+
+    with mock.patch("sqlite3.connect", connect):
+        at_once(store.open())
+
+
+_connect = sqlite3.connect
+
+
+@cache
+def _with_schema() -> sqlite3.Connection:
+    made: list[sqlite3.Connection] = []
+
+    def connect(name: str, **options: Any) -> sqlite3.Connection:
+        made.append(_connect(name, **options))
+        return made[0]
+
+    with mock.patch("sqlite3.connect", connect):
+        at_once(SqliteStore(":memory:", wall=lambda: 0, monotonic=lambda: 0, inline=True).open())
+    return made[0]
 
 
 class Connection:

@@ -22,7 +22,7 @@ from tests.simulation.node import Node
 from tests.simulation.process import SimulatedExecutor, SimulatedGuard
 from tests.simulation.records import JobRecord, Violation, Witness
 from tests.simulation.rules import THEMES, Offer, Rules
-from tests.simulation.storage import Connection, at_once
+from tests.simulation.storage import Connection, at_once, open_migrated
 from tests.simulation.weather import Damage, S, Weather
 from timeball.domain.job import JobState
 from timeball.domain.run import Status
@@ -368,7 +368,7 @@ class World:
     # --- the course of things ----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        at_once(self.store.open())
+        open_migrated(self.store)
         try:
             for house in (*self.servers, *self.workers):
                 house.start()

@@ -1,8 +1,14 @@
 """Databases that have the schema already: to make one takes longer than most tests do."""
 
+from __future__ import annotations
+
+import asyncio
 import tempfile
+import threading
+from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
@@ -12,10 +18,12 @@ from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sqlite import SqliteStore
 
-_WITH_PAGES = """
-SELECT relname FROM pg_class
+_SIZES = """
+SELECT relname, pg_relation_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'migrations' AND pg_relation_size(oid) > 0
 """
+_SMALL = 200_000
+"""Bytes up to which it is faster to delete the rows of a table than to give it and its indexes new files."""
 
 
 def sqlite_store(path: Path) -> SqliteStore:
@@ -37,12 +45,41 @@ def migrate_postgres(dsn: str) -> None:
 
 
 async def empty_postgres(dsn: str) -> None:
-    """As if it had just been migrated. To truncate all tables, used or not, takes longer than most tests do."""
-    connection = await asyncpg.connect(dsn)
-    if used := [name for (name,) in await connection.fetch(_WITH_PAGES)]:
-        await connection.execute(f"TRUNCATE {', '.join(used)}")
-    await connection.execute("ALTER SEQUENCE tokens RESTART")
-    await connection.close()
+    """As if it had just been migrated."""
+    await _backstage().do(dsn, _empty)
+
+
+async def tamper_with_postgres(dsn: str, statement: str) -> None:
+    await _backstage().do(dsn, lambda connection: connection.execute(statement))
+
+
+class _Backstage:
+    """A loop in a thread of its own that keeps its connections from test to test, which have a loop each."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._connections: dict[str, asyncpg.Connection[Any]] = {}
+        threading.Thread(target=self._loop.run_forever, name="backstage", daemon=True).start()
+
+    async def do(self, dsn: str, work: Callable[[asyncpg.Connection[Any]], Awaitable[object]]) -> None:
+        async def connected() -> None:
+            connection = self._connections.get(dsn)
+            if connection is None or connection.is_closed():
+                connection = self._connections[dsn] = await asyncpg.connect(dsn)
+            await work(connection)
+
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(connected(), self._loop))
+
+
+_backstage = cache(_Backstage)
+
+
+async def _empty(connection: asyncpg.Connection[Any]) -> None:
+    sizes = dict(await connection.fetch(_SIZES))
+    statements = [f"DELETE FROM {table}" for table, size in sizes.items() if size <= _SMALL]
+    if large := [table for table, size in sizes.items() if size > _SMALL]:
+        statements.append(f"TRUNCATE {', '.join(large)}")
+    await connection.execute("; ".join([*statements, "ALTER SEQUENCE tokens RESTART"]))
 
 
 async def _open_and_close(store: Store) -> None:

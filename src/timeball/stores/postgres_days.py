@@ -114,7 +114,7 @@ async def _prepare_as(lead: Lead, day: Micros, tx: Tx) -> None:
 
 async def prepare_days_ahead(tx: Tx) -> None:
     ((now,),) = await tx.fetch(NOW)
-    for day in retention.days_ahead(now):
+    for day in sorted(set(retention.days_ahead(now)) - await _prepared(tx)):
         await prepare(tx, day)
 
 
