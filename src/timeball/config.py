@@ -83,6 +83,8 @@ class ServerConfig:
     archive: str | None
     """Where history goes before it leaves the store: an absolute folder, `s3://…`, `gs://…` or `az://…`. None: it is
     lost then."""
+    objects: str | None
+    """Where large values are kept, likewise. None: in the store, like small ones."""
     log_level: str
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
@@ -390,6 +392,7 @@ RETENTION = Setting(
     "retention", _retention, "how long runs that ended are kept: a time, or never to prune any", "--retention"
 )
 ARCHIVE = Setting("archive", _archive, "where history goes before it leaves the store", "--archive", secret=True)
+OBJECTS = Setting("objects", _archive, "where large values are kept", "--objects", secret=True)
 SLOTS = Setting("slots", _whole(1, MOST_SLOTS), "how many runs a worker executes at a time", "--slots")
 CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask for some", "--cpu")
 MEMORY = Setting("memory", _size, "how much memory a worker shares out likewise: MiB, or 8G", "--memory")
@@ -477,6 +480,7 @@ class _Given:
             "priority_credit": _or(self(CREDIT_PER_LEVEL), CREDIT),
             "retention": _or(self(RETENTION), retention.DEFAULT) or None,
             "archive": self._archive(),
+            "objects": self._objects(),
         }
 
     def _archive(self) -> str | None:
@@ -484,11 +488,28 @@ class _Given:
         if found != LOCAL:
             return found
         if self.store().startswith(_SQLITE):
-            return str(self.data_dir() / "archive")
+            return str(self._own_objects())
         raise InvalidSetting(
             "the archive has to be the same for all servers of a PostgreSQL, and the data folder of this one is not:"
             " name a folder that all of them share, or a bucket like s3://bucket/prefix"
         )
+
+    def _objects(self) -> str | None:
+        """Where history goes, unless it is said; the embedded store has a folder of its own in any case."""
+        found = self(OBJECTS)
+        if found == LOCAL:
+            if not self.store().startswith(_SQLITE):
+                raise InvalidSetting(
+                    "objects have to be at the same place for all servers of a PostgreSQL, and the data folder of this"
+                    " one is not: name a folder that all of them share, or a bucket like s3://bucket/prefix"
+                )
+            return str(self._own_objects())
+        if found is not None:
+            return found
+        return str(self._own_objects()) if self.store().startswith(_SQLITE) else self._archive()
+
+    def _own_objects(self) -> Path:
+        return self.data_dir() / "objects"
 
     def executing(self) -> dict[str, Any]:
         labels, dedicated = _or(self(LABELS), ()), _or(self(DEDICATED), False)

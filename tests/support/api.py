@@ -13,7 +13,9 @@ from starlette.types import ASGIApp
 from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
+from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
+from timeball.ports.objects import Objects
 from timeball.ports.store import Key, Store
 from timeball.service.server import Server
 
@@ -54,10 +56,12 @@ async def running_api(folder: Path) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def serving(store: Store, archive: Archive | None = None) -> AsyncIterator[Api]:
-    """The API over a store, which is opened and closed."""
+async def serving(store: Store, archive: Archive | None = None, objects: Objects | None = None) -> AsyncIterator[Api]:
+    """The API over a store, which is opened and closed; large values go to the objects, if there are any."""
     await store.open()
-    server = Server(store, system.SystemClock(), system.dice(), archive=archive)
+    clock = system.SystemClock()
+    depot = None if objects is None else Depot(Place(objects, store, await store.number(1), clock))
+    server = Server(store, clock, system.dice(), archive=archive, depot=depot)
     await add_keys(store)
     server.start()
 

@@ -21,6 +21,7 @@ from timeball.bootstrap.process import StopSignals
 from timeball.config import ServerConfig, remember
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, Unavailable
+from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
 from timeball.ports.store import Key, Store
 from timeball.service.archivist import DayArchivist
@@ -42,7 +43,8 @@ async def start_server(
     store = await stack.enter_async_context(_open(config))
     key, is_new = _admin_key(config)
     await _allow_admin(store, key)
-    archive, archivist = await _archive(config, store, stack)
+    depot = await _depot(config, store)
+    archive, archivist = await _archive(config, store, depot, stack)
     server = Server(
         store,
         system.SystemClock(),
@@ -50,6 +52,7 @@ async def start_server(
         keep_for=config.retention,
         archivist=archivist,
         archive=archive,
+        depot=depot,
     )
     server.start()
     stack.push_async_callback(server.stop)
@@ -109,8 +112,18 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
         await store.close()
 
 
+async def _depot(config: ServerConfig, store: Store) -> Depot:
+    """Where large values go to, if they go anywhere."""
+    if config.objects is None:
+        return Depot()
+    from timeball.objects.bucket import Unopened
+
+    number = await store.number(system.dice().getrandbits(62))
+    return Depot(Place(Unopened(config.objects), store, number, system.SystemClock()))
+
+
 async def _archive(
-    config: ServerConfig, store: Store, stack: contextlib.AsyncExitStack
+    config: ServerConfig, store: Store, depot: Depot, stack: contextlib.AsyncExitStack
 ) -> tuple[Archive | None, DayArchivist | None]:
     """Where history goes to, if it goes anywhere, and who brings it there."""
     if config.archive is None:
@@ -118,7 +131,7 @@ async def _archive(
     from timeball.objects.bucket import open_objects  # 25 ms that others need not pay
 
     objects = open_objects(config.archive)
-    archivist = DayArchivist(store, objects, system.SystemClock())
+    archivist = DayArchivist(store, objects, system.SystemClock(), depot)
     stack.push_async_callback(archivist.close)
     return Archive(objects), archivist
 

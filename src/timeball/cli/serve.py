@@ -42,6 +42,13 @@ _archive = click.option(
     help="Where history goes before it leaves the store: a folder, s3://bucket/prefix, gs://…, az://…; or 'local', a"
     " folder beside the embedded database (TIMEBALL_ARCHIVE; default: nowhere).",
 )
+_objects = click.option(
+    config.OBJECTS.flag,
+    config.OBJECTS.name,
+    metavar="FOLDER|URL",
+    help="Where parameters, results and output of more than 64 KiB are kept: a folder, s3://bucket/prefix, … ("
+    "TIMEBALL_OBJECTS; default: DATA_DIR/objects for the embedded database, else the archive, else the database).",
+)
 _slots = _flag(config.SLOTS, default="default 32", metavar="N")
 _cpu = _flag(config.CPU, default="default: those of the machine", metavar="N")
 _memory = _flag(config.MEMORY, default="default: that of the machine", metavar="SIZE")
@@ -71,6 +78,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_credit
 @_retention
 @_archive
+@_objects
 @_slots
 @_cpu
 @_memory
@@ -110,6 +118,7 @@ def up(**flags: Any) -> None:
 @_credit
 @_retention
 @_archive
+@_objects
 @_log_level
 @_log_format
 def server(**flags: Any) -> None:

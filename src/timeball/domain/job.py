@@ -221,5 +221,48 @@ def jitter_of(job: Job, fire_time: Micros) -> Micros:
     return int.from_bytes(digest) % (duration.parse(job.spec.jitter) + 1)
 
 
+class StowedSpec(
+    JobSpec, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
+    """A spec as the store keeps it when its parameters are large: those are an object elsewhere. Nobody can write one
+    into a request, where an unknown field is an error."""
+
+    parameters_at: str = ""
+    """The object's key. It comes last, and in every such spec."""
+
+    def with_parameters(self, parameters: dict[str, Any]) -> JobSpec:
+        fields = {name: getattr(self, name) for name in JobSpec.__struct_fields__}
+        return JobSpec(**{**fields, "parameters": parameters})
+
+
+_AT: Final = b',"parametersAt":"'
+
 encode_spec = msgspec.json.Encoder().encode
-decode_spec = msgspec.json.Decoder(JobSpec).decode
+_decode_whole = msgspec.json.Decoder(JobSpec).decode
+_decode_stowed = msgspec.json.Decoder(StowedSpec).decode
+
+
+def stowed(spec: JobSpec, key: str) -> StowedSpec:
+    """The spec without its parameters, which are there."""
+    fields = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
+    return StowedSpec(**{**fields, "parameters": {}}, parameters_at=key)
+
+
+def decode_spec(text: str | bytes) -> JobSpec:
+    if '"parametersAt"' in text if isinstance(text, str) else _AT in text:  # also if a parameter has that name
+        try:
+            found = _decode_stowed(text)
+        except msgspec.ValidationError:
+            return _decode_whole(text)
+        return found if found.parameters_at else _decode_whole(text)
+    return _decode_whole(text)
+
+
+def is_stowed(spec: bytes) -> bool:
+    """Whether the parameters of an encoded spec are elsewhere."""
+    return _AT in spec and isinstance(decode_spec(spec), StowedSpec)
+
+
+def fill(spec: bytes, parameters: bytes) -> bytes:
+    """An encoded spec whose parameters were elsewhere, with them."""
+    return b'%s,"parameters":%s}' % (spec[: spec.rindex(_AT)], parameters)

@@ -13,12 +13,12 @@ be written when the clock passes the fire time:
 from __future__ import annotations
 
 from enum import IntFlag, StrEnum
-from typing import Final, assert_never
+from typing import Annotated, Final, assert_never
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from timeball.domain import retry
-from timeball.domain.instant import Micros
+from timeball.domain.instant import MINUTE, Micros
 from timeball.domain.retry import Delivery, Retry
 
 
@@ -139,9 +139,12 @@ class Cancelled(Struct, frozen=True, tag="cancelled"):
     """The worker stopped it because it was told to."""
 
 
-class Released(Struct, frozen=True, tag="released"):
+class Released(Struct, frozen=True, tag="released", omit_defaults=True):
     """Handed back without having been (completely) executed: a drain. Costs no attempt, but ends a run that is
     delivered at most once if it had started."""
+
+    wait: Annotated[Micros, Meta(ge=0, le=MINUTE)] = 0
+    """How long it makes no sense to try again."""
 
 
 class Lost(Struct, frozen=True, tag="lost"):
@@ -195,8 +198,8 @@ def settle(
             return Transition(Event.SUCCEED)
         case Cancelled():
             return Transition(Event.CANCEL)
-        case Released():
-            return Transition(Event.GIVE_BACK, eligible_at=now)
+        case Released(wait):
+            return Transition(Event.GIVE_BACK, eligible_at=now + wait)
         case Lost():
             if attempt > policy.max_retries:
                 return Transition(Event.EXHAUST, failure=LOST)

@@ -59,6 +59,11 @@ class Bucket:
         with _told():
             return await _few_at_once(self._get(key) for key in keys)
 
+    async def folders(self, prefix: str) -> list[str]:
+        with _told():
+            found = await self._store.list_with_delimiter_async(prefix.rstrip("/"))
+        return sorted(f"{each}/" for each in found["common_prefixes"])
+
     async def list(self, prefix: str) -> list[str]:
         found: list[str] = []
         with _told():
@@ -109,6 +114,45 @@ class Folder(Bucket):
                 os.close(descriptor)
             if each == self._folder:
                 return
+
+
+class Unopened:
+    """The objects of a place that is opened when somebody needs it: most servers never do."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._opened: Bucket | None = None
+
+    async def put(self, objects: Mapping[str, bytes]) -> None:
+        await (await self._open()).put(objects)
+
+    async def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        return await (await self._open()).get(keys) if self._may_have_some() else [None for _ in keys]
+
+    async def folders(self, prefix: str) -> list[str]:
+        return await (await self._open()).folders(prefix) if self._may_have_some() else []
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        if self._may_have_some():
+            await (await self._open()).delete(keys)
+
+    async def list(self, prefix: str) -> list[str]:
+        return await (await self._open()).list(prefix) if self._may_have_some() else []
+
+    def _may_have_some(self) -> bool:
+        return "://" in self._place or Path(self._place).is_dir()
+
+    async def _open(self) -> Bucket:
+        if self._opened is None:
+            self._opened = await asyncio.to_thread(_opened, self._place)
+        return self._opened
+
+
+def _opened(place: str) -> Bucket:
+    try:
+        return open_objects(place)
+    except OSError as error:
+        raise Unavailable(f"the folder {place} cannot be used: {error.strerror}") from error
 
 
 async def _few_at_once(work: Iterable[Awaitable[T]]) -> list[T]:

@@ -13,26 +13,34 @@ import asyncio
 import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
-from typing import Final
+from typing import Final, TypeVar
 
-from msgspec import Struct
+import structlog
+from msgspec import Struct, structs
 
-from timeball.domain import record
+from timeball.domain import large, record
 from timeball.domain.instant import Micros
+from timeball.domain.large import REFERENCE
 from timeball.domain.record import FORMAT, Finished, LogRecord, Manifest, Part
+from timeball.operation.depot import Depot, Missing
 from timeball.ports.objects import Objects
 from timeball.ports.store import ArchiveStore, LogLine
+
+T = TypeVar("T")
 
 RUNS_AT_ONCE: Final = 1_000
 LINES_AT_ONCE: Final = 200
 """Pieces of output, each up to 64 KiB."""
+LARGE_AT_ONCE: Final = 8
+"""Results and outputs that are fetched from where they are kept apart."""
 MOST_RECORDS: Final = 20_000
 MOST_BYTES: Final = 32 * 1024 * 1024
 """A part ends with the piece that makes it longer than either."""
 GZIP: Final = 31
 """zlib's number for the format of gzip, without a name or a time in it: the same content is the same object."""
+_log = structlog.get_logger()
 
 
 class Archived(Struct, frozen=True):
@@ -41,12 +49,14 @@ class Archived(Struct, frozen=True):
     """Pieces of output."""
 
 
-async def archive_day(store: ArchiveStore, objects: Objects, day: date, since: Micros = 0) -> Archived:
+async def archive_day(
+    store: ArchiveStore, objects: Objects, day: date, since: Micros = 0, depot: Depot | None = None
+) -> Archived:
     """All runs of a day that ended at or after an instant. When this returns they are in the archive for good, and may
-    go from the store."""
+    go from the store; with them what of them is in the `depot`."""
     range_ = _Range(*record.id_range(day), since)
-    run_parts = await _archive_runs(store, objects, day, range_)
-    log_parts = await _archive_logs(store, objects, day, range_)
+    run_parts = await _archive_runs(store, objects, day, range_, depot)
+    log_parts = await _archive_logs(store, objects, day, range_, depot)
     archived = Archived(_records(run_parts), _records(log_parts))
     if archived.runs:
         content = record.encode(Manifest(FORMAT, f"{day}", archived.runs, archived.logs, run_parts, log_parts))
@@ -60,25 +70,64 @@ class _Range(Struct, frozen=True):
     since: Micros
 
 
-async def _archive_runs(store: ArchiveStore, objects: Objects, day: date, range_: _Range) -> list[Part]:
+async def _archive_runs(
+    store: ArchiveStore, objects: Objects, day: date, range_: _Range, depot: Depot | None
+) -> list[Part]:
     first = range_.first
     parts = _Parts(objects, day, "runs")
     while runs := await store.finished_in(first, range_.until, range_.since, RUNS_AT_ONCE):
-        lines = await asyncio.to_thread(_run_lines, runs)
-        await parts.add(lines, [each.run.id for each in runs], runs)
+        for some in _few_large(runs, lambda each: large.reference(each.run.result) is not None):
+            whole = some if depot is None else [await _whole(each, depot) for each in some]
+            lines = await asyncio.to_thread(_run_lines, whole)
+            await parts.add(lines, [each.run.id for each in whole], whole)
         first = f"{runs[-1].run.id}0"  # right behind it
     return await parts.close()
 
 
-async def _archive_logs(store: ArchiveStore, objects: Objects, day: date, range_: _Range) -> list[Part]:
+async def _archive_logs(
+    store: ArchiveStore, objects: Objects, day: date, range_: _Range, depot: Depot | None
+) -> list[Part]:
     after = (range_.first, 0, 0)
     parts = _Parts(objects, day, "logs")
     while found := await store.output_in(after, range_.until, range_.since, LINES_AT_ONCE):
-        lines = await asyncio.to_thread(_log_lines, found)
-        await parts.add(lines, [run_id for run_id, _ in found])
+        for some in _few_large(found, lambda each: each[1].stream == REFERENCE):
+            whole = some if depot is None else [every for each in some for every in await _expanded(*each, depot)]
+            lines = await asyncio.to_thread(_log_lines, whole)
+            await parts.add(lines, [run_id for run_id, _ in whole])
         run_id, line = found[-1]
         after = (run_id, line.attempt, line.seq)
     return await parts.close()
+
+
+def _few_large(items: Sequence[T], is_large: Callable[[T], bool]) -> Iterator[list[T]]:
+    """All of them in order, so many at a time that few stand for something large."""
+    some: list[T] = []
+    found = 0
+    for item in items:
+        some.append(item)
+        found += is_large(item)
+        if found == LARGE_AT_ONCE:
+            yield some
+            some, found = [], 0
+    if some:
+        yield some
+
+
+async def _whole(finished: Finished, depot: Depot) -> Finished:
+    """With its result. What somebody took away from the object storage holds up nothing else."""
+    try:
+        return structs.replace(finished, run=await depot.whole_run(finished.run))
+    except Missing as error:
+        _log.error("a run is archived without its result", run=finished.run.id, error=str(error))
+        return structs.replace(finished, run=structs.replace(finished.run, result=None))
+
+
+async def _expanded(run_id: str, line: LogLine, depot: Depot) -> list[tuple[str, LogLine]]:
+    try:
+        return [(run_id, each) for each in await depot.expanded([line], 0)]
+    except Missing as error:
+        _log.error("a run is archived without its output", run=run_id, error=str(error))
+        return [(run_id, structs.replace(line, stream="system", text="[this output is lost]\n"))]
 
 
 class _Parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from timeball.operation.depot import Depot
 from timeball.operation.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.floor import EmptyFloor, Floor
@@ -20,3 +21,5 @@ class Context:
     floor: Floor = field(default_factory=EmptyFloor)
     archive: Archive | None = None
     """What has left the store, if it went anywhere."""
+    depot: Depot = field(default_factory=Depot)
+    """What is too large for the store; by default one that takes nothing."""

@@ -15,7 +15,7 @@ from timeball.domain.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
-from timeball.operation.retry_run import check_task, in_order
+from timeball.operation.retry_run import check_task, edited_spec, in_order
 from timeball.operation.wake import wake
 from timeball.ports.store import Match
 
@@ -28,7 +28,8 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
         raise Conflict(f"run {run_id} is {old.status}; only a run that has ended can be replayed")
     job = (await find_job(context, tenant, old.job_id)).job
     now = context.store.now()
-    run = _replay(job, ids.run(now, context.dice), run_id, edit, now)
+    new_id = ids.run(now, context.dice)
+    run = await _replay(context, job, new_id, run_id, edit, now)
     [status] = await context.store.trigger([run])
     if status is None:
         raise _cancelled(job.id)
@@ -53,7 +54,7 @@ async def replay_runs(
         elif job is None or job.state is JobState.CANCELLED:
             fates[match.run_id] = Fate(match.run_id, error=_cancelled(match.job_id))
         else:
-            pairs.append((match.run_id, _replay(job, run_id, match.run_id, edit, now)))
+            pairs.append((match.run_id, await _replay(context, job, run_id, match.run_id, edit, now)))
     statuses = await context.store.replay(pairs, since)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         fates[old_id] = _fate(old_id, run.id, status)
@@ -61,10 +62,10 @@ async def replay_runs(
     return [fates[match.run_id] for match in matches]
 
 
-def _replay(job: Job, run_id: str, old_id: str, edit: Edit | None, now: Micros) -> NewRun:
+async def _replay(context: Context, job: Job, run_id: str, old_id: str, edit: Edit | None, now: Micros) -> NewRun:
     if job.state is JobState.CANCELLED:
         raise _cancelled(job.id)
-    edited = None if edit is None else edit.apply(job.spec)
+    edited = await edited_spec(context, run_id, None if edit is None else job.spec, edit)
     return new_run(job, run_id, Origin.REPLAY, now, now, retry_of=old_id, edited=edited)
 
 

@@ -9,7 +9,7 @@ from timeball.domain import ids
 from timeball.domain.edit import Edit
 from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
+from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
@@ -17,7 +17,7 @@ from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
 from timeball.operation.wake import wake
 from timeball.ports.hints import Topic
-from timeball.ports.store import Match, RunSpec
+from timeball.ports.store import Match
 
 RETRYABLE: Final = frozenset({Status.RETRYING, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
 
@@ -73,7 +73,8 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
                 Fate(match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more"))
             )
         else:
-            pairs.append((match.run_id, _successor(found.job, run_id, match.run_id, old, edit, now)))
+            edited = await edited_spec(context, run_id, old.spec if edit or old.edited else None, edit)
+            pairs.append((match.run_id, _successor(found.job, run_id, match.run_id, edited, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
     wake(context, (found.job for found in jobs.values()))
@@ -94,10 +95,16 @@ def in_order(context: Context, count: int, now: Micros) -> list[str]:
     return sorted(ids.run(now, context.dice) for _ in range(count))
 
 
-def _successor(job: Job, run_id: str, old_id: str, old: RunSpec, edit: Edit | None, now: Micros) -> NewRun:
-    edited = old.spec if old.edited else None
-    if edit is not None:
-        edited = edit.apply(old.spec)
+async def edited_spec(context: Context, run_id: str, spec: JobSpec | None, edit: Edit | None) -> JobSpec | None:
+    """What a run executes that has a spec of its own, with parameters of its own: those of its job may go earlier."""
+    if spec is None:
+        return None
+    whole = await context.depot.whole(spec)
+    edited = whole if edit is None else edit.apply(whole)
+    return (await context.depot.stow({run_id: edited}))[run_id]
+
+
+def _successor(job: Job, run_id: str, old_id: str, edited: JobSpec | None, now: Micros) -> NewRun:
     return new_run(job, run_id, Origin.RETRY, now, now, retry_of=old_id, edited=edited)
 
 

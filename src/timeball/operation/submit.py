@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
 from timeball.domain import ids, planning
 from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec
+from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
@@ -26,6 +28,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """The idempotency key, if the client gave one."""
     fingerprint: str = ""
     """A hash of what the client sent, to tell a repetition from another request under the same key."""
+    size: int = 0
+    """How long it is, about, as the client sent it."""
 
 
 class Created(Struct, frozen=True, gc=False):
@@ -45,11 +49,35 @@ class Submit:
         self._commit = GroupCommit(self._persist)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
+        if self._context.depot.takes and any(job.size > LARGE for job in jobs):
+            return await self._submit_large(jobs)
+        return await self._submit(jobs)
+
+    async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
+        """Parameters that are large are elsewhere, for good, before anything else happens."""
+        job_ids = ids.many("j", self._context.store.now(), self._context.dice, len(jobs))
+        named = dict(zip(job_ids, jobs, strict=True))
+        specs = {job_id: job.spec for job_id, job in named.items() if job.size > LARGE}
+        refused: dict[str, TimeballError] = {}
+        try:
+            for job_id, spec in (await self._context.depot.stow(specs)).items():
+                named[job_id] = structs.replace(named[job_id], spec=spec)
+        except Unavailable as error:
+            refused = dict.fromkeys(specs, error)
+        accepted = {job_id: job for job_id, job in named.items() if job_id not in refused}
+        created = dict(zip(accepted, await self._submit(list(accepted.values()), list(accepted)), strict=True))
+        created |= refused
+        return [_as_written(created[job_id], job.spec) for job_id, job in zip(job_ids, jobs, strict=True)]
+
+    async def _submit(
+        self, jobs: Sequence[NewJob], job_ids: Sequence[str] | None = None
+    ) -> list[Created | TimeballError]:
         now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
         unknown = await self._unknown(named) if named else named
         warnings = await warn(self._context, [job.spec for job in jobs])
-        news = zip(jobs, ids.many("j", now, dice, count), ids.many("r", now, dice, count), warnings, strict=True)
+        job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
+        news = zip(jobs, job_ids, ids.many("r", now, dice, count), warnings, strict=True)
         prepared: list[Submission | Created | TimeballError] = [self._prepare(*new, now, unknown) for new in news]
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
@@ -118,6 +146,20 @@ class Submit:
         return {
             (tenant, task_id) for tenant, task_id in tasks if await self._context.store.task(tenant, task_id) is None
         }
+
+
+def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | TimeballError:
+    """What was created, with its parameters. Who repeats a request has sent the same ones again: the key's fingerprint
+    says so."""
+    if isinstance(created, TimeballError):
+        return created
+    answer, job = created.answer, created.job
+    if answer is not None:
+        told = msgspec.json.decode(answer)
+        answer = msgspec.json.encode({**told, "parameters": spec.parameters})
+    if job is not None:
+        job = structs.replace(job, job=job.job.with_(spec=spec))
+    return Created(created.job_id, answer, job)
 
 
 def _answer(submission: Submission, result: Submitted, warnings: tuple[str, ...]) -> Created | TimeballError:

@@ -9,7 +9,7 @@ from msgspec import structs
 from timeball.domain import planning, schedule
 from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, JobState
+from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed
 from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
@@ -26,7 +26,8 @@ async def update(
     if_match: int | None = None,
 ) -> JobStatus:
     """Replace the job's spec by what `change` makes of it. An update that changes nothing is no new version."""
-    task_id = change((await find_job(context, tenant, job_id)).job.spec).task_id
+    place = _Place(context, job_id, change)
+    task_id = (await place.changed((await find_job(context, tenant, job_id)).job.spec)).task_id
     if task_id is not None and await context.store.task(tenant, task_id) is None:
         raise Invalid(f"there is no registered task {task_id!r}", "/taskId")
 
@@ -35,13 +36,55 @@ async def update(
             raise PreconditionFailed(f"job {job_id} is at version {job.version}, not {if_match}; read it again")
         if job.state is JobState.CANCELLED:
             raise Conflict(f"job {job_id} was cancelled; that is final. Create a new one")
-        spec = change(job.spec)
+        spec = place.known(job.spec)
         return None if spec == job.spec else _amendment(job, spec, now)
 
-    await amend(context, tenant, job_id, decide)
+    while True:
+        try:
+            await amend(context, tenant, job_id, decide)
+            break
+        except _Elsewhere as error:  # somebody else put other parameters there meanwhile
+            await place.changed(error.spec)
     found = await find_job(context, tenant, job_id)
     [warnings] = await warn(context, [found.job.spec])
     return structs.replace(found, warnings=warnings)
+
+
+class _Elsewhere(Exception):
+    """The parameters that are to be changed have to be fetched first."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        super().__init__()
+        self.spec = spec
+
+
+class _Place:
+    """What a change makes of a spec, where parameters that are large are kept elsewhere: fetched before anything is
+    decided, and written before anything refers to them."""
+
+    def __init__(self, context: Context, job_id: str, change: Callable[[JobSpec], JobSpec]) -> None:
+        self._depot = context.depot
+        self._job_id = job_id
+        self._change = change
+        self._known: list[tuple[JobSpec, JobSpec]] = []
+
+    async def changed(self, spec: JobSpec) -> JobSpec:
+        whole = await self._depot.whole(spec)
+        new = self._change(whole)
+        if isinstance(spec, StowedSpec) and new.parameters == whole.parameters:
+            new = stowed(new, spec.parameters_at)
+        elif self._depot.takes and new.parameters is not whole.parameters:
+            new = (await self._depot.stow({self._job_id: new}))[self._job_id]
+        self._known.append((spec, new))
+        return new
+
+    def known(self, spec: JobSpec) -> JobSpec:
+        if not isinstance(spec, StowedSpec) and not any(isinstance(new, StowedSpec) for _, new in self._known):
+            return self._change(spec)
+        for old, new in self._known:
+            if old == spec:
+                return new
+        raise _Elsewhere(spec)
 
 
 def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:

@@ -22,6 +22,11 @@ class Objects(Protocol):
         """The objects, in the order of the keys. None: there is none."""
         ...
 
+    async def folders(self, prefix: str) -> list[str]:
+        """The next parts of the keys below a prefix, which ends with `/`, if more follow: each with the prefix and a
+        `/` behind it, in order."""
+        ...
+
     async def list(self, prefix: str) -> list[str]:
         """The keys below a prefix, which ends with `/`, in order."""
         ...

@@ -635,6 +635,25 @@ class ArchiveStore(Protocol):
         ...
 
 
+class LargeStore(Protocol):
+    """What rows say about objects that are kept elsewhere, see `domain.large`. A row that would begin to refer to one
+    too late is not written: whoever submits, amends or triggers that raises `Unavailable`."""
+
+    async def number(self, fresh: int) -> int:
+        """The number of this store, by which its objects are told from those of others: the one it was given first,
+        wherever it moves."""
+        ...
+
+    async def referred_to(self, kind: str, keys: Sequence[str]) -> set[str]:
+        """Those of these objects that a row refers to, or may begin to refer to."""
+        ...
+
+    async def replace_output(self, run_id: str, attempt: int, seqs: Sequence[int], key: str) -> bool:
+        """Replace all output of an attempt that has ended, which are these pieces, by one that refers to an object.
+        False: it is something else by now, and stays."""
+        ...
+
+
 class WhyStore(Protocol):
     """What is the matter? Looks at much, but never at more than so much: it counts up to `MOST_COUNTED`."""
 
@@ -709,6 +728,7 @@ class Store(
     WorkerStore,
     ReadStore,
     ArchiveStore,
+    LargeStore,
     WhyStore,
     KeyStore,
     TaskStore,

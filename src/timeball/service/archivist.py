@@ -11,6 +11,7 @@ from timeball.domain import instant
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.operation.archive import Archived, archive_day
+from timeball.operation.depot import Depot
 from timeball.ports.clock import Clock
 from timeball.ports.objects import Objects
 from timeball.ports.store import Store
@@ -30,10 +31,11 @@ class DayArchivist:
     """Implements `timeball.ports.housekeeping.Archivist`. One day at a time; a large one takes its time beside the
     keeper's turns. What it archived itself it does not archive again; it may be stopped at any moment."""
 
-    def __init__(self, store: Store, objects: Objects, clock: Clock) -> None:
+    def __init__(self, store: Store, objects: Objects, clock: Clock, depot: Depot | None = None) -> None:
         self._store = store
         self._objects = objects
         self._clock = clock
+        self._depot = depot
         self._day: Micros = -1
         self._work: asyncio.Task[Archived] | None = None
         self._rests_until: Micros | None = None
@@ -68,7 +70,7 @@ class DayArchivist:
 
     async def _archive(self, day: Micros) -> Archived:
         now, date = self._store.now(), instant.to_datetime(day).date()
-        archived = await archive_day(self._store, self._objects, date, self._kept.get(day, 0))
+        archived = await archive_day(self._store, self._objects, date, self._kept.get(day, 0), self._depot)
         self._kept.pop(day, None)  # so that it is the newest
         self._kept[day] = now - LATEST_REPORT
         if len(self._kept) > MOST_DAYS:

@@ -7,18 +7,22 @@ knows every claim, and a session that a fresh server does not know is looked up 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from msgspec import UNSET, Raw
+import structlog
+from msgspec import UNSET, Raw, structs
 
 from timeball.domain import ids
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.job import StowedSpec, decode_spec, is_stowed
+from timeball.domain.large import LARGE
 from timeball.domain.lifecycle import Failed, Released
 from timeball.operation.context import Context
+from timeball.operation.depot import is_large
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import (
@@ -39,8 +43,11 @@ from timeball.ports.store import Claim, Settlement, Want, Wanted, Worker
 LEASE: Final = 15 * SECOND
 BEAT_EVERY: Final = 5 * SECOND
 LONGEST_POLL: Final = 30 * SECOND
+PARAMETERS_AFTER: Final = 10 * SECOND
+"""When a run whose parameters could not be read is tried again."""
 SOON: Final = 100 * MILLISECOND
 """A worker whose poll was answered with less than it could take is expected back within this."""
+_log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -75,6 +82,8 @@ class _Session:
     """What was claimed for its next poll."""
     heard_at: Micros = 0
     """When it last said something, on this node's steady clock."""
+    printed: dict[int, int] = field(default_factory=dict)
+    """How much attempts printed, by their tokens, as far as this server knows."""
     unverified: bool = False
     """Whether the store may know of claims that are not in `handed`: those of another server that the worker left."""
 
@@ -91,6 +100,9 @@ class Desk:
         """Those whose poll hangs, who waits longest first: of a thousand workers, most are not asked about."""
         self._expected: dict[str, _Session] = {}
         """Those who may be back in a moment with slots that were left."""
+        self._depot = context.depot
+        self._beside: set[asyncio.Task[None]] = set()
+        """What is done with large values meanwhile."""
         self._renewals = GroupCommit(self._renew_all)
         self._closed = False
         self.on_demand: Callable[[], None] = lambda: None
@@ -188,21 +200,39 @@ class Desk:
         stale: set[int] = set()
         if report.logs:
             stale.update(await self._store.append_logs(report.logs, now))
+            if self._depot.takes:
+                for chunk in report.logs:
+                    session.printed[chunk.token] = session.printed.get(chunk.token, 0) + len(chunk.text)
         if report.started or report.progress:
             started = [(item, now - item.age) for item in report.started]
             stale.update(await self._store.note(session.id, started, report.progress))
             self._hints.give(Topic.ENDED)
         if report.ended:
-            settled = await self._settle([self._settlement(ended, now) for ended in report.ended])
+            settlements = [self._settlement(ended, now) for ended in report.ended]
+            if any(is_large(ended.outcome) for ended in report.ended):
+                settlements = [await self._stow_result(each) for each in settlements]
+            settled = await self._settle(settlements)
             if None in settled:
                 stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             tokens = [ended.token for ended in report.ended]
             session.handed.difference_update(tokens)
+            if session.printed:
+                self._stow_outputs(session, report.ended)
             if session.to_cancel or session.cancelling:
                 for token in tokens:
                     session.to_cancel.pop(token, None)
                     session.cancelling.pop(token, None)
         return Receipt(stale=sorted(stale))
+
+    async def _stow_result(self, settlement: Settlement) -> Settlement:
+        outcome = await self._depot.stow_result(settlement.run_id, settlement.token, settlement.outcome)
+        return structs.replace(settlement, outcome=outcome)
+
+    def _stow_outputs(self, session: _Session, ended: Iterable[Ended]) -> None:
+        for each in ended:
+            # The next attempt has the number of one that was given back.
+            if session.printed.pop(each.token, 0) > LARGE and not isinstance(each.outcome, Released):
+                self._do(self._depot.stow_output(each.run_id, each.attempt))
 
     async def goodbye(self, session: str) -> None:
         self._forget(session)
@@ -238,6 +268,40 @@ class Desk:
         )
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
+        """Answer the polls that wait. Those one of whose runs has large parameters wait for these, the others do
+        not."""
+        late = {(claim.session, claim.poll) for claim in claims if is_stowed(claim.spec)}
+        if late:
+            self._do(self._fetch_and_hand_out([each for each in claims if (each.session, each.poll) in late]))
+            claims = [each for each in claims if (each.session, each.poll) not in late]
+        await self._hand_out(claims)
+
+    async def _fetch_and_hand_out(self, claims: Sequence[Claim]) -> None:
+        """What cannot start, since its parameters cannot be had now, is given back and tried again later."""
+        whole: list[Claim] = []
+        for claim in claims:
+            spec = decode_spec(claim.spec)
+            if isinstance(spec, StowedSpec):
+                filled = await self._depot.whole_json(claim.spec, spec.parameters_at)
+                if filled is None:
+                    await self._settle([_released(claim, self._store.now(), wait=PARAMETERS_AFTER)])
+                    continue
+                claim = structs.replace(claim, spec=filled)
+            whole.append(claim)
+        await self._hand_out(whole)
+
+    def _do(self, work: Coroutine[object, object, None]) -> None:
+        """Beside everything else."""
+        task = asyncio.create_task(work, name="desk")
+        self._beside.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("large values were not dealt with", error=str(error) or type(error).__name__)
+
+    async def _hand_out(self, claims: Sequence[Claim]) -> None:
         """Answer the polls that wait, or keep it for the one that is expected. What nobody waits for any more is given
         back at once: also if another poll of the session waits by now, which may already have given it back as unknown
         to its worker."""
@@ -285,6 +349,8 @@ class Desk:
     def close(self) -> None:
         """Answer every poll, and send who polls again elsewhere: the server stops."""
         self._closed = True
+        for task in self._beside:
+            task.cancel()  # its runs are given back when their worker polls elsewhere, its output stays where it is
         for session in list(self._polling.values()):
             self._answer(session, Orders())
 
@@ -377,7 +443,7 @@ def _by_poll(claims: Sequence[Claim]) -> dict[tuple[str, int], list[Claim]]:
     return grouped
 
 
-def _released(claim: Claim, now: Micros) -> Settlement:
+def _released(claim: Claim, now: Micros, wait: Micros = 0) -> Settlement:
     return Settlement(
         run_id=claim.run_id,
         job_id=claim.job_id,
@@ -385,7 +451,7 @@ def _released(claim: Claim, now: Micros) -> Settlement:
         token=claim.token,
         serial=claim.serial,
         turn=claim.turn,
-        outcome=Released(),
+        outcome=Released(wait),
         started_at=None,
         finished_at=now,
         spread=0.0,

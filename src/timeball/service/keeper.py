@@ -6,6 +6,7 @@ small step of each chore, so that nobody has to wait for long, and none of the c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -13,6 +14,7 @@ import structlog
 from msgspec import Struct
 
 from timeball.domain import ids, retention
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.housekeeping import Archivist, Deposed, Lead, Occupied
@@ -30,6 +32,8 @@ PATIENCE: Final = 10 * SECOND
 """Before something is tried again for which others would have had to wait."""
 SELDOM: Final = HOUR
 """Between two looks for what need not be looked for often."""
+SWEEP_EVERY: Final = 6 * HOUR
+"""Between two looks for objects that nobody refers to: all of them are listed for that."""
 ROWS: Final = 500
 """How much goes in one step, about."""
 DAYS: Final = 100
@@ -66,6 +70,9 @@ class Keeper(Loop):
         self._asked_for: Micros = 0
         self._prepared_at: Micros | None = None
         self._tidied_at: Micros | None = None
+        self._depot = context.depot
+        self._sweeping: asyncio.Task[int] | None = None
+        self._swept_at: Micros | None = None
 
     async def turn(self) -> Micros:
         left = self._rests_until - self._clock.monotonic()
@@ -75,7 +82,9 @@ class Keeper(Loop):
         if lead is None:
             return self._rest(REST)
         try:
-            rest = min([await self._attempt(chore, lead) for chore in (self._prepare, self._prune, self._tidy)])
+            rest = min(
+                [await self._attempt(chore, lead) for chore in (self._prepare, self._prune, self._tidy, self._sweep)]
+            )
         except Deposed as error:
             _log.warning("another server keeps house now", error=str(error))
             self._pruning = None
@@ -131,5 +140,31 @@ class Keeper(Loop):
             self._tidied_at = self._clock.monotonic()
         return BREATH
 
-    def _is_time(self, last: Micros | None) -> bool:
-        return last is None or self._clock.monotonic() - last >= SELDOM
+    async def _sweep(self, lead: Lead) -> Micros:
+        """Let go of objects that nobody refers to. It may take its time beside the keeper's turns, and whoever was
+        deposed meanwhile does no harm: what no row refers to will never be referred to again."""
+        work = self._sweeping
+        if work is None:
+            if not self._depot.takes or not self._is_time(self._swept_at, SWEEP_EVERY):
+                return REST
+            self._swept_at = self._clock.monotonic()
+            self._sweeping = asyncio.create_task(self._depot.sweep(self._store.now()), name="sweep")
+            return SOON
+        if not work.done():
+            return SOON
+        self._sweeping = None
+        try:
+            if swept := work.result():
+                _log.info("objects that nobody referred to are gone", objects=swept)
+        except Unavailable as error:
+            _log.warning("objects that nobody refers to stay until later", error=str(error))
+        return BREATH
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait([self._sweeping])
+
+    def _is_time(self, last: Micros | None, every: Micros = SELDOM) -> bool:
+        return last is None or self._clock.monotonic() - last >= every

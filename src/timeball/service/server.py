@@ -7,6 +7,7 @@ from dataclasses import replace
 from timeball.domain import retention
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.context import Context
+from timeball.operation.depot import Depot
 from timeball.operation.search_archive import Archive
 from timeball.operation.settle import Settle
 from timeball.ports.clock import Clock, Dice
@@ -38,12 +39,13 @@ class Server:
         keep_for: Micros | None = retention.DEFAULT,
         archivist: Archivist | None = None,
         archive: Archive | None = None,
+        depot: Depot | None = None,
     ) -> None:
         """`keep_for` is how long history is kept, None: for ever; with an archivist, it is archived before it goes, and
-        can be read in the `archive`."""
+        can be read in the `archive`. Large values go to the `depot`, if there is one."""
         hints = LocalHints(store.shout)
         store.listen(hints.hear)
-        context = Context(store, clock, dice, hints, archive=archive)
+        context = Context(store, clock, dice, hints, archive=archive, depot=depot or Depot())
         settle = Settle(context)
         self.desk = Desk(context, settle)
         dispatcher = Dispatcher(context, hints, self.desk)

@@ -16,6 +16,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import EXAMPLE, idempotency_key, new_job
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job import JobSpec
+from timeball.domain.large import LARGE
 from timeball.operation.submit import Created, NewJob
 
 MOST_JOBS: Final = 10_000
@@ -26,6 +27,7 @@ _typed = msgspec.json.Decoder(list[JobSpec])
 _typed_line = msgspec.json.Decoder(JobSpec)
 _keyed = msgspec.json.Decoder(list[CanonicalJob])
 _keyed_line = msgspec.json.Decoder(CanonicalJob)
+_encode = msgspec.json.Encoder().encode
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -46,16 +48,21 @@ async def create_batch(call: Call) -> Answer:
     bodies = await _read(call.raw, _is_lines(call))
     key = idempotency_key(call)
     tenant = call.tenant
-    prepared = [_prepare(tenant, body, key, index) for index, body in enumerate(bodies)]
+    may_be_large = len(call.raw) > LARGE
+    prepared = [_prepare(tenant, body, key, index, may_be_large) for index, body in enumerate(bodies)]
     results = iter(await call.services.submit([item for item in prepared if isinstance(item, NewJob)]))
     return answer_json(BatchAnswer([_item(next(results) if isinstance(item, NewJob) else item) for item in prepared]))
 
 
-def _prepare(tenant: str, body: JobBody | TimeballError, key: str | None, index: int) -> NewJob | TimeballError:
+def _prepare(
+    tenant: str, body: JobBody | TimeballError, key: str | None, index: int, may_be_large: bool
+) -> NewJob | TimeballError:
     """A key for the whole batch is one key per place in it, unless the job brings its own."""
     if isinstance(body, TimeballError):
         return body
-    return new_job(tenant, body, None if key is None or body.key is not None else f"{key}#{index}")
+    own = None if key is None or body.key is not None else f"{key}#{index}"
+    size = len(_encode(body.spec.parameters)) if may_be_large and body.spec.parameters else 0
+    return new_job(tenant, body, own, size)
 
 
 def _item(result: Created | TimeballError) -> BatchItem:

@@ -118,11 +118,11 @@ async def run(call: Call) -> Answer:
 async def pause_job(call: Call) -> Answer:
     body: PauseBody = call.body
     until = None if body.until is None else instant.parse(body.until, "/until")
-    return answer_job(await pause(call.context, call.tenant, call.job_id, reason=body.reason, until=until))
+    return await answer_job(call, await pause(call.context, call.tenant, call.job_id, reason=body.reason, until=until))
 
 
 async def resume_job(call: Call) -> Answer:
-    return answer_job(await resume(call.context, call.tenant, call.job_id))
+    return await answer_job(call, await resume(call.context, call.tenant, call.job_id))
 
 
 async def runs(call: Call) -> Answer:

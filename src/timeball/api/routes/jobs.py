@@ -46,20 +46,20 @@ class CancelledJob(Struct, frozen=True, rename="camel"):
 
 async def create(call: Call) -> Answer:
     body = job_body.read_job(call.raw)
-    new = new_job(call.tenant, body, idempotency_key(call))
+    new = new_job(call.tenant, body, idempotency_key(call), len(call.raw))
     [created] = await call.services.submit([new])
     if isinstance(created, TimeballError):
         raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     return _created(created)
 
 
-def new_job(tenant: str, body: job_body.JobBody, key: str | None) -> NewJob:
+def new_job(tenant: str, body: job_body.JobBody, key: str | None, size: int) -> NewJob:
     if key is not None and body.key is not None and key != body.key:
         raise Invalid("the header Idempotency-Key says something else", "/idempotencyKey")
     key = key if body.key is None else body.key
     if key is None:
-        return NewJob(tenant, body.spec)
-    return NewJob(tenant, body.spec, key, job_body.fingerprint(body.spec))
+        return NewJob(tenant, body.spec, size=size)
+    return NewJob(tenant, body.spec, key, job_body.fingerprint(body.spec), size)
 
 
 def idempotency_key(call: Call) -> str | None:
@@ -81,23 +81,25 @@ def _etag(found: JobStatus) -> tuple[bytes, bytes]:
     return b"etag", b'"%d"' % found.job.version
 
 
-def answer_job(found: JobStatus) -> Answer:
-    return Answer(views.render_job(found), 200, JSON, [_etag(found)])
+async def answer_job(call: Call, found: JobStatus) -> Answer:
+    return Answer(views.render_job(await call.context.depot.whole_job(found)), 200, JSON, [_etag(found)])
 
 
 async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
     page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit, may_lag=True)
-    return answer_json(JobList([views.job_view(found) for found in page.items], page.next_cursor))
+    found = [await call.context.depot.whole_job(each) for each in page.items]
+    return answer_json(JobList([views.job_view(each) for each in found], page.next_cursor))
 
 
 async def read(call: Call) -> Answer:
-    return answer_job(await find_job(call.context, call.tenant, call.job_id))
+    return await answer_job(call, await find_job(call.context, call.tenant, call.job_id))
 
 
 async def change(call: Call) -> Answer:
     changed = job_body.change_from(call.raw)
-    return answer_job(await update(call.context, call.tenant, call.job_id, changed, if_match=_if_match(call)))
+    found = await update(call.context, call.tenant, call.job_id, changed, if_match=_if_match(call))
+    return await answer_job(call, found)
 
 
 def _if_match(call: Call) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -43,7 +44,7 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
     attempt = None if query.attempt is UNSET else query.attempt
     after = log_cursor(query.cursor)
     accept = call.headers.get(b"accept", b"")
-    logs = archived or call.context.store.logs
+    logs = archived or partial(call.context.depot.logs, call.context.store)
     if query.follow and archived is None:
         chunks = _followed(call, run, attempt, after)
     else:
@@ -83,7 +84,9 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
     while True:
         ended = run.is_terminal
         while True:
-            found = await context.store.logs(run.id, attempt, place if last is None else _place(last) - 1, PAGE)
+            found = await context.depot.logs(
+                context.store, run.id, attempt, place if last is None else _place(last) - 1, PAGE
+            )
             if last is not None and found[:1] != [last]:
                 place, last = _beginning(last.attempt), None
                 continue
@@ -107,7 +110,7 @@ async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> t
     """Where a follower goes on who says where it was: the place, and the chunk that is there."""
     if not after or after == _beginning(after // PLACES + 1):
         return after, None
-    found = await call.context.store.logs(run.id, attempt, after - 1, 1)
+    found = await call.context.depot.logs(call.context.store, run.id, attempt, after - 1, 1)
     if found and _place(found[0]) == after:
         return after, found[0]
     return _beginning(after // PLACES), None

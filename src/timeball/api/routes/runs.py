@@ -113,7 +113,8 @@ async def spec(call: Call) -> Answer:
     found = (await call.context.store.specs([run.id])).get(run.id)
     if found is None:
         raise Conflict(f"what run {run.id} executes cannot be read by this version of Timeball")
-    return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=views.spec_view(found.spec)))
+    whole = await call.context.depot.whole(found.spec)
+    return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=views.spec_view(whole)))
 
 
 async def logs(call: Call) -> Answer:
@@ -123,6 +124,7 @@ async def logs(call: Call) -> Answer:
 
 async def result(call: Call) -> Answer:
     run = (await find_run_anywhere(call.context, call.tenant, call.run_id)).run
+    run = await call.context.depot.whole_run(run)
     return Answer(status=204) if run.result is None else Answer(bytes(run.result))
 
 

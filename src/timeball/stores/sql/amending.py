@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from timeball.domain import ids, planning
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState, is_overdue
+from timeball.domain.job import Job, JobState, StowedSpec, is_overdue
 from timeball.domain.ledger import DUE, Origin
 from timeball.domain.lifecycle import Hold, State
 from timeball.domain.overlap import Overlap
@@ -17,6 +17,7 @@ from timeball.domain.run import NewRun, new_run
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql import runs, settling, spans, turns
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL
 from timeball.stores.sql.part import Part
@@ -63,6 +64,7 @@ class Amendments(Part):
             for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
                 live[row[1]].append(RunRow(*row))
             ((now,),) = await tx.fetch(NOW)
+            await require_fresh(tx, [each.spec for each in amendments if not _at_the_same_place(each)])
             closed: set[tuple[str, Micros]] = set()
             if renewed := [each.job.id for each in amendments if not each.keep_schedule]:
                 closed = {(job_id, at) for job_id, at in await tx.fetch(FUTURE_VERDICTS, b=renewed)}
@@ -89,6 +91,12 @@ class Amendments(Part):
             return answers
 
         return await self._db.write(work) if amendments else []
+
+
+def _at_the_same_place(amendment: Amendment) -> bool:
+    """Whether the parameters stay where they are, if they are elsewhere."""
+    old, new = amendment.job.spec, amendment.spec
+    return isinstance(old, StowedSpec) and isinstance(new, StowedSpec) and old.parameters_at == new.parameters_at
 
 
 def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
+from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
 from timeball.ports.store import (
@@ -29,6 +29,7 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.handing import hand_over
 from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
+from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import new_job_row, new_run_row, plain, readable, tag_rows
@@ -58,8 +59,11 @@ class Jobs(Part):
         ids = [each.job.id for each in submissions]
         rows = [new_job_row(each.job) for each in submissions]
         accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
+        stowed = [each.job.spec for each in submissions if type(each.job.spec) is StowedSpec]
 
         async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
+            if stowed:
+                await require_fresh(tx, stowed)
             repeated = await _repeated_keys(tx, submissions)
             answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
             known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)}

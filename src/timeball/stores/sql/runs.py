@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from timeball.domain import overlap
 from timeball.domain.instant import Micros
+from timeball.domain.large import REFERENCE
 from timeball.domain.lifecycle import State, Status
 from timeball.domain.overlap import Overlap
 from timeball.ports.dispatch import LogChunk, Progress, Started
@@ -98,7 +99,7 @@ class Runs(Part):
             rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _, _ in said}))
             held = {(run_id, attempt, token) for run_id, attempt, token, _ in rows}
             kept = [
-                as_tuple(LogRow(each.run_id, each.attempt, each.seq, plain(each.stream), now, plain(each.text)))
+                as_tuple(LogRow(each.run_id, each.attempt, each.seq, _stream(each), now, plain(each.text)))
                 for each in chunks
                 if (each.run_id, each.attempt, each.token) in held and fits(each.seq)
             ]
@@ -188,6 +189,11 @@ async def cancel(
     await settling.release(tx, serial)
     await turns.leave(tx, [gone for run in runs if run.state != State.RUNNING and (gone := turns.gone(run))])
     return found
+
+
+def _stream(chunk: LogChunk) -> str:
+    """Nobody who prints something makes it stand for an object."""
+    return plain(chunk.stream) if chunk.stream != REFERENCE else "stdout"
 
 
 def _wanted(asked: Micros | None, kill: int) -> Wanted:

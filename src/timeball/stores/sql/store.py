@@ -11,6 +11,7 @@ from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.housekeeping import Housekeeping
 from timeball.stores.sql.jobs import Jobs
+from timeball.stores.sql.large import LargeValues
 from timeball.stores.sql.plans import NOW, Plans
 from timeball.stores.sql.reads import Reads
 from timeball.stores.sql.rest import Keys, Tasks
@@ -34,6 +35,7 @@ class SqlStore(
     Keys,
     Tasks,
     Archiving,
+    LargeValues,
     Housekeeping,
 ):
     """Implements `timeball.ports.store.Store`."""

@@ -20,6 +20,7 @@ from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
+from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
@@ -131,6 +132,7 @@ async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
 
 async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True) -> list[Status | None]:
     jobs = await _locked(tx, [run.job_id for run in runs])
+    await require_fresh(tx, (run.spec for run in runs))
     ((now,),) = await tx.fetch(NOW)
     known = await _known(tx, [run.id for run in runs])
     wanted: dict[str, NewRun] = {}

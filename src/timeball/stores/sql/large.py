@@ -1,0 +1,68 @@
+"""What rows say about objects elsewhere: which are referred to, and that nobody begins to when it is too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from timeball.domain import large
+from timeball.domain.errors import Unavailable
+from timeball.domain.job import JobSpec, StowedSpec
+from timeball.domain.large import REFERENCE
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.plans import NOW
+from timeball.stores.sql.runs import LOCK_HOLDERS
+from timeball.stores.sql.tables import LOGS, LogRow, as_tuple
+
+NUMBER_STORE = query("number_store")
+NUMBER_OF_STORE = query("number_of_store")
+REFERRED_TO = {kind: query(f"{kind}_referred_to") for kind in large.KINDS}
+DROP_PIECES = query("drop_pieces")
+
+
+class _Changed(Exception):
+    """Output is not what it was when it was read."""
+
+
+class LargeValues(Part):
+    async def number(self, fresh: int) -> int:
+        async def work(tx: Tx) -> int:
+            await tx.execute(NUMBER_STORE, number=fresh)
+            ((number,),) = await tx.fetch(NUMBER_OF_STORE)
+            return int(number)
+
+        return await self._db.write(work)
+
+    async def referred_to(self, kind: str, keys: Sequence[str]) -> set[str]:
+        owned = sorted((large.owner(key), key) for key in keys)
+
+        async def work(tx: Tx) -> set[str]:
+            return {key for (key,) in await tx.fetch(REFERRED_TO[kind], b=owned)}
+
+        return await self._db.read(work, slow=True) if owned else set()
+
+    async def replace_output(self, run_id: str, attempt: int, seqs: Sequence[int], key: str) -> bool:
+        async def work(tx: Tx) -> None:
+            ((now,),) = await tx.fetch(NOW)
+            running = {held for _, held, _, _ in await tx.fetch(LOCK_HOLDERS, b=[run_id])}
+            if attempt in running or not large.may_be_referred_to(key, now):
+                raise _Changed
+            if await tx.execute(DROP_PIECES, b=[(run_id, attempt, seq) for seq in seqs]) < len(seqs):
+                raise _Changed
+            await tx.insert(LOGS, [as_tuple(LogRow(run_id, attempt, max(seqs), REFERENCE, now, key))])
+
+        try:
+            await self._db.write(work)
+        except _Changed:
+            return False
+        return True
+
+
+async def require_fresh(tx: Tx, specs: Iterable[JobSpec | None]) -> None:
+    """Objects that nobody refers to are swept in the end: a row that begins to refer to one must not come later."""
+    keys = [spec.parameters_at for spec in specs if isinstance(spec, StowedSpec)]
+    if keys:
+        ((now,),) = await tx.fetch(NOW)
+        if not all(large.may_be_referred_to(key, now) for key in keys):
+            raise Unavailable("writing the parameters took too long; try again")
