@@ -107,6 +107,10 @@ class MigrateConfig:
     target: str | None
     """`postgresql://…`; None: nothing is to be moved, but taken back."""
     data_dir: Path
+    objects: str
+    """Where the embedded store keeps large values."""
+    target_objects: str | None
+    """Where the new one's servers will look for them; None: nobody said so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +190,15 @@ def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateCo
         source=Path(store.removeprefix(_SQLITE)),
         target=None if flags.get("to") is None else _read(_TO, flags["to"], _TO.flag),
         data_dir=given.data_dir(),
+        objects=given.objects_of_embedded(),
+        target_objects=_target_objects(given, flags),
     )
+
+
+def _target_objects(given: _Given, flags: Flags) -> str | None:
+    named = flags.get("to_objects")
+    found: str | None = given(OBJECTS) if named is None else _read(OBJECTS, named, OBJECTS.flag)
+    return None if found == LOCAL else found  # a place that was named before is named for the servers, too
 
 
 def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None) -> None:
@@ -493,6 +505,10 @@ class _Given:
             "the archive has to be the same for all servers of a PostgreSQL, and the data folder of this one is not:"
             " name a folder that all of them share, or a bucket like s3://bucket/prefix"
         )
+
+    def objects_of_embedded(self) -> str:
+        found = self(OBJECTS)
+        return str(self._own_objects()) if found in (None, LOCAL) else str(found)
 
     def _objects(self) -> str | None:
         """Where history goes, unless it is said; the embedded store has a folder of its own in any case."""

@@ -101,3 +101,24 @@ def test_a_password_is_not_repeated(data: Path, postgres_dsn: str) -> None:
     assert "The password is left out here" in done.stderr
     assert "secret" not in run(data, "--to", with_password).output
     assert b"secret" not in (data / "timeball.db").read_bytes()
+
+
+def test_large_values_go_along_under_their_names(data: Path, postgres_dsn: str, tmp_path: Path) -> None:
+    make_store(data)
+    connection = sqlite3.connect(data / "timeball.db")
+    connection.execute("INSERT INTO meta VALUES ('objects', 7)")
+    connection.commit()
+    connection.close()
+    name = f"payloads/{7:016x}/2026/11/15/j_{0:028x}-1.json"
+    (data / "objects" / name).parent.mkdir(parents=True)
+    (data / "objects" / name).write_text("{}")
+
+    for dry in (("--dry-run",), ()):
+        refused = run(data, "--to", postgres_dsn, *dry)
+        assert refused.exit_code == 6
+        assert "--objects" in refused.stderr
+    shared = tmp_path / "shared"
+    done = run(data, "--to", postgres_dsn, "--objects", str(shared))
+    assert done.exit_code == 0, done.output
+    assert f"--objects {shared}" in done.stderr
+    assert (shared / name).read_text() == "{}"

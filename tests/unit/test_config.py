@@ -48,7 +48,7 @@ def test_an_archive_is_a_folder_or_a_bucket(elsewhere: Path) -> None:
         == "s3://bucket/a?endpoint=http://x"
     )
     local = config.server({"archive": "local", "data_dir": "/srv/timeball"}, {})
-    assert local.archive == "/srv/timeball/archive"
+    assert local.archive == local.objects == "/srv/timeball/objects"
     with pytest.raises(InvalidSetting, match="same for all servers"):
         config.server({"archive": "local", "store": "postgresql://db/x"}, {})
     for wrong in ("ftp://host/a", "s3:///?secret_access_key=x"):
@@ -218,3 +218,25 @@ def test_every_setting_says_what_it_means() -> None:
     for setting in config.SETTINGS.values():
         assert setting.meaning
         assert setting.variable.startswith("TIMEBALL_")
+
+
+def test_large_values_are_kept_beside_the_embedded_store_or_where_all_servers_find_them(elsewhere: Path) -> None:
+    assert config.server({"data_dir": "/srv/t"}, {}).objects == "/srv/t/objects"
+    assert config.server({"data_dir": "/srv/t", "archive": "s3://bucket/a"}, {}).objects == "/srv/t/objects"
+    assert config.up({}, {"TIMEBALL_OBJECTS": "s3://bucket/a"}).objects == "s3://bucket/a"
+    fleet = {"store": "postgresql://db/x"}
+    assert config.server(fleet, {}).objects is None
+    assert config.server({**fleet, "archive": "s3://bucket/a"}, {}).objects == "s3://bucket/a"
+    assert config.server({**fleet, "objects": "/mnt/shared"}, {}).objects == "/mnt/shared"
+    with pytest.raises(InvalidSetting, match="same place for all servers"):
+        config.server({**fleet, "objects": "local"}, {})
+
+
+def test_a_store_that_moves_says_where_its_large_values_go() -> None:
+    moving = {"to": "postgresql://db/x", "data_dir": "/srv/t"}
+    here = config.migrate(moving, {})
+    assert (here.objects, here.target_objects) == ("/srv/t/objects", None)
+    there = config.migrate({**moving, "to_objects": "s3://bucket/a"}, {"TIMEBALL_OBJECTS": "local"})
+    assert (there.objects, there.target_objects) == ("/srv/t/objects", "s3://bucket/a")
+    same = config.migrate(moving, {"TIMEBALL_OBJECTS": "/mnt/shared"})
+    assert (same.objects, same.target_objects) == ("/mnt/shared", "/mnt/shared")

@@ -17,6 +17,7 @@ from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
 from timeball.telemetry import logging
 
 if TYPE_CHECKING:
+    from timeball.operation.carry import CarryObjects
     from timeball.ports.moving import Move, Report
     from timeball.stores.moving.move import Mover
 
@@ -57,7 +58,21 @@ def take_back(config: MigrateConfig) -> None:
 def _mover(config: MigrateConfig) -> Mover:
     from timeball.stores.moving.move import Mover
 
-    return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice())
+    return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice(), _carrier(config))
+
+
+def _carrier(config: MigrateConfig) -> CarryObjects:
+    from timeball.objects.bucket import Unopened
+    from timeball.operation.carry import CarryObjects
+
+    here, there = config.objects, config.target_objects
+    if there is None:
+        refusal = (
+            f"values of more than 64 KiB are kept in {here}, and nobody said where servers on PostgreSQL find them:"
+            " name a folder that all of them share, or a bucket, with --objects; they are copied there"
+        )
+        return CarryObjects(Unopened(here), None, refusal)
+    return CarryObjects(Unopened(here), None if there == here else Unopened(there))
 
 
 async def _up(config: UpConfig) -> int:

@@ -35,6 +35,12 @@ ROWS_PER_LINE: Final = 500_000
     metavar="DSN",
     help="The store that is moved, if it is not in the data folder: sqlite:///path (TIMEBALL_STORE).",
 )
+@click.option(
+    config.OBJECTS.flag,
+    "to_objects",
+    metavar="FOLDER|URL",
+    help="Where the servers on PostgreSQL will keep large values; those that there are go there, too.",
+)
 @click.option("--dry-run", is_flag=True, help="Tell what would be moved, and whether it could be. Changes nothing.")
 @click.option("--take-back", is_flag=True, help="Let a store that was moved be used again, as it was.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, with --take-back.")
@@ -151,7 +157,11 @@ def _next_steps(move: Move, settings: config.MigrateConfig, *, dry_run: bool) ->
         return [f"first stop process {move.held_by}, which uses it now"] if move.held_by else []
     import shlex
 
-    store = shlex.join(["--store", move.target, "--data-dir", str(settings.data_dir)])
+    options = ["--store", move.target, "--data-dir", str(settings.data_dir)]
+    if settings.target_objects is not None:
+        place, query, _ = settings.target_objects.partition("?")  # behind which there may be a secret
+        options += ["--objects", f"{place}?…" if query else place]
+    store = shlex.join(options)
     steps = [
         f"start it here again:  timeball up {store}",
         f"or a server alone:    timeball server {store} --host 0.0.0.0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from timeball.domain.instant import Micros
 
@@ -18,6 +19,18 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
+
+
+class Carrier(Protocol):
+    """Brings along what rows refer to and that is no row: objects of the store with this number."""
+
+    async def check(self, number: int) -> None:
+        """Raises `Conflict` if they could not be read any more."""
+        ...
+
+    async def carry(self, number: int, report: Report) -> None:
+        """When this returns, all of them are for good where the new store's servers look for them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from timeball.domain import english, ids, retention
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
-from timeball.ports.moving import Move, Progress, Report
+from timeball.ports.moving import Carrier, Move, Progress, Report
 from timeball.stores import moved
 from timeball.stores.moved import Note
 from timeball.stores.moving import source as sources
@@ -44,6 +44,8 @@ MOST_DAYS: Final = retention.DEFAULT // DAY + 1
 endlessly many; and older days are about to go anyway."""
 _OF_THE_STORE_ITSELF: Final = frozenset({"token", "clock"})
 """Numbers in a SQLite store that are something else in PostgreSQL: a sequence, and the server's clock."""
+_OBJECTS: Final = "objects"
+"""The number of a store that has objects elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Mover:
     wall: Callable[[], Micros]
     monotonic: Callable[[], Micros]
     bits: Bits
+    carrier: Carrier | None = None
 
     async def rehearse(self) -> Move:
         """What would be moved now. Changes nothing, and needs nobody to stop for it."""
@@ -63,6 +66,8 @@ class Mover:
                     return self._told(source, {}, await target.now() - self.wall(), was_complete=True)
                 rows = {table: source.count(table) for table in source.tables()}
                 await target.require_empty(rows, self._address)
+                if self.carrier is not None and (number := source.numbers().get(_OBJECTS)) is not None:
+                    await self.carrier.check(number)
                 ahead = await self._compare_clocks(source, target)
                 return self._told(source, rows, ahead, held_by=holder)
 
@@ -92,6 +97,8 @@ class Mover:
         await target.keep(tables)
         await target.require_empty(tables, self._address)
         ahead = await self._compare_clocks(source, target)
+        if self.carrier is not None and (number := source.numbers().get(_OBJECTS)) is not None:
+            await self.carrier.carry(number, report)  # before anything refers to them there
         rows = {table: source.count(table) for table in tables}
         indexes = await target.drop_indexes(tables)
         await target.make_room_for({*source.days(MOST_DAYS), *retention.days_ahead(await target.now())})

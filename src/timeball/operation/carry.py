@@ -1,0 +1,42 @@
+"""Bring the large values of a store along when it moves: they keep their names, which its rows refer to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain import large
+from timeball.domain.errors import Conflict
+from timeball.ports.moving import Progress, Report
+from timeball.ports.objects import Objects
+
+AT_ONCE: Final = 8
+
+
+class CarryObjects:
+    """Implements `timeball.ports.moving.Carrier`. With `target` None, they stay where they are."""
+
+    def __init__(self, source: Objects, target: Objects | None, refusal: str = "") -> None:
+        """`refusal` says why they cannot stay, if so."""
+        self._source = source
+        self._target = target
+        self._refusal = refusal
+
+    async def check(self, number: int) -> None:
+        if not self._refusal:
+            return
+        for kind in large.KINDS:
+            if await self._source.folders(large.prefix(kind, number)):
+                raise Conflict(self._refusal)
+
+    async def carry(self, number: int, report: Report) -> None:
+        await self.check(number)
+        if self._target is None:
+            return
+        keys = [key for kind in large.KINDS for key in await self._source.list(large.prefix(kind, number))]
+        for at in range(0, len(keys), AT_ONCE):
+            report(Progress("large values", at, len(keys)))
+            some = keys[at : at + AT_ONCE]
+            found = zip(some, await self._source.get(some), strict=True)
+            await self._target.put({key: content for key, content in found if content is not None})
+        if keys:
+            report(Progress("large values", len(keys), len(keys)))
