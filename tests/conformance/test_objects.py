@@ -14,7 +14,7 @@ from timeball import system
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR, SECOND
-from timeball.objects.bucket import Bucket, open_objects
+from timeball.objects.bucket import Bucket, Unopened, open_objects
 from timeball.operation.archive import archive_day
 from timeball.operation.search_archive import Archive
 from timeball.ports.store import RunFilter
@@ -55,6 +55,23 @@ async def test_the_same_key_is_replaced_as_a_whole(objects: Bucket) -> None:
     await asyncio.gather(*(objects.put({"a": letter * 1_000_000}) for letter in (b"b", b"c", b"d")))
     (found,) = await objects.get(["a"])
     assert found in [letter * 1_000_000 for letter in (b"b", b"c", b"d")]
+
+
+async def test_folders_are_the_next_parts_of_keys(objects: Bucket) -> None:
+    await objects.put({"deep/2026/11/15/x": b"1", "deep/2026/12/01/y": b"2", "deep/2025/z": b"3", "deep/plain": b"4"})
+    assert await objects.folders("deep/") == ["deep/2025/", "deep/2026/"]
+    assert await objects.folders("deep/2026/") == ["deep/2026/11/", "deep/2026/12/"]
+    assert await objects.folders("none/") == []
+
+
+async def test_a_place_that_nobody_has_used_is_not_even_made(tmp_path: Path) -> None:
+    objects = Unopened(str(tmp_path / "new"))
+    assert await objects.get(["a/b"]) == [None]
+    assert await objects.list("a/") == await objects.folders("a/") == []
+    await objects.delete(["a/b"])
+    assert not (tmp_path / "new").exists()
+    await objects.put({"a/b": b"1"})
+    assert await objects.get(["a/b"]) == [b"1"]
 
 
 async def test_many_are_listed_in_order(objects: Bucket) -> None:
