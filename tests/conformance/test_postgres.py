@@ -11,7 +11,8 @@ from tests.support.postgres import PostgresServer
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store import Accepted, Store, Want
-from timeball.stores.postgres import PostgresStore, ServerClock, _array
+from timeball.stores.postgres import PostgresStore, ServerClock
+from timeball.stores.postgres_tx import array
 from timeball.stores.sql.driver import Tx
 
 
@@ -303,6 +304,6 @@ async def test_arrays_arrive_as_they_were_sent(postgres_dsn: str, kind: str) -> 
     connection = await asyncpg.connect(postgres_dsn)
     whole = [value for value in sent if value is not None]
     for column in [[], sent, whole, *([value] for value in sent)]:
-        assert await connection.fetchval(f"SELECT $1::text::{kind}[]", _array(column, kind)) == column
-    assert await connection.fetchval("SELECT $1::text::text[]", _array(["a\x00b", "c"], "text")) == ["a\ufffdb", "c"]
+        assert await connection.fetchval(f"SELECT $1::text::{kind}[]", array(column, kind)) == column
+    assert await connection.fetchval("SELECT $1::text::text[]", array(["a\x00b", "c"], "text")) == ["a\ufffdb", "c"]
     await connection.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -25,11 +25,11 @@ from timeball.ports.store import Hint
 from timeball.stores.postgres_connect import SETTINGS, Address, Connection, Own, Pooled
 from timeball.stores.postgres_days import DailyPartitions, not_waiting, prepare, prepare_days_ahead
 from timeball.stores.postgres_replica import Away, Replica
-from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
-from timeball.stores.sql.driver import TOO_LONG, Row, Work
+from timeball.stores.postgres_tx import Compiler, Tx, writing
+from timeball.stores.sql.dialect import POSTGRES
+from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
-from timeball.stores.sql.tables import Table
 
 T = TypeVar("T")
 
@@ -44,6 +44,8 @@ SAMPLES: Final = 8
 DRIFT: Final = 5_000
 """A node's steady clock is trusted to within one part in this many."""
 SHOUT_AFTER: Final = 0.003
+REST_AFTER_SHOUT: Final = 0.01
+"""Seconds from one message to the next at least: under load each would cost as much as the jobs that it tells of."""
 RECONNECT_AFTER: Final = 0.5
 UNCERTAIN: Final = 4_000_000
 """Microseconds for which a work is repeated whose connection broke, so that its fate is known."""
@@ -136,98 +138,6 @@ class ServerClock:
         return self._answered
 
 
-def _storable(value: Any) -> Any:
-    """PostgreSQL refuses a statement for one NUL in a text, and with it the neighbours of whoever sent that."""
-    return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
-
-
-def _array(values: Sequence[Any], kind: str) -> str:
-    """An array as PostgreSQL writes it: asyncpg asks of each element whether it is an array itself, which takes longer
-    than all the rest (0.5 µs for an id instead of 0.1)."""
-    if kind == "bigint":
-        numbers = ",".join(map(str, values))
-        return "{" + (numbers.replace("None", "NULL") if None in values else numbers) + "}"
-    if kind == "text" and None not in values:
-        texts = '","'.join(values)
-        if "\\" not in texts and "\x00" not in texts and texts.count('"') == 2 * (len(values) - 1):
-            return '{"' + texts + '"}'
-    return "{" + ",".join(map(_element, values)) + "}"
-
-
-def _element(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    return '"' + str(_storable(value)).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-class _Compiler:
-    """Remembers what each query and insert is in this dialect."""
-
-    def __init__(self) -> None:
-        self._queries: dict[Query, Compiled] = {}
-        self._inserts: dict[Table, str] = {}
-
-    def arguments(self, query: Query, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
-        compiled = self._queries.get(query)
-        if compiled is None:
-            compiled = self._queries[query] = POSTGRES.compile(query.text)
-        values = {name: _storable(value) for name, value in parameters.items()}
-        for name, batch in compiled.batches.items():
-            rows = parameters[name]
-            if len(batch.columns) == 1:
-                columns: Iterable[Sequence[Any]] = [rows]
-            else:
-                columns = zip(*rows, strict=True) if rows else [()] * len(batch.columns)
-            for (column, kind), column_values in zip(batch.columns, columns, strict=True):
-                values[f"{name}.{column}"] = _array(column_values, kind)
-            if f"{name}.first" in compiled.parameters:
-                keys = [_storable(key) for key in (rows if len(batch.columns) == 1 else [row[0] for row in rows])]
-                values[f"{name}.first"], values[f"{name}.last"] = min(keys, default=""), max(keys, default="")
-        return compiled.sql, [values[name] for name in compiled.parameters]
-
-    def insert_missing(self, table: Table) -> str:
-        sql = self._inserts.get(table)
-        if sql is None:
-            columns = ", ".join(table.columns)
-            arrays = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(table.kinds, 1))
-            sql = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING"
-            self._inserts[table] = sql
-        return sql
-
-
-class _Tx:
-    """A connection inside a transaction."""
-
-    def __init__(self, connection: Connection, compiler: _Compiler, timeout: float | None = None) -> None:
-        self._connection = connection
-        self._compiler = compiler
-        self._timeout = timeout
-
-    async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
-        sql, arguments = self._compiler.arguments(query, parameters)
-        return list(await self._connection.fetch(sql, *arguments, timeout=self._timeout))
-
-    async def execute(self, query: Query, **parameters: Any) -> int:
-        sql, arguments = self._compiler.arguments(query, parameters)
-        told = await self._connection.execute(sql, *arguments)
-        _, _, count = told.rpartition(" ")  # such as "INSERT 0 500"
-        return int(count) if count.isdigit() else 0
-
-    async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
-        if same:
-            shared = tuple(same.values())
-            rows = [row + shared for row in rows]
-        await self._connection.copy_records_to_table(table.name, records=rows, columns=(*table.columns, *same))
-
-    async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        await self._connection.execute(self._compiler.insert_missing(table), *columns)
-
-    async def tokens(self, count: int) -> Sequence[int]:
-        tokens: list[str] = await self._connection.fetchval(_TAKE_TOKENS, count)
-        return list(map(int, tokens))
-
-
 class _Driver:
     def __init__(
         self,
@@ -245,7 +155,7 @@ class _Driver:
         self._replica = replica
         self._timeout = timeout
         self._clock = ServerClock(monotonic)
-        self._compiler = _Compiler()
+        self._compiler = Compiler()
         self._pool: asyncpg.Pool[Any] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._hints = _Hints(self._connect)
@@ -318,7 +228,7 @@ class _Driver:
                     await asyncio.sleep(1)
             with contextlib.suppress(Occupied):  # there is room in the rest, and the keeper tries again
                 async with not_waiting(), connection.transaction():
-                    await prepare_days_ahead(_Tx(connection, self._compiler))
+                    await prepare_days_ahead(Tx(connection, self._compiler))
         finally:
             await connection.close(timeout=self._timeout)
 
@@ -328,7 +238,7 @@ class _Driver:
         refused, interrupted_at = 0, None
         while True:
             try:
-                return await self._write(work)
+                return await self._write(work, may_be_done=refused > 0 or interrupted_at is not None)
             except _REPEATABLE as error:
                 refused += 1
                 if refused == TRIES:
@@ -353,15 +263,16 @@ class _Driver:
                 elif refused == 0:
                     raise
 
-    async def _write(self, work: Work[T]) -> T:
+    async def _write(self, work: Work[T], *, may_be_done: bool) -> T:
         async with (
             self._acquire() as connection,
             _told(_Interrupted),
-            self._connections.transaction(connection),
+            writing(connection, self._compiler, self._connections, may_be_done=may_be_done) as tx,
         ):
             if self._monotonic() < self._careful_until:
+                await tx.begin()
                 await connection.execute(_BE_REPLICATED)
-            return await work(_Tx(connection, self._compiler))
+            return await work(tx)
 
     async def _expire(self) -> None:
         """Whatever happened to one connection happened to the others."""
@@ -372,7 +283,7 @@ class _Driver:
         if may_lag and self._replica is not None:
             patience = min(PATIENCE, self._timeout)
             with contextlib.suppress(Away):
-                return await self._replica.read(lambda found: work(_Tx(found, self._compiler, patience)), patience)
+                return await self._replica.read(lambda found: work(Tx(found, self._compiler, patience)), patience)
         if slow:
             return await self._read_slowly(work)
         return await self._read_again(work)
@@ -406,7 +317,7 @@ class _Driver:
 
     async def _read(self, work: Work[T], timeout: float | None) -> T:
         async with self._acquire() as connection, _told(), self._connections.reading(connection):
-            return await work(_Tx(connection, self._compiler, timeout))
+            return await work(Tx(connection, self._compiler, timeout))
 
     @contextlib.asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Connection]:
@@ -499,6 +410,7 @@ class _Hints:
                     topics, self._topics = self._topics, {}
                     self._something.clear()
                     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+                    await asyncio.sleep(REST_AFTER_SHOUT)
         finally:
             connection.terminate()
 
@@ -514,12 +426,12 @@ async def apply_schema(connection: Connection) -> None:
     await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
     # Whoever waits for a lock on a table holds up everybody who comes after: better to try again a little later.
     await connection.execute("SET LOCAL lock_timeout = '2s'")
-    await migrate(_Tx(connection, _Compiler()), POSTGRES, known())
+    await migrate(Tx(connection, Compiler()), POSTGRES, known())
 
 
 async def make_room_for(connection: Connection, days: Iterable[Micros]) -> None:
     """Inside a transaction: partitions for history of these days."""
-    tx = _Tx(connection, _Compiler())
+    tx = Tx(connection, Compiler())
     for day in days:
         await prepare(tx, day)
 
@@ -555,8 +467,6 @@ def _no_answer(error: Exception, kind: type[Unavailable] = Unavailable) -> Unava
     return kind(f"PostgreSQL does not answer: {str(error) or type(error).__name__}")
 
 
-_TAKE_TOKENS: Final = "SELECT array_agg(nextval('tokens')::text) FROM generate_series(1, $1::bigint)"
-"""As texts: of other arrays, each new connection first asks the server for their type, which costs it 8 ms."""
 _BE_REPLICATED: Final = "SELECT pg_logical_emit_message(true, 'timeball', 'again')"
 """A work that finds itself done writes nothing, so that its commit waits for nobody; but a commit that was interrupted
 while it waited for a synchronous replica is visible before the replica has it. This makes the commit wait for both."""

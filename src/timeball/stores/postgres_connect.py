@@ -55,6 +55,10 @@ class Own:
     def transaction(self, connection: Connection) -> AbstractAsyncContextManager[object]:
         return connection.transaction()
 
+    def alone(self, connection: Connection) -> AbstractAsyncContextManager[object]:
+        """For a statement that is a transaction by itself."""
+        return contextlib.nullcontext()
+
     def reading(self, connection: Connection) -> AbstractAsyncContextManager[object]:
         """A read sees what was committed before each of its statements: it needs no transaction."""
         return contextlib.nullcontext()
@@ -80,6 +84,7 @@ class Pooled(Own):
             raise
         await connection.execute("COMMIT")
 
+    alone = transaction
     reading = transaction
 
 

@@ -23,6 +23,12 @@ Row = Any
 class Tx(Protocol):
     """A transaction. A parameter that the query declares as a batch takes one tuple per row."""
 
+    @property
+    def may_be_done(self) -> bool:
+        """Whether a work that inserts rows with ids of its own has to look for them first, since it may have been
+        committed before. If not, and it was after all, it is run again."""
+        ...
+
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
 
     async def execute(self, query: Query, **parameters: Any) -> int:

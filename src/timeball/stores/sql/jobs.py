@@ -66,7 +66,7 @@ class Jobs(Part):
                 await require_fresh(tx, stowed)
             repeated = await _repeated_keys(tx, submissions)
             answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
-            known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)}
+            known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)} if tx.may_be_done else set()
             new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
             claims = await _insert(tx, [submissions[at] for at in new], [rows[at] for at in new], wants, self._credit)
             return answers, claims
@@ -160,11 +160,12 @@ async def _insert(
     """Insert them, with the rows of their jobs; what of them is claimed at once, and of what was ready before."""
     if not submissions:
         return []
+    runs = [run for each in submissions for run in each.runs]
+    # Nobody else knows them yet, so they may be inserted last, with their runs.
+    claims = await hand_over(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
     if tags := [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
-    runs = [run for each in submissions for run in each.runs]
-    claims = await hand_over(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
     if claims is None:
         await _insert_runs(tx, runs)
         return (await claim(tx, wants, 0, credit, 0)).claims
