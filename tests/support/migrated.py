@@ -22,6 +22,10 @@ _SIZES = """
 SELECT relname, pg_relation_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'migrations' AND pg_relation_size(oid) > 0
 """
+END_OTHER_SESSIONS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 _SMALL = 200_000
 """Bytes up to which it is faster to delete the rows of a table than to give it and its indexes new files."""
 
@@ -47,6 +51,16 @@ def migrate_postgres(dsn: str) -> None:
 async def empty_postgres(dsn: str) -> None:
     """As if it had just been migrated."""
     await _backstage().do(dsn, _empty)
+
+
+def renew_postgres(dsn: str) -> None:
+    """The same for a database whose users may not have said goodbye."""
+    asyncio.run(_renew(dsn))
+
+
+async def _renew(dsn: str) -> None:
+    await tamper_with_postgres(dsn, END_OTHER_SESSIONS)
+    await empty_postgres(dsn)
 
 
 async def tamper_with_postgres(dsn: str, statement: str) -> None:
