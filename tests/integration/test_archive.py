@@ -15,6 +15,9 @@ from timeball.operation.archive import archive_day
 from timeball.operation.search_archive import Archive
 from timeball.stores.sqlite import SqliteStore
 
+ONCE = {"retry": {"maxRetries": 0}}
+FAILURE = {"kind": "exit", "message": "boom", "exitCode": 1}
+
 
 @pytest.fixture
 def objects(tmp_path: Path) -> Bucket:
@@ -28,14 +31,16 @@ async def api(tmp_path: Path, objects: Bucket) -> AsyncIterator[Api]:
         yield api
 
 
-async def archived_run(api: Api, objects: Bucket, **job: Any) -> dict[str, Any]:
+async def archived_run(api: Api, objects: Bucket, end: dict[str, Any] | None = None, **job: Any) -> dict[str, Any]:
     """A run as the API told it before it went."""
     worker = FakeWorker(api)
     await worker.hello()
-    await api.create(**job)
+    created = await api.create(**job)
+    if "schedule" in job:
+        await api("POST", f"/v1/jobs/{created['jobId']}/run", json={})
     assigned = await worker.take()
     await worker.write(assigned, "one\n", "two\n")
-    await worker.succeed(assigned, {"rows": 7})
+    await worker.end(assigned, end or {"type": "succeeded", "result": {"rows": 7}})
     told: dict[str, Any] = await api.get(f"/v1/runs/{assigned['runId']}")
     store = api.server.context.store
     await archive_day(store, objects, record.day_of(told["runId"]))
@@ -60,7 +65,51 @@ async def test_a_run_that_has_left_the_store_is_told_as_before(api: Api, objects
     assert ([each["text"] for each in page["items"]], page["nextCursor"]) == (["one\n"], "1000000")
     for missing in (path, f"{path}/result", f"{path}/logs"):
         assert (await api("GET", missing, OTHER)).status_code == 404
-    assert (await api("POST", f"{path}/retry")).status_code == 404
+    for doing in ("retry", "replay"):
+        assert (await api("POST", f"{path}/{doing}", OTHER)).status_code == 404
+    assert (await api("GET", f"{path}/why", OTHER)).status_code == 404
+
+
+async def test_why_tells_of_an_archived_run_what_its_record_says(api: Api, objects: Bucket) -> None:
+    told = await archived_run(api, objects)
+    why = await api.get(f"/v1/runs/{told['runId']}/why")
+    assert why["status"] == "succeeded"
+    assert [reason["code"] for reason in why["reasons"]] == ["succeeded", "archived"]
+    assert "It succeeded" in why["answer"]
+    day = told["createdAt"][:10]
+    assert f"the archive, with the runs that were made on {day}" in why["reasons"][1]["text"]
+
+
+async def test_an_archived_run_is_run_once_more_as_long_as_its_job_is_there(api: Api, objects: Bucket) -> None:
+    daily = {"type": "interval", "expression": "1d"}
+    told = await archived_run(api, objects, end={"type": "failed", "failure": FAILURE}, **ONCE, schedule=daily)
+    path = f"/v1/runs/{told['runId']}"
+    for doing, origin in (("retry", "replay"), ("replay", "replay")):
+        again = await api("POST", f"{path}/{doing}", json={"edit": {"parameters": {"how": doing}}})
+        assert again.status_code == 200, again.text
+        made = await api.get(f"/v1/runs/{again.json()['runId']}")
+        assert (made["jobId"], made["replayOf"], made["origin"]) == (told["jobId"], told["runId"], origin)
+        spec = await api.get(f"/v1/runs/{made['runId']}/spec")
+        assert spec["spec"]["parameters"] == {"how": doing}
+    refused = await api("GET", f"{path}/spec")
+    assert (refused.status_code, "version 1 of job" in refused.text) == (409, True)
+
+    await api("DELETE", f"/v1/jobs/{told['jobId']}")
+    assert (await api("POST", f"{path}/replay")).status_code == 409
+
+
+async def test_what_cannot_be_run_once_more_says_why(api: Api, objects: Bucket) -> None:
+    """A one-shot goes with its last run."""
+    told = await archived_run(api, objects)
+    path = f"/v1/runs/{told['runId']}"
+    replayed = await api("POST", f"{path}/replay")
+    assert (replayed.status_code, "is gone" in replayed.json()["detail"]) == (409, True)
+    retried = await api("POST", f"{path}/retry")
+    assert (retried.status_code, "did not succeed" in retried.json()["detail"]) == (409, True)
+    assert (await api("GET", f"/v1/jobs/{told['jobId']}/runs")).status_code == 404
+    listed = await api.get(f"/v1/jobs/{told['jobId']}/runs?archived=true")
+    assert [each["runId"] for each in listed["items"]] == [told["runId"]]
+    assert (await api.get(f"/v1/jobs/{told['jobId']}/runs?archived=true", key=OTHER))["items"] == []
 
 
 async def test_archived_runs_are_listed_when_they_are_asked_for(api: Api, objects: Bucket) -> None:

@@ -250,6 +250,9 @@ async def test_a_run_whose_parameters_cannot_be_read_waits_and_costs_no_attempt(
     await beside(api)
     waits = await api.get(f"/v1/runs/{large_run['runId']}")
     assert (waits["status"], waits["attempt"]) == ("scheduled", 0)  # not before some seconds have passed
+    why = await api.get(f"/v1/runs/{large_run['runId']}/why")
+    assert why["reasons"][0]["code"] == "parameters"
+    assert "object storage" in why["answer"]
 
 
 async def test_a_run_that_left_the_store_takes_its_large_values_along(api: Api, objects: Fragile) -> None:

@@ -298,7 +298,7 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     fencing_token: int | None
     created_at: str
     archived: bool | UnsetType = UNSET
-    """It was found in the archive: nothing can be done with it any more."""
+    """It was found in the archive: it can be looked at, and its job can run once more for it."""
     attempts: list[AttemptView] | UnsetType = UNSET
 
 

@@ -63,21 +63,28 @@ class Ahead(Struct, frozen=True):
         return self.higher + self.earlier
 
 
-class Circumstances(Struct, frozen=True, kw_only=True):
-    """Of one run. What does not matter in its state is not looked up."""
+class Past(Struct, frozen=True, kw_only=True):
+    """Of a run that has ended, as far as it is remembered."""
 
     now: Micros
+    run: Run
+    first_attempt: Attempt | None = None
+    """If others followed it."""
+    spec: JobSpec | None = None
+    """What the run followed: the job as it was when the run fell due. None: nobody knows any more."""
+
+
+class Circumstances(Past, frozen=True, kw_only=True):
+    """Of one run. What does not matter in its state is not looked up."""
+
     job: Job
     """As it is now."""
-    run: Run
     spec: JobSpec
     """What the run follows: the job as it was when the run fell due."""
     task: Task | None = None
     priority: int = 0
     credit: Micros = 0
     """What one level of priority is worth in waiting time."""
-    first_attempt: Attempt | None = None
-    """If others followed it."""
     leased: bool = True
     """Whether the worker that holds it is alive."""
     rival: Run | None = None

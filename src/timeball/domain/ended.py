@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import assert_never
 
 from timeball.domain import lateness
-from timeball.domain.circumstances import Circumstances
+from timeball.domain.circumstances import Past
 from timeball.domain.english import about, counted, listed, when
-from timeball.domain.instant import MILLISECOND, render
+from timeball.domain.instant import MILLISECOND, render, to_datetime
 from timeball.domain.ledger import TOLERANCE, Verdict
 from timeball.domain.lifecycle import Status
 from timeball.domain.reason import Code, Reason
 
 
-def reasons(facts: Circumstances) -> list[Reason]:
+def reasons(facts: Past) -> list[Reason]:
     """Of a run that has ended."""
     run = facts.run
     match run.status:
@@ -33,7 +33,14 @@ def reasons(facts: Circumstances) -> list[Reason]:
             assert_never(run.status)
 
 
-def late(facts: Circumstances) -> list[Reason]:
+def archived(facts: Past) -> list[Reason]:
+    """Of a run that is known from the archive only."""
+    day = f"{to_datetime(facts.run.created_at):%Y-%m-%d}"
+    text = f"It has left the store for the archive, with the runs that were made on {day}."
+    return [*reasons(facts), Reason(code=Code.ARCHIVED, text=text)]
+
+
+def late(facts: Past) -> list[Reason]:
     """Where the time went, of a run that started later than its time; else nothing."""
     run = facts.run
     split = lateness.split(run, facts.first_attempt)
@@ -57,7 +64,7 @@ def late(facts: Circumstances) -> list[Reason]:
     return [Reason(code=Code.LATE, text=f"It started {about(split.total)} late: {listed(spent)}.")]
 
 
-def _succeeded(facts: Circumstances) -> Reason:
+def _succeeded(facts: Past) -> Reason:
     run = facts.run
     started = run.attempt_started_at if run.attempt_started_at is not None else run.started_at
     took = "" if started is None or run.finished_at is None else f" after {about(run.finished_at - started)}"
@@ -65,11 +72,13 @@ def _succeeded(facts: Circumstances) -> Reason:
     return Reason(code=Code.SUCCEEDED, text=text, since=run.finished_at)
 
 
-def _gave_up(facts: Circumstances) -> Reason:
+def _gave_up(facts: Past) -> Reason:
     run = facts.run
     error = "" if run.failure is None else f": {run.failure.message}"
     if run.status is Status.DEAD:
         code, text = Code.DEAD, f"It is dead: all its attempts failed ({run.attempt}); the last{error}"
+    elif facts.spec is None:
+        code, text = Code.FAILED, f"It failed, and was not tried again{error}"
     elif facts.spec.delivery == "at_most_once":
         code, text = Code.AT_MOST_ONCE, f"It is delivered at most once, so this failure was its last{error}"
     else:
@@ -87,7 +96,7 @@ def _gave_up(facts: Circumstances) -> Reason:
     )
 
 
-def _never_ran(facts: Circumstances) -> Reason:
+def _never_ran(facts: Past) -> Reason:
     run = facts.run
     code, what = (Code.MISSED, "missed") if run.verdict is Verdict.MISSED else (Code.SKIPPED, "skipped")
     because = f": {run.reason}" if run.reason else ""
@@ -99,13 +108,13 @@ def _never_ran(facts: Circumstances) -> Reason:
     return Reason(code=code, text=text, unblocks=_again(facts), since=run.fire_time)
 
 
-def _again(facts: Circumstances) -> str:
+def _again(facts: Past) -> str:
     return f"If it is still wanted: timeball jobs run {facts.run.job_id}."
 
 
-def _at(facts: Circumstances) -> str:
+def _at(facts: Past) -> str:
     return "" if facts.run.finished_at is None else f" {when(facts.run.finished_at, facts.now)}"
 
 
-def _attempts(facts: Circumstances) -> str:
+def _attempts(facts: Past) -> str:
     return f", in attempt {facts.run.attempt}" if facts.run.attempt > 1 else ""

@@ -26,6 +26,8 @@ class Code(StrEnum):
 
     # Of runs that wait.
     NOT_DUE = "not_due"
+    PARAMETERS = "parameters"
+    """They are large, and could not be read from where they are kept."""
     JITTER = "jitter"
     RETRY = "retry"
     OVERLAP = "overlap"
@@ -65,6 +67,7 @@ class Code(StrEnum):
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
     MISSED = "missed"
+    ARCHIVED = "archived"
 
 
 class Reason(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from timeball.domain import circuit, crew, ended, priority
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing
 from timeball.domain.english import about, counted, listed, moment, when
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobState
+from timeball.domain.job import JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.overlap import REPLACING, Overlap
 from timeball.domain.reason import Code, Reason
@@ -160,6 +160,12 @@ def _too_early(facts: Circumstances) -> list[Reason]:
         spread = f", {about(run.due - run.fire_time)} of jitter included" if run.due > run.fire_time else ""
         text = f"It is scheduled for later: it starts {when(run.due, now)}{spread}."
         return [Reason(code=Code.NOT_DUE, text=text, until=run.due)]
+    if run.eligible_at is not None and run.eligible_at > now and isinstance(facts.spec, StowedSpec) and run.due <= now:
+        text = (
+            f"Its parameters could not be read from the object storage; it is tried again {when(run.eligible_at, now)}."
+        )
+        unblocks = "An object storage that answers: its server's log tells more."
+        return [Reason(code=Code.PARAMETERS, text=text, until=run.eligible_at, unblocks=unblocks)]
     if run.due > now:
         text = f"Its jitter of {about(run.due - run.fire_time)} is not over: it starts {when(run.due, now)}."
         return [Reason(code=Code.JITTER, text=text, until=run.due, unblocks="Time; or a smaller jitter.")]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from timeball.domain import why
-from timeball.domain.circumstances import Circumstances, Standing
+from timeball.domain import ended, why
+from timeball.domain.circumstances import Past, Standing
 from timeball.domain.errors import NotFound
 from timeball.domain.job import JobState
 from timeball.domain.reason import Reason
 from timeball.domain.run import Status
 from timeball.operation.context import Context
+from timeball.operation.find import find_run_anywhere
 
 
 class RunExplained(Struct, frozen=True):
-    facts: Circumstances
+    facts: Past
     reasons: list[Reason]
     """The first is the one that matters most now; there is at least one."""
 
@@ -36,9 +37,14 @@ class JobExplained(Struct, frozen=True):
 
 async def explain_run(context: Context, tenant: str, run_id: str) -> RunExplained:
     facts = await context.store.circumstances(run_id)
-    if facts is None or facts.run.tenant != tenant:
+    if facts is not None and facts.run.tenant == tenant:
+        return RunExplained(facts, why.of_run(facts))
+    found = await find_run_anywhere(context, tenant, run_id)
+    if not found.is_archived:
         raise NotFound("run", run_id)
-    return RunExplained(facts, why.of_run(facts))
+    attempts = await found.attempts()
+    past = Past(now=context.store.now(), run=found.run, first_attempt=attempts[0] if attempts else None)
+    return RunExplained(past, ended.archived(past))
 
 
 async def explain_job(context: Context, tenant: str, job_id: str) -> JobExplained:

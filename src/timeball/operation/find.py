@@ -37,7 +37,7 @@ class Found(Struct, frozen=True):
     attempts: Callable[[], Awaitable[list[Attempt]]]
     """Those before the last."""
     archived_logs: Logs | None = None
-    """How its output is read if it has left the store: then nothing can be done with it any more."""
+    """How its output is read if it has left the store: then nothing about it changes any more."""
 
     @property
     def is_archived(self) -> bool:

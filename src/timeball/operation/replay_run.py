@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from timeball.domain import ids
 from timeball.domain.edit import Edit
-from timeball.domain.errors import Conflict, TimeballError
+from timeball.domain.errors import Conflict, NotFound, TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import TERMINAL
-from timeball.domain.run import NewRun, Status, new_run
+from timeball.domain.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
-from timeball.operation.find import find_job, find_run
-from timeball.operation.retry_run import check_task, edited_spec, in_order
+from timeball.operation.find import find_job, find_run_anywhere
+from timeball.operation.retry_run import RETRYABLE, check_task, edited_spec, in_order
 from timeball.operation.wake import wake
 from timeball.ports.store import Match
 
@@ -23,10 +23,18 @@ from timeball.ports.store import Match
 async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> tuple[str, Status]:
     """The new run's id, and whether it is queued, waits behind an earlier run, or was skipped for one."""
     await check_task(context, tenant, edit)
-    old = await find_run(context, tenant, run_id)
+    found = await find_run_anywhere(context, tenant, run_id)
+    old = found.run
     if not old.is_terminal:
         raise Conflict(f"run {run_id} is {old.status}; only a run that has ended can be replayed")
-    job = (await find_job(context, tenant, old.job_id)).job
+    try:
+        job = (await find_job(context, tenant, old.job_id)).job
+    except NotFound:
+        if not found.is_archived:
+            raise
+        raise Conflict(
+            f"run {run_id} is in the archive, and its job {old.job_id} is gone; create a new one to run it again"
+        ) from None
     now = context.store.now()
     new_id = ids.run(now, context.dice)
     run = await _replay(context, job, new_id, run_id, edit, now)
@@ -35,6 +43,16 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
         raise _cancelled(job.id)
     wake(context, [job])
     return run.id, status
+
+
+async def retry_archived(context: Context, tenant: str, old: Run, edit: Edit | None = None) -> tuple[str, Status]:
+    """A run that left the store cannot be marked as retried any more: one more run of its job is made, as by a
+    replay."""
+    if old.status not in RETRYABLE:
+        raise Conflict(f"run {old.id} is {old.status}; only a run that did not succeed can be retried")
+    if old.retried_as is not None:
+        raise Conflict(f"run {old.id} was already retried, as {old.retried_as}")
+    return await replay_run(context, tenant, old.id, edit)
 
 
 async def replay_runs(

@@ -10,11 +10,11 @@ from msgspec import Struct, field, structs
 
 from timeball.api import views
 from timeball.api.bodies import PauseBody
-from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunsQuery, run_filter, time_of
+from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunListQuery, run_filter, time_of
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import answer_job
 from timeball.api.routes.logs import LogPage, answer_logs
-from timeball.api.routes.runs import RunList, answer_runs
+from timeball.api.routes.runs import RunList, answer_archived, answer_runs
 from timeball.api.views import JobView, LatenessView
 from timeball.domain import instant, planning
 from timeball.domain.errors import Invalid
@@ -126,9 +126,11 @@ async def resume_job(call: Call) -> Answer:
 
 
 async def runs(call: Call) -> Answer:
-    await find_job(call.context, call.tenant, call.job_id)
-    query: RunsQuery = call.query
+    query: RunListQuery = call.query
     where = structs.replace(run_filter(query, call.tenant), job_id=call.job_id)
+    if query.archived:  # also of a job that went with its last run
+        return await answer_archived(call, where, query)
+    await find_job(call.context, call.tenant, call.job_id)
     return await answer_runs(call, where, query)
 
 
@@ -263,7 +265,7 @@ ROUTES: Final = (
         handle=resume_job,
         answer=JobView,
     ),
-    _get("runs", "List the job's runs, newest first", handle=runs, query=RunsQuery, answer=RunList),
+    _get("runs", "List the job's runs, newest first", handle=runs, query=RunListQuery, answer=RunList),
     _get(
         "logs",
         "Output of the newest run",

@@ -16,7 +16,7 @@ from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.run import Run, Status
 from timeball.operation.cancel import cancel_run
 from timeball.operation.find import find_run, find_run_anywhere
-from timeball.operation.replay_run import replay_run
+from timeball.operation.replay_run import replay_run, retry_archived
 from timeball.operation.retry_run import retry_run
 from timeball.ports.store import Page, RunFilter
 
@@ -56,10 +56,10 @@ async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answ
 async def list_runs(call: Call) -> Answer:
     query: RunListQuery = call.query
     where = run_filter(query, call.tenant)
-    return await (_answer_archived(call, where, query) if query.archived else answer_runs(call, where, query))
+    return await (answer_archived(call, where, query) if query.archived else answer_runs(call, where, query))
 
 
-async def _answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> Answer:
+async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> Answer:
     archive = call.context.archive
     if archive is None:
         raise Invalid("this server has no archive; it is started with one by --archive", "/query/archived")
@@ -96,12 +96,16 @@ async def cancel(call: Call) -> Answer:
 
 async def retry(call: Call) -> Answer:
     body: EditBody = call.body
+    found = await find_run_anywhere(call.context, call.tenant, call.run_id)
+    if found.is_archived:
+        run_id, _ = await retry_archived(call.context, call.tenant, found.run, body.edit)
+        return await _answer_run(call, await find_run(call.context, call.tenant, run_id))
     return await _answer_run(call, await retry_run(call.context, call.tenant, call.run_id, body.edit))
 
 
 async def replay(call: Call) -> Answer:
     body: EditBody = call.body
-    old = await find_run(call.context, call.tenant, call.run_id)
+    old = (await find_run_anywhere(call.context, call.tenant, call.run_id)).run
     run_id, fate = await replay_run(call.context, call.tenant, call.run_id, body.edit)
     return answer_json(
         ReplayAnswer(job_id=old.job_id, run_id=run_id, replay_of=old.id, status=fate, detail=views.fate(fate))
@@ -109,7 +113,13 @@ async def replay(call: Call) -> Answer:
 
 
 async def spec(call: Call) -> Answer:
-    run = await find_run(call.context, call.tenant, call.run_id)
+    anywhere = await find_run_anywhere(call.context, call.tenant, call.run_id)
+    run = anywhere.run
+    if anywhere.is_archived:
+        raise Conflict(
+            f"run {run.id} is in the archive, and what it executed is not: it was version {run.version} of job"
+            f" {run.job_id}"
+        )
     found = (await call.context.store.specs([run.id])).get(run.id)
     if found is None:
         raise Conflict(f"what run {run.id} executes cannot be read by this version of Timeball")
@@ -174,7 +184,7 @@ ROUTES: Final = (
         description=(
             "Answers the run that will execute: the same one if it waited for its backoff, else a linked one, which"
             " takes its place. With `edit`, that executes what the old one did, with the changes; the job stays as it"
-            " is."
+            " is. A run in the archive is followed by one more run of its job, as by a replay."
         ),
         handle=retry,
         body=EditBody,
