@@ -1,4 +1,5 @@
-"""What the machine lets this process use: what a worker offers to runs that ask for a share, unless it is told."""
+"""What the machine lets this process use: what a worker offers to runs that ask for a share, unless it is told. And
+which time zone its clocks show."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from typing import Final
 MIB: Final = 1024 * 1024
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 GROUPS: Final = Path("/sys/fs/cgroup")
+ZONE_LINK: Final = Path("/etc/localtime")
+ZONE_NAME: Final = Path("/etc/timezone")
 
 
 def cpus() -> float:
@@ -24,6 +27,19 @@ def memory_mb() -> int | None:
     except (OSError, ValueError):
         physical = []
     return min((size // MIB for size in (*physical, *_memory_limits())), default=None)
+
+
+def timezone() -> str:
+    """The name of the machine's time zone, which is what cron goes by; UTC if nobody can tell."""
+    _, _, linked = str(ZONE_LINK.resolve()).partition("/zoneinfo/")
+    written = _text(ZONE_NAME).strip()
+    return next((name for name in (linked, written) if _is_zone(name)), "UTC")
+
+
+def _is_zone(name: str) -> bool:
+    from timeball.domain import zone
+
+    return name in zone.names()
 
 
 def _schedulable() -> int:

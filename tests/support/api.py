@@ -114,7 +114,7 @@ class FakeWorker:
             self._seq += 1
             body = {"session": self.session, "seq": self._seq, "free": 1, "held": list(held), "wait": 5_000_000}
             orders = await self.send("poll", body)
-            if orders["assignments"]:
+            if orders.get("assignments"):
                 assigned: dict[str, Any] = orders["assignments"][0]
                 return assigned
 

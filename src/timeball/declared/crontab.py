@@ -1,0 +1,314 @@
+"""Crontabs as declared jobs, line by line as cron reads them (crontab(5) of Debian and of cronie).
+
+- `NAME = value` holds for the lines below it. `SHELL`, `PATH`, `HOME`, `CRON_TZ`, `RANDOM_DELAY` and `MAILTO` mean
+  something to cron; every other one, and `PATH` and `HOME`, is in the environment of the commands.
+- The first `%` of a command ends it, the rest is its standard input, in which further ones are ends of lines; `\\%` is
+  a percent sign.
+- A comment right above a line names its job and describes it. One that is a line taken out of service does not.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from timeball.declared.translation import Translated, Translation, slug, unique
+from timeball.domain import cron, zone
+from timeball.domain.errors import Invalid
+
+AS_CRON_DOES: Final = {"retry": {"maxRetries": 0}, "overlap": "allow", "catchUp": "none"}
+"""Cron tries nothing again, lets runs overlap, and forgets what it slept through."""
+
+SYSTEM_FILES: Final = re.compile(r"/etc/(?:crontab|cron\.d/[^/]+)$")
+"""In these, every line says as whom it is run."""
+
+_SHELLS: Final = ("/bin/sh", "sh")
+_ENTRY: Final = re.compile(r"""(?:"(?P<quoted>[^"=]+)"|(?P<name>[A-Za-z_][A-Za-z0-9_]*))\s*=\s*(?P<value>.*)$""")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_MACRO: Final = re.compile(r"(@\w+)\s+(.*)$")
+_FIELDS: Final = re.compile(r"((?:\S+\s+){4}\S+)\s+(.*)$")
+_USER: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*\$?(?::[\w.-]+)?)\s+(.*)$")
+_CRON_WORD: Final = re.compile(r"[\d*/,?A-Za-z~-]+$", re.ASCII)
+_PERCENT: Final = re.compile(r"(?<!\\)%")
+_LEGEND: Final = re.compile(r"m(?:in(?:ute)?)?\s+h(?:our)?\s+d(?:om|ay)", re.IGNORECASE)
+_RELATIVE: Final = re.compile(r"(?:^|[\s;&|(])\.{1,2}/")
+_PREFIXES: Final = frozenset(
+    {"cd", "test", "[", "export", "set", "source", ".", "umask", "ulimit", "sleep", "true", ":"}
+)
+_WRAPPERS: Final[dict[str, tuple[int, str]]] = {
+    **dict.fromkeys(("exec", "command", "nohup", "time", "setsid", "env", "chronic", "cronic"), (0, "")),
+    "nice": (0, "n"),
+    "ionice": (0, "cn"),
+    "sudo": (0, "ug"),
+    "timeout": (1, "ks"),
+    "flock": (1, "wE"),
+}
+"""Programs that run another one: how many words of their own come before it, and which options take a value."""
+_INTERPRETERS: Final = re.compile(r"(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby|php[\d.]*|node")
+_ABOUT_MAIL: Final = ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING")
+
+
+@dataclass(slots=True)
+class _Surroundings:
+    """What the lines so far have set."""
+
+    timezone: str
+    env: dict[str, str] = field(default_factory=dict)
+    shell: str = ""
+    jitter: str | None = None
+    wrong_zone: str = ""
+    """Why the zone in force cannot be used."""
+
+
+def translate(text: str, *, user_column: bool = False, timezone: str = "UTC") -> Translation:
+    """`timezone`: in which cron reads the times, until a `CRON_TZ` says otherwise."""
+    return _Translator(user_column, timezone).translate(text)
+
+
+class _Translator:
+    def __init__(self, user_column: bool, timezone: str) -> None:
+        self._user_column = user_column
+        self._around = _Surroundings(timezone)
+        self._home_zone = timezone
+        self._found = Translation(defaults=AS_CRON_DOES)
+        self._names: set[str] = set()
+        self._users: dict[str, list[int]] = {}
+
+    def translate(self, text: str) -> Translation:
+        comments: list[str] = []
+        for number, raw in enumerate(text.split("\n"), 1):
+            line = raw.rstrip("\r").strip(" \t")
+            if line.startswith("#"):
+                said = line.lstrip("#").strip()
+                comments = [] if not said or self._is_out_of_service(said) or _LEGEND.match(said) else [*comments, said]
+                continue
+            if line and not (entry := _ENTRY.match(line)):
+                self._job(number, line, comments)
+            elif line and entry:
+                self._entry(number, entry)
+            comments = []
+        for user, lines in self._users.items():
+            told = ", ".join(map(str, lines))
+            self._found.note(
+                lines[0], f"cron runs it as {user} (lines {told}); Timeball runs it as its worker's account"
+            )
+        return self._found
+
+    def _is_out_of_service(self, comment: str) -> bool:
+        """Whether a comment is a line for cron, or an entry of the environment, that somebody has taken out."""
+        if _ENTRY.match(comment):
+            return True
+        if comment.startswith("@"):
+            return _MACRO.match(comment) is not None
+        words = comment.split(None, 5)
+        return len(words) == 6 and all(_CRON_WORD.match(word) for word in words[:5]) and _reads(" ".join(words[:5]))
+
+    # --- the environment --------------------------------------------------------------------------------------
+
+    def _entry(self, line: int, entry: re.Match[str]) -> None:
+        name = entry["quoted"] or entry["name"]
+        value = _unquoted(entry["value"].strip())
+        around = self._around
+        if name == "SHELL":
+            around.shell = "" if value in _SHELLS else value
+        elif name == "CRON_TZ":
+            self._zone(line, value)
+        elif name == "RANDOM_DELAY":
+            self._delay(line, value)
+        elif name in _ABOUT_MAIL:
+            if value:
+                self._found.note(
+                    line, f"{name}={value}: Timeball sends no mail of it, and keeps the output of every run"
+                )
+        elif name.startswith("TIMEBALL_") or not _VARIABLE.fullmatch(name):
+            self._found.note(line, f"{name!r} cannot be set for a job, and is left out")
+        else:
+            around.env = {**around.env, name: value}
+            if "$" in value:
+                self._found.note(line, f"{name}={value} is taken literally, as cron does: nothing replaces the $")
+
+    def _zone(self, line: int, value: str) -> None:
+        around = self._around
+        try:
+            zone.get(value or self._home_zone)
+        except Invalid as error:
+            around.wrong_zone = f"CRON_TZ of line {line}: {error.detail}"
+            self._found.note(line, f"CRON_TZ: {error.detail}")
+        else:
+            around.timezone, around.wrong_zone = value or self._home_zone, ""
+
+    def _delay(self, line: int, value: str) -> None:
+        if value.isascii() and value.isdigit() and int(value) <= 24 * 60:
+            self._around.jitter = f"{int(value)}m" if int(value) else None
+        else:
+            self._found.note(line, f"RANDOM_DELAY={value} is not a number of minutes up to a day, and is left out")
+
+    # --- the jobs ---------------------------------------------------------------------------------------------
+
+    def _job(self, number: int, line: str, comments: Iterable[str]) -> None:
+        silent = line.startswith("-")
+        if silent:
+            line = line[1:]
+        parts = _MACRO.match(line) if line.startswith("@") else _FIELDS.match(line)
+        if parts is None:
+            self._found.lost(number, "this is neither five fields and a command, nor NAME=value, nor a comment")
+            return
+        expression, rest = parts[1], parts[2]
+        if expression == "@reboot":
+            self._found.lost(
+                number, "@reboot is not supported: a fleet does not boot; a service of the machine does that"
+            )
+            return
+        if self._user_column:
+            user = _USER.match(rest)
+            if user is None:
+                self._found.lost(number, "there is no command behind the column of the user; is there such a column?")
+                return
+            rest = user[2]
+            self._users.setdefault(user[1], []).append(number)
+        elif rest.split(None, 1)[0] in ("root", "www-data", "nobody") and " " in rest:
+            self._found.note(number, f"{rest.split()[0]!r} looks like a user: system crontabs need --user-column")
+        if reason := self._wrong(expression):
+            self._found.lost(number, reason)
+            return
+        if silent:
+            self._found.note(number, "the - before the fields keeps it out of cron's log; it means nothing here")
+        self._add(number, expression, rest, list(comments))
+
+    def _wrong(self, expression: str) -> str:
+        if self._around.wrong_zone:
+            return self._around.wrong_zone
+        if expression == "@every_minute":
+            return ""
+        try:
+            cron.parse(expression, spread="check")
+        except Invalid as error:
+            return error.detail + ("; for a time by chance Timeball has H" if "~" in expression else "")
+        return ""
+
+    def _add(self, number: int, expression: str, rest: str, comments: list[str]) -> None:
+        around = self._around
+        command, given = _with_input(rest)
+        if not command.strip():
+            self._found.lost(number, "the command is empty")
+            return
+        name = unique(slug(comments[0] if comments else "") or name_of(command) or f"line-{number}", self._names)
+        self._names.add(name)
+        if _RELATIVE.search(command) and "HOME" not in around.env:
+            self._found.note(
+                number,
+                "cron starts it in the home folder, Timeball in an empty one of its own:"
+                " ./ and ../ need a HOME= line above, or whole paths",
+            )
+        self._found.jobs.append(
+            Translated(
+                number,
+                {
+                    "name": name,
+                    **({"description": "\n".join(comments)} if comments else {}),
+                    "task": self._task(_script(command, given)),
+                    "schedule": {
+                        "type": "cron",
+                        "expression": "* * * * *" if expression == "@every_minute" else " ".join(expression.split()),
+                        **({} if around.timezone == "UTC" else {"timezone": around.timezone}),
+                    },
+                    **({"jitter": around.jitter} if around.jitter else {}),
+                },
+            )
+        )
+
+    def _task(self, script: str) -> dict[str, Any]:
+        around = self._around
+        command: str | list[str] = [around.shell, "-c", script] if around.shell else script
+        task: dict[str, Any] = {"kind": "shell", "command": command}
+        if around.env:
+            task["env"] = around.env
+        if home := around.env.get("HOME"):
+            task["cwd"] = home
+        return task
+
+
+def _reads(expression: str) -> bool:
+    try:
+        cron.parse(expression, spread="check")
+    except Invalid:
+        return False
+    return True
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value
+
+
+def _with_input(text: str) -> tuple[str, list[str] | None]:
+    """The command, and the lines of its standard input if it has one."""
+    command, *given = (part.replace("\\%", "%") for part in _PERCENT.split(text))
+    if given and not given[-1]:
+        given.pop()  # cron ends the last line itself
+    return command, given or None
+
+
+def _script(command: str, given: list[str] | None) -> str:
+    """The command with its input. The status is that of the command: it is the last of the pipe."""
+    if given is None:
+        return command.strip()
+    lines = " ".join(shlex.quote(line) for line in given)
+    return f"printf '%s\\n' {lines} | {{\n{command.strip()}\n}}"
+
+
+def name_of(command: str) -> str:
+    """A name for a job without a comment: of the first program that does something, `backup` for
+    `cd /srv && nice -n 19 /usr/local/bin/backup.sh --full`."""
+    for part in re.split(r"&&|\|\||[;|]", command):
+        words = _program(part.strip(" (){}"))
+        if words and words[0] not in _PREFIXES:
+            return slug(_called(words))
+    return slug(command)
+
+
+def _program(part: str) -> list[str]:
+    """The words of a simple command, without what is set for it and what it is run by."""
+    try:
+        words = shlex.split(part, comments=True)
+    except ValueError:
+        words = part.split()
+    while words:
+        if re.match(r"[A-Za-z_]\w*=", words[0]) or words[0] in ("!", "if", "then"):
+            words = words[1:]
+        elif (program := words[0].rpartition("/")[2]) in _WRAPPERS:
+            words = _without_own(words[1:], *_WRAPPERS[program])
+        else:
+            return words
+    return words
+
+
+def _without_own(words: list[str], own: int, with_value: str) -> list[str]:
+    """What a wrapper runs: behind its options and its own words."""
+    while words and words[0].startswith("-"):
+        takes_next = len(words[0]) == 2 and words[0][1] in with_value
+        words = words[2:] if takes_next else words[1:]
+    words = words[own:]
+    return words[1].split() if words[:1] == ["-c"] and len(words) > 1 else words
+
+
+def _called(words: list[str]) -> str:
+    """`backup` of `/opt/backup.sh`, `certbot renew` of `certbot renew -q`, `etl` of `python3 etl.py`."""
+    program = words[0].rpartition("/")[2]
+    others = [word for word in words[1:] if not word.startswith(("-", ">", "<", "2>", "&>", "$"))]
+    if _INTERPRETERS.fullmatch(program) and others and "-c" not in words and "-m" not in words:
+        return _stem(others[0])
+    if program == "run-parts" and others:
+        return f"run-parts-{others[-1].rpartition('/')[2]}"
+    if others and re.fullmatch(r"[a-z][a-z0-9:_-]{0,20}", others[0]) and "." not in program:
+        return f"{program} {others[0]}"
+    return _stem(program)
+
+
+def _stem(path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2]
+    return re.sub(r"\.(?:sh|py|pl|rb|php|js|bash)$", "", name)

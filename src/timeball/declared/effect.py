@@ -1,0 +1,152 @@
+"""What a change does to the coming fires: which move, which are added, which fall away.
+
+A fire that is replaced by another one of the same day has moved. Where a day has another number of fires than before,
+nobody can say which of them moved where, and they are told as they are: some fall away, others are added.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from timeball.domain import zone
+from timeball.domain.instant import DAY, HOUR, SECOND, Micros, to_datetime
+
+DAYS: Final = 7
+MOST: Final = 1_000
+"""Fires that are looked at."""
+_NEAR_DAYS: Final = ("today", "tomorrow")
+_NEAR: Final = 36 * HOUR
+"""How far a fire may move and still be the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    now: Micros
+    until: Micros
+    """How far ahead was looked."""
+    timezone: str
+    moved: tuple[tuple[Micros, Micros], ...] = ()
+    added: tuple[Micros, ...] = ()
+    dropped: tuple[Micros, ...] = ()
+    kept: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.moved or self.added or self.dropped)
+
+    def __str__(self) -> str:
+        """`tomorrow's fire moves from 02:00 to 03:00, and 6 more until Sun 22 Nov; none is dropped`"""
+        if self.nothing:
+            return f"no fire {self._until} moves, is added or falls away"
+        parts = []
+        if self.moved:
+            parts.append(self._moves())
+        if self.added:
+            parts.append(self._told(self.added, "is added", "are added"))
+        parts.append(self._told(self.dropped, "falls away", "fall away") if self.dropped else "none is dropped")
+        return "; ".join(parts)
+
+    @property
+    def _until(self) -> str:
+        return f"until {self._day(self.until - 1)}"
+
+    def _moves(self) -> str:
+        old, new = self.moved[0]
+        same_day = self._day(old) == self._day(new)
+        if same_day:
+            first = f"{self._days(old)} fire moves from {self._clock(old)} to {self._clock(new)}"
+        else:
+            first = f"{self._days(old)} fire at {self._clock(old)} moves to {self._day(new)} at {self._clock(new)}"
+        more = len(self.moved) - 1
+        return f"{first}, and {more:,} more {'moves' if more == 1 else 'move'} {self._until}" if more else first
+
+    def _told(self, fires: Sequence[Micros], one: str, many: str) -> str:
+        first = f"{self._days(fires[0])} fire at {self._clock(fires[0])} {one}"
+        if len(fires) == 1:
+            return first
+        return f"{first}, {len(fires):,} {many} {self._until}"
+
+    def _days(self, at: Micros) -> str:
+        """Whose: `tomorrow's`."""
+        day = self._day(at)
+        return f"{day}'s" if day in _NEAR_DAYS else f"the {day}"
+
+    def _day(self, at: Micros) -> str:
+        return day_of(at, self.now, self.timezone)
+
+    def _clock(self, at: Micros) -> str:
+        return clock(at, self.timezone)
+
+
+def compare(old: Sequence[Micros], new: Sequence[Micros], now: Micros, timezone: str) -> Effect:
+    """Fires as they were to come and as they will, in order; each list may end at `MOST`."""
+    until = _until(old, new, now, timezone)
+    before, after = ({at for at in fires if at < until} for fires in (old, new))
+    gone, come = sorted(before - after), sorted(after - before)
+    moved, gone, come = _pair_days(gone, come, timezone)
+    if len(gone) == len(come) and all(abs(a - b) <= _NEAR for a, b in zip(gone, come, strict=True)):
+        moved, gone, come = sorted([*moved, *zip(gone, come, strict=True)]), [], []
+    return Effect(now, until, timezone, tuple(moved), tuple(come), tuple(gone), len(before & after))
+
+
+def _until(old: Sequence[Micros], new: Sequence[Micros], now: Micros, timezone: str) -> Micros:
+    """The end of a day, so that no fire is cut off from the one it moved to; a list that is full ends sooner."""
+    far = now + DAYS * DAY
+    end = min([far, *(fires[-1] for fires in (old, new) if len(fires) >= MOST)])
+    midnight = end - _wall(end, timezone) % DAY
+    if end == far:
+        return midnight + DAY
+    return midnight if midnight > now else end
+
+
+def _pair_days(
+    gone: list[Micros], come: list[Micros], timezone: str
+) -> tuple[list[tuple[Micros, Micros]], list[Micros], list[Micros]]:
+    days: defaultdict[int, tuple[list[Micros], list[Micros]]] = defaultdict(lambda: ([], []))
+    for at in gone:
+        days[local_day(at, timezone)][0].append(at)
+    for at in come:
+        days[local_day(at, timezone)][1].append(at)
+    moved: list[tuple[Micros, Micros]] = []
+    left: tuple[list[Micros], list[Micros]] = ([], [])
+    for _, (old, new) in sorted(days.items()):
+        if len(old) == len(new):
+            moved += zip(old, new, strict=True)
+        else:
+            left[0].extend(old)
+            left[1].extend(new)
+    return moved, *left
+
+
+def local_day(at: Micros, timezone: str) -> int:
+    return _wall(at, timezone) // DAY
+
+
+def _wall(at: Micros, timezone: str) -> Micros:
+    """What wall clocks show, as if it were UTC."""
+    return at + zone.get(timezone).offset_at(at) * SECOND
+
+
+def first_fire(at: Micros, now: Micros, timezone: str) -> str:
+    """`tomorrow at 02:00`, `on Wed 18 Nov at 02:00 UTC`."""
+    day = day_of(at, now, timezone)
+    return f"{day if day in _NEAR_DAYS else f'on {day}'} at {clock(at, timezone)}"
+
+
+def day_of(at: Micros, now: Micros, timezone: str) -> str:
+    """`today`, `tomorrow`, `Wed 18 Nov`; with the year, if that is another one."""
+    ahead = local_day(at, timezone) - local_day(now, timezone)
+    if ahead in (0, 1):
+        return _NEAR_DAYS[ahead]
+    there, here = to_datetime(_wall(at, timezone)), to_datetime(_wall(now, timezone))
+    day = f"{there:%a} {there.day} {there:%b}"
+    return day if there.year == here.year else f"{day} {there.year}"
+
+
+def clock(at: Micros, timezone: str) -> str:
+    time = to_datetime(_wall(at, timezone))
+    text = f"{time:%H:%M:%S}" if time.second else f"{time:%H:%M}"
+    return f"{text} UTC" if timezone == "UTC" else text

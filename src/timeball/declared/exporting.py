@@ -1,0 +1,34 @@
+"""The jobs of a server as the content of a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from timeball.declared import comparing, writing
+from timeball.declared.job import MOST_TAGS
+from timeball.declared.server import Server
+
+
+def export(server: Server, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
+    """What a file says that declares them, by name; and why some are not in it."""
+    if set_name is not None:
+        found = server.of_set(set_name)
+    else:
+        found = [comparing.known(each) for each in server.all("scheduled,paused,completed")]
+    wanted = [job for job in found if job.live or (everything and job.status == "completed")]
+    names = Counter(job.name for job in wanted)
+    left_out = [f"job {job.job_id} has no name, and is left out" for job in wanted if not job.name]
+    left_out += [
+        f"{count} jobs are called {name!r}, and are left out: in a file, names are unique"
+        for name, count in names.items()
+        if count > 1 and name
+    ]
+    left_out += [
+        f"job {job.name!r} has more than {MOST_TAGS} tags, which is as many as a declared job may have"
+        for job in wanted
+        if len(job.spec.tags) > MOST_TAGS
+    ]
+    kept = [job for job in wanted if job.name and names[job.name] == 1 and len(job.spec.tags) <= MOST_TAGS]
+    jobs = [writing.declaration(job) for job in sorted(kept, key=lambda job: job.name)]
+    return writing.contents(jobs, set_name), left_out

@@ -1,0 +1,173 @@
+"""Sets of files: from paths to the jobs that they declare together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from timeball.api.explain import did_you_mean, pointer
+from timeball.declared import reading
+from timeball.declared.complaint import Complaint, Refused
+from timeball.declared.job import Declared, declare, path_of
+from timeball.declared.reading import Document
+
+SUFFIXES: Final = (".yaml", ".yml", ".toml", ".json")
+STANDARD_INPUT: Final = "-"
+SET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,79}", re.ASCII)
+_KNOWN: Final = ("set", "defaults", "jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """Jobs that are declared together."""
+
+    jobs: tuple[Declared, ...]
+    name: str | None = None
+    """By which a server knows what belongs to it; None: nobody keeps account of what leaves the files."""
+
+
+def find(paths: Sequence[str]) -> list[Path]:
+    """The files that are meant: folders mean what is in them and below, hidden things apart."""
+    found: list[Path] = []
+    wrong: list[Complaint] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            below = [each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES and each.is_file()]
+            visible = [each for each in below if not any(part.startswith(".") for part in each.relative_to(path).parts)]
+            found += visible
+            if not visible:
+                wrong.append(Complaint(str(path), None, f"there is no file in it that ends in {', '.join(SUFFIXES)}"))
+        elif path.is_file():
+            found.append(path)
+        else:
+            wrong.append(Complaint(str(path), None, "there is no such file or folder"))
+    if wrong:
+        raise Refused(wrong)
+    return list(dict.fromkeys(found))
+
+
+def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes | None = None) -> FileSet:
+    """What the files declare together, or `Refused` with everything that is wrong in all of them. `name`: of the set,
+    whatever the files call it."""
+    documents: list[Document] = []
+    wrong: list[Complaint] = []
+    for path in paths:
+        try:
+            documents += reading.read(str(path), path.read_bytes())
+        except Refused as error:
+            wrong += error.complaints
+        except OSError as error:
+            wrong.append(Complaint(str(path), None, f"it cannot be read: {error.strerror or error}"))
+    if standard_input is not None:
+        try:
+            documents += reading.read("standard input", standard_input)
+        except Refused as error:
+            wrong += error.complaints
+    try:
+        together = gather(documents, name)
+    except Refused as error:
+        raise Refused([*wrong, *error.complaints]) from None
+    if wrong:
+        raise Refused(wrong)
+    return together
+
+
+def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
+    """What documents declare together."""
+    jobs: list[Declared] = []
+    wrong: list[Complaint] = []
+    names: dict[str, str] = {}
+    for document in documents:
+        content = _content(document)
+        if isinstance(content, Complaint):
+            wrong.append(content)
+            continue
+        wrong += _unknown(document, content)
+        called = content.get("set")
+        if called is not None and not (isinstance(called, str) and SET_NAME.fullmatch(called)):
+            wrong.append(_complain(document, "/set", f"{called!r} is no name of a set; {_NAMING}"))
+        elif called is not None:
+            names.setdefault(called, f"{document.file}:{document.line('/set')}")
+        found, complaints = _jobs(document, content)
+        jobs += found
+        wrong += complaints
+    wrong += _twice(jobs)
+    if name is None and len(names) > 1:
+        where = " and ".join(f"{called!r} ({place})" for called, place in names.items())
+        wrong.append(Complaint(next(iter(names.values())), None, f"one set has one name, not {where}; use --set"))
+    if wrong:
+        raise Refused(wrong)
+    return FileSet(tuple(jobs), name or next(iter(names), None))
+
+
+_NAMING: Final = "use letters, digits and . _ / -, 80 characters at most"
+
+
+def check_name(name: str) -> str | None:
+    """What is wrong with the name of a set."""
+    return None if SET_NAME.fullmatch(name) else f"{name!r} is no name of a set; {_NAMING}"
+
+
+def _content(document: Document) -> dict[str, Any] | Complaint:
+    content = {} if document.value is None else document.value
+    if not isinstance(content, dict):
+        return _complain(document, "", "a file is a mapping with jobs, and maybe defaults and set")
+    if "apiVersion" in content:
+        return _complain(document, "/apiVersion", "this is a manifest of Kubernetes: timeball import kubernetes FILE")
+    return content
+
+
+def _unknown(document: Document, content: dict[str, Any]) -> list[Complaint]:
+    return [
+        _complain(document, pointer([name]), f"there is no {name!r} here{did_you_mean(name, _KNOWN) or _HINT}")
+        for name in content
+        if name not in _KNOWN
+    ]
+
+
+_HINT: Final = "; jobs stand in a list under `jobs`"
+
+
+def _jobs(document: Document, content: dict[str, Any]) -> tuple[list[Declared], list[Complaint]]:
+    defaults = content.get("defaults") or {}
+    listed = content.get("jobs") or []
+    if not isinstance(defaults, dict):
+        return [], [_complain(document, "/defaults", "defaults is a mapping of fields of a job")]
+    if "name" in defaults:
+        return [], [_complain(document, "/defaults/name", "names cannot be shared; leave it out")]
+    if isinstance(listed, dict):
+        places = [(pointer(["jobs", key]), _named(key, job)) for key, job in listed.items()]
+    elif isinstance(listed, list):
+        places = [(f"/jobs/{index}", job) for index, job in enumerate(listed)]
+    else:
+        return [], [_complain(document, "/jobs", "jobs is a list of jobs, or a mapping from names to jobs")]
+    jobs: list[Declared] = []
+    wrong: list[Complaint] = []
+    for at, job in places:
+        declared = declare(document, at, job, defaults)
+        if isinstance(declared, Declared):
+            jobs.append(declared)
+        else:
+            wrong += declared
+    return jobs, list(dict.fromkeys(wrong))
+
+
+def _named(key: str, job: Any) -> Any:
+    return {"name": key, **job} if isinstance(job, dict) else job
+
+
+def _twice(jobs: Iterable[Declared]) -> list[Complaint]:
+    first: dict[str, Declared] = {}
+    wrong = []
+    for job in jobs:
+        known = first.setdefault(job.name, job)
+        if known is not job:
+            wrong.append(job.complaint(f"it is declared at {known.place} already; names are unique in a set"))
+    return wrong
+
+
+def _complain(document: Document, at: str, detail: str) -> Complaint:
+    return Complaint(document.file, document.line(at), detail, path_of(at))

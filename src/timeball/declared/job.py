@@ -1,0 +1,179 @@
+"""One declared job: what a file says of it, checked by the API's own rules, with all that is wrong at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+import msgspec
+
+from timeball.api import job_body
+from timeball.declared.complaint import Complaint
+from timeball.declared.reading import Document
+from timeball.domain import schedule, task
+from timeball.domain.errors import Invalid, TimeballError, TooLarge
+from timeball.domain.job import JobSpec
+
+MARK: Final = "declared:"
+"""What the tag begins with by which a server knows the set that a job belongs to."""
+MOST_TAGS: Final = 49
+"""The mark needs the fiftieth place."""
+MOST_BYTES: Final = 1 << 20
+
+# What stands in for a part that was refused already, so that the rest can be looked at.
+_SOUND: Final = {
+    "task": {"kind": "shell", "command": "true"},
+    "schedule": {"type": "interval", "expression": "1d"},
+}
+_OTHER_SCHEDULES: Final = ("scheduleType", "scheduleTime", "cronExpression", "jobInterval")
+_STEP: Final = re.compile(r"/([^/]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A job as the files want it."""
+
+    name: str
+    spec: JobSpec
+    file: str
+    line: int | None
+    paused: bool | None = None
+    """None: the files do not say, and whoever pauses it is left alone."""
+
+    @property
+    def place(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    def complaint(self, detail: str) -> Complaint:
+        return Complaint(self.file, self.line, detail, self.name)
+
+
+def declare(document: Document, at: str, job: Any, defaults: Mapping[str, Any]) -> Declared | list[Complaint]:
+    """The job at a place of a document; or everything that is wrong with it."""
+    if not isinstance(job, dict):
+        return [_complain(document, at, "a job is a mapping with name, task and schedule")]
+    given = with_defaults(job, defaults)
+    found: list[Complaint] = []
+
+    def complain(pointer: str, detail: str) -> None:
+        """About what was written: in the job, or in the defaults."""
+        field = pointer.split("/")[1] if pointer else ""
+        under = "/defaults" if field in defaults and field not in job else at
+        found.append(_complain(document, under + pointer, detail))
+
+    paused = given.pop("paused", None)
+    for pointer, detail in _own_rules(given, paused):
+        complain(pointer, detail)
+        given.pop(pointer[1:], None)
+    spec = _spec(given, complain, {found.path.rpartition(".")[2] for found in found})
+    if found or spec is None:
+        return found
+    if paused and spec.one_shot:
+        return [_complain(document, f"{at}/paused", "only a schedule that repeats can be declared as paused")]
+    return Declared(spec.name, spec, document.file, document.line(at), paused)
+
+
+def _own_rules(given: Mapping[str, Any], paused: Any) -> Iterator[tuple[str, str]]:
+    """What is asked of declared jobs beyond what is asked of every job."""
+    name = given.get("name")
+    if name is None or (isinstance(name, str) and not name.strip()):
+        yield "/name", "a declared job needs a name: it is known by it"
+    if given.get("schedule") is None and not any(given.get(name) for name in _OTHER_SCHEDULES):
+        yield (
+            "/schedule",
+            "a declared job says when it runs; to run it once, when it is applied, write schedule: {type: immediate}",
+        )
+    if paused is not None and not isinstance(paused, bool):
+        yield "/paused", f"{paused!r} is neither true nor false"
+    if "idempotencyKey" in given:
+        yield "/idempotencyKey", "a declared job is known by its name; leave the key out"
+    tags = given.get("tags")
+    if isinstance(tags, list):
+        if any(isinstance(tag, str) and tag.startswith(MARK) for tag in tags):
+            yield "/tags", f"tags that begin with {MARK!r} are made here; name the set with `set: NAME` instead"
+        elif len(tags) > MOST_TAGS:
+            yield "/tags", f"{len(tags)} tags are too many; a declared job has at most {MOST_TAGS}"
+
+
+def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | None:
+    """The job as the server would understand it. What it refuses is told and taken out, until nothing is left to
+    refuse: so all that is wrong is told at once."""
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in refused & _SOUND.keys():
+        given[name] = _SOUND[name]
+    for _ in range(len(given) + 2):
+        try:
+            raw = msgspec.json.encode(given)
+            if len(raw) > MOST_BYTES:
+                raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job has at most {MOST_BYTES:,}")
+            return job_body.read_job(raw).spec
+        except Invalid as error:
+            problem = error.problems[0]
+            complain(problem.pointer, problem.detail)
+            step = _STEP.match(problem.pointer)
+            field = "" if step is None else step[1].replace("~1", "/").replace("~0", "~")
+            if field in _SOUND and given.get(field) != _SOUND[field]:
+                given[field] = _SOUND[field]
+                given.pop("taskId" if field == "task" else "", None)
+            elif field in given:
+                del given[field]
+            else:
+                return None
+        except TimeballError as error:
+            complain("", error.detail)
+            return None
+    return None
+
+
+def _complain(document: Document, at: str, detail: str) -> Complaint:
+    return Complaint(document.file, document.line(at), detail, path_of(at))
+
+
+def path_of(pointer: str) -> str:
+    """`/jobs/2/schedule/expression` as `jobs[2].schedule.expression`."""
+    path = ""
+    for step in (each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]):
+        path += f"[{step}]" if step.isdigit() else f".{step}" if path else step
+    return path
+
+
+# --- defaults -----------------------------------------------------------------------------------------------------
+
+
+def _fields_by_tag(union: Any) -> dict[str, frozenset[str]]:
+    return {str(kind.__struct_config__.tag): frozenset(kind.__struct_encode_fields__) for kind in get_args(union)}
+
+
+_TAGGED: Final = {
+    "task": ("kind", _fields_by_tag(task.Task)),
+    "schedule": ("type", _fields_by_tag(schedule.Schedule)),
+}
+
+
+_INSTEAD: Final = {"task": "taskId", "taskId": "task"}
+
+
+def with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A job with what it leaves out. Its own values win; objects are put together; null takes a default away."""
+    merged = dict(job)
+    for name, value in defaults.items():
+        if name not in job:
+            if _INSTEAD.get(name) not in job:
+                merged[name] = value
+        elif isinstance(value, dict) and isinstance(own := job[name], dict):
+            merged[name] = {**_fitting(name, value, own), **own}
+    return merged
+
+
+def _fitting(name: str, value: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a default task or schedule, what one of the job's kind can have: an interval has no time zone."""
+    if name not in _TAGGED:
+        return value
+    tag_field, fields = _TAGGED[name]
+    kind = own.get(tag_field, value.get(tag_field))
+    if value.get(tag_field, kind) != kind:
+        return {}
+    known = fields.get(str(kind))
+    return value if known is None else {key: each for key, each in value.items() if key in known or key == tag_field}

@@ -1,0 +1,177 @@
+"""The plan: what has to be done so that a server has what the files declare, and what that does to the coming fires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from timeball.declared import comparing, effect, fires
+from timeball.declared.comparing import Change, Known
+from timeball.declared.complaint import Complaint, Refused
+from timeball.declared.effect import Effect
+from timeball.declared.files import FileSet
+from timeball.declared.job import Declared
+from timeball.declared.server import Server
+from timeball.domain.describe import describe
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.instant import Micros
+from timeball.domain.job import JobSpec
+from timeball.domain.schedule import CronSchedule
+
+Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
+"""`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
+_MARGIN: Final = "maxRuns counts the fires since the job was made, so the last of these may not come"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    action: Action
+    name: str
+    declared: Declared | None = None
+    known: Known | None = None
+    changes: tuple[Change, ...] = ()
+    effect: Effect | None = None
+    sentence: str = ""
+    """Of a new job: what its schedule means."""
+    first: Micros | None = None
+    """Of a new job: its first fire."""
+    notes: tuple[str, ...] = ()
+    predecessor: str | None = None
+    """Of a new job: the id of the one of its name and set that was cancelled last."""
+
+    @property
+    def timezone(self) -> str:
+        return timezone_of(self.declared.spec) if self.declared is not None else "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    set_name: str | None
+    now: Micros
+    steps: tuple[Step, ...] = ()
+    """All of them, also those that need nothing."""
+
+    def of(self, *actions: Action) -> list[Step]:
+        return [step for step in self.steps if step.action in actions]
+
+    @property
+    def pending(self) -> list[Step]:
+        return self.of("create", "change", "cancel")
+
+
+@dataclass(slots=True)
+class _Planner:
+    wanted: FileSet
+    server: Server
+    now: Micros
+    prune: bool
+    take_over: bool
+    complaints: list[Complaint] = field(default_factory=list)
+    tasks: dict[str, bool] = field(default_factory=dict)
+
+    def plan(self) -> Plan:
+        name = self.wanted.name
+        members = [] if name is None else self.server.of_set(name)
+        steps: list[Step] = []
+        for job in self.wanted.jobs:
+            try:
+                steps.append(self._step(job, [each for each in members if each.name == job.name]))
+            except InvalidSchedule as error:
+                self.complaints.append(job.complaint(error.detail))
+        declared = {job.name for job in self.wanted.jobs}
+        left = [each for each in members if each.live and each.name not in declared]
+        steps += [Step("cancel" if self.prune else "undeclared", each.name, known=each) for each in left]
+        if self.complaints:
+            raise Refused(self.complaints)
+        return Plan(name, self.now, tuple(steps))
+
+    def _step(self, job: Declared, members: Sequence[Known]) -> Step:
+        alive = [each for each in members if each.status != "cancelled"]
+        current = self._one(job, alive) if alive else self._stranger(job)
+        self._check_task(job)
+        if current is None:
+            gone = max((each.job_id for each in members), default=None)
+            return self._creation(job, gone)
+        return self._comparison(job, current)
+
+    def _stranger(self, job: Declared) -> Known | None:
+        """A job of this name that does not belong to the set, or not yet."""
+        found = self.server.named(job.name)
+        live = [each for each in found if each.live]
+        if not live:
+            # One that is over is the same only if it would not be started again by mistake, or was meant to repeat.
+            live = [each for each in found if job.spec.one_shot or not each.spec.one_shot][:1]
+        return self._one(job, live)
+
+    def _one(self, job: Declared, found: Iterable[Known]) -> Known | None:
+        candidates = list(found)
+        live = [each for each in candidates if each.live] or candidates[:1]
+        if len(live) > 1:
+            ids = ", ".join(each.job_id for each in live[:5])
+            self.complaints.append(
+                job.complaint(f"{len(live)} jobs are called so on the server ({ids}); cancel or rename all but one")
+            )
+        return live[0] if live else None
+
+    def _creation(self, job: Declared, predecessor: str | None) -> Step:
+        spec = job.spec
+        asks = fires.has_hash(spec)
+        coming = self.server.preview(spec, job.name, 1) if asks else fires.of_new(spec, self.now, 1)
+        return Step(
+            "create",
+            job.name,
+            declared=job,
+            sentence="" if asks else describe(spec.schedule),
+            first=coming[0] if coming else None,
+            predecessor=predecessor,
+        )
+
+    def _comparison(self, job: Declared, current: Known) -> Step:
+        changes = comparing.changes(current.spec, job.spec)
+        if job.paused is not None and current.live and job.paused != current.paused:
+            changes.append(Change("paused", current.paused, job.paused))
+        owner = next((each for each in current.sets if each != self.wanted.name), None)
+        joins = self.wanted.name is not None and self.wanted.name not in current.sets
+        if owner is not None and (changes or joins) and not self.take_over:
+            self.complaints.append(
+                job.complaint(f"it belongs to the set {owner!r}; change it there, or use --take-over to make it yours")
+            )
+        if joins:
+            changes.append(Change("set", owner, self.wanted.name))
+        if not changes:
+            return Step("unchanged", job.name, declared=job, known=current)
+        found, notes = self._effect(job, current)
+        return Step("change", job.name, declared=job, known=current, changes=tuple(changes), effect=found, notes=notes)
+
+    def _effect(self, job: Declared, current: Known) -> tuple[Effect | None, tuple[str, ...]]:
+        old, new = current.spec, job.spec
+        if fires.same_fires(old, new):
+            return None, ()
+        coming = self.server.coming(current.job_id, effect.MOST)
+        if fires.has_hash(new):
+            ahead = self.server.preview(new, job.name, effect.MOST)
+        else:
+            ahead = fires.of_changed(old, new, coming, self.now, effect.MOST)
+        notes = [_MARGIN] if new.max_runs is not None else []
+        if current.paused and job.paused is not False:
+            notes.append("it is paused: none of these fires until it is resumed")
+        return effect.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
+
+    def _check_task(self, job: Declared) -> None:
+        task_id = job.spec.task_id
+        if task_id is None:
+            return
+        if task_id not in self.tasks:
+            self.tasks[task_id] = self.server.has_task(task_id)
+        if not self.tasks[task_id]:
+            self.complaints.append(job.complaint(f"there is no registered task {task_id!r}: timeball tasks set"))
+
+
+def make(wanted: FileSet, server: Server, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
+    """Reads only. `Refused` with everything that cannot be planned."""
+    return _Planner(wanted, server, now, prune, take_over).plan()
+
+
+def timezone_of(spec: JobSpec) -> str:
+    return spec.schedule.timezone if isinstance(spec.schedule, CronSchedule) else "UTC"

@@ -1,0 +1,136 @@
+"""Plans in words for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from timeball.declared import effect
+from timeball.declared.applying import Done
+from timeball.declared.effect import Effect
+from timeball.declared.planning import Plan, Step
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import Micros, render
+
+LONGEST: Final = 200
+_SIGNS: Final = {"create": "+", "change": "~", "cancel": "-", "undeclared": "?", "unchanged": " "}
+
+
+def lines(step: Step, now: Micros) -> Iterator[str]:
+    """A step of a plan; none of what needs nothing."""
+    match step.action:
+        case "create":
+            yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
+            first = "" if step.first is None else f"; first fire {effect.first_fire(step.first, now, step.timezone)}"
+            yield f"    {step.sentence or 'created'}{first}"
+        case "change":
+            yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
+            for change in step.changes:
+                yield f"    {change.field}: {value(change.old)} → {value(change.new)}"
+            if step.effect is not None:
+                yield f"    {step.effect}"
+            for note in step.notes:
+                yield f"    {note}"
+        case "cancel":
+            yield f"{_SIGNS[step.action]} {step.name}  no longer declared: it is cancelled"
+        case "undeclared":
+            yield f"{_SIGNS[step.action]} {step.name}  no longer declared; --prune would cancel it"
+        case "unchanged":
+            return
+
+
+def summary(plan: Plan) -> str:
+    """`2 to create, 1 to change, 37 unchanged`"""
+    counts = [
+        (len(plan.of("create")), "to create"),
+        (len(plan.of("change")), "to change"),
+        (len(plan.of("cancel")), "to cancel"),
+        (len(plan.of("undeclared")), "no longer declared"),
+    ]
+    told = [f"{count:,} {what}" for count, what in counts if count]
+    unchanged = f"{len(plan.of('unchanged')):,} unchanged"
+    return ", ".join([*told, unchanged]) if plan.pending else ", ".join(["nothing to do", *told, unchanged])
+
+
+def did(done: Done, now: Micros) -> str:
+    """What became of a step, in a line."""
+    step = done.step
+    verb = {"create": "created", "change": "changed", "cancel": "cancelled"}.get(step.action, step.action)
+    named = f"{_SIGNS[step.action]} {step.name}  {verb}"
+    if step.action == "create" and step.first is not None and done.job is not None:
+        if done.job.paused:
+            return f"{named}, paused"
+        return f"{named}; first fire {effect.first_fire(step.first, now, step.timezone)}"
+    return named
+
+
+def value(given: Any) -> str:
+    if given is None:
+        return "none"
+    text = given if isinstance(given, str) and given and given.strip() == given else msgspec.json.encode(given).decode()
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _place(step: Step) -> str:
+    return "" if step.declared is None else f"  ({step.declared.place})"
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def planned(plan: Plan) -> dict[str, Any]:
+    told = [_step(step) for step in plan.steps if step.action != "unchanged"]
+    return {"set": plan.set_name, "counts": _counts(plan), "items": told}
+
+
+def applied(plan: Plan, done: Iterable[Done]) -> dict[str, Any]:
+    items = []
+    for each in done:
+        item = _step(each.step)
+        if each.job is not None:
+            item["jobId"] = each.job.job_id
+        if each.error is not None:
+            problems = each.error.problems if isinstance(each.error, Invalid) else ()
+            item["error"] = {
+                "code": each.error.code,
+                "detail": each.error.detail,
+                "errors": [{"pointer": problem.pointer, "detail": problem.detail} for problem in problems],
+            }
+        items.append(item)
+    return {"set": plan.set_name, "counts": _counts(plan), "items": items}
+
+
+def _counts(plan: Plan) -> dict[str, int]:
+    actions = ("create", "change", "cancel", "undeclared", "unchanged")
+    return {action: sum(step.action == action for step in plan.steps) for action in actions}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    told: dict[str, Any] = {"action": step.action, "name": step.name}
+    if step.known is not None:
+        told["jobId"] = step.known.job_id
+    if step.declared is not None:
+        told |= {"file": step.declared.file, "line": step.declared.line}
+    if step.changes:
+        told["changes"] = [{"field": each.field, "old": each.old, "new": each.new} for each in step.changes]
+    if step.action == "create":
+        told["description"] = step.sentence
+        told["firstFireAt"] = None if step.first is None else render(step.first)
+    if step.effect is not None:
+        told["fires"] = _fires(step.effect)
+    if step.notes:
+        told["notes"] = list(step.notes)
+    return told
+
+
+def _fires(found: Effect) -> dict[str, Any]:
+    return {
+        "until": render(found.until),
+        "summary": str(found),
+        "moved": [{"from": render(old), "to": render(new)} for old, new in found.moved],
+        "added": [render(at) for at in found.added],
+        "dropped": [render(at) for at in found.dropped],
+        "kept": found.kept,
+    }
