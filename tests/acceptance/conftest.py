@@ -9,20 +9,21 @@ from tests.support.postgres import PostgresCluster
 from tests.support.processes import Api, running_server, running_up, start_worker
 
 
-@pytest.fixture(scope="module", params=["up on SQLite", "server and worker on PostgreSQL"])
+@pytest.fixture(scope="session", params=["up on SQLite", "server and worker on PostgreSQL"])
 def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """Shared by the tests of a module: they look only at jobs of their own."""
+    """Shared by all tests: they look only at jobs of their own."""
     folder = tmp_path_factory.mktemp("house")
     if "SQLite" in request.param:
         with running_up(folder) as (_, api):
             api.await_workers(1)
             yield api
         return
-    dsn: str = request.getfixturevalue("migrated_dsn")
-    renew_postgres(dsn)
+    postgres: PostgresCluster = request.getfixturevalue("postgres")
+    dsn = postgres.create_database()
     with running_server(folder, dsn) as (_, api), start_worker(folder, api, name="alice", slots=16):
         api.await_workers(1)
         yield api
+    postgres.drop_database(dsn)
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +39,12 @@ def postgres_dsn(_spare_dsn: str) -> str:
     """A database for this test alone, as a server left it that has just migrated it."""
     renew_postgres(_spare_dsn)
     return _spare_dsn
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of a house run in the same process, so that it is built once."""
+    for item in items:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if "api" in parameters:
+            item.add_marker(pytest.mark.xdist_group(str(parameters["api"])))
