@@ -597,6 +597,53 @@ def test_keys_are_printed_alone_so_that_scripts_can_take_them(server: StubServer
     assert run("keys", "revoke", "k_1", "-o", "json").stdout == ""
 
 
+def test_calendars(server: StubServer, run: Timeball) -> None:
+    calendar = {
+        "name": "freeze",
+        "timezone": "Europe/Berlin",
+        "entries": [
+            {"from": "2026-12-20T00:00", "to": "2027-01-03T00:00", "reason": "year-end"},
+            {"cron": "0 22 * * FRI", "for": "58h"},
+            {"dates": ["2026-12-25", "2026-12-26"]},
+        ],
+        "version": 2,
+        "updatedAt": "2026-03-01T02:00:00Z",
+    }
+    server.on("PUT", "/v1/calendars/freeze", calendar)
+    server.on("GET", "/v1/calendars", {"items": [calendar]})
+    server.on("GET", "/v1/calendars/freeze", calendar)
+    server.on("DELETE", "/v1/calendars/freeze", status=204)
+    said = ("--tz", "Europe/Berlin", "--date", "2026-12-25", "--closed", "a..b", "--window", "0 22 * * FRI=58h")
+    assert run("calendars", "set", "freeze", *said, "--reason", "r").stdout == "freeze\n"
+    assert server.last.json == {
+        "timezone": "Europe/Berlin",
+        "entries": [
+            {"dates": ["2026-12-25"], "reason": "r"},
+            {"from": "a", "to": "b", "reason": "r"},
+            {"cron": "0 22 * * FRI", "for": "58h", "reason": "r"},
+        ],
+    }
+    for wrong in ((), ("--closed", "a"), ("--window", "0 22 * * FRI"), ("--date", "d", "--file", "f")):
+        assert run("calendars", "set", "freeze", *wrong).exit_code == 2
+    assert "freeze\tEurope/Berlin\t3\t2" in run("calendars", "list").stdout
+    shown = run("calendars", "show", "freeze").stdout
+    assert "closed 1\tfrom 2026-12-20T00:00 to 2027-01-03T00:00 (year-end)\n" in shown
+    assert "closed 2\t58h from 0 22 * * FRI on\n" in shown
+    assert "closed 3\t2026-12-25, 2026-12-26\n" in shown
+    assert run("calendars", "delete", "freeze").exit_code == 0
+
+
+def test_a_job_with_calendars(server: StubServer, run: Timeball) -> None:
+    job = {**JOB, "calendars": ["freeze"], "excluded": "next_open"}
+    server.on("POST", "/v1/jobs", job, status=201)
+    server.on("PATCH", f"/v1/jobs/{JOB_ID}", job)
+    run("jobs", "create", "etl", "--shell", "x", "--cron", "@daily", "--calendar", "freeze", "--excluded", "next_open")
+    sent = server.last.json
+    assert (sent["calendars"], sent["excluded"]) == (["freeze"], "next_open")
+    run("jobs", "update", JOB_ID, "--calendar", "none")
+    assert server.last.json == {"calendars": None}
+
+
 def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     task = {"taskId": "backup", "task": {"kind": "shell", "command": "x"}, "version": 2}
     server.on("PUT", "/v1/tasks/backup", task)

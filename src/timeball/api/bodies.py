@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from timeball.domain import preview
 from timeball.domain.backfill import MOST_PARALLEL
+from timeball.domain.calendar import MOST_CALENDARS, CalendarName, Excluded
 from timeball.domain.duration import Duration
 from timeball.domain.edit import Edit
 from timeball.domain.fitting import Label, Resources
@@ -89,6 +90,8 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     rate_limit: RateLimit | None = None
     resources: Resources | None = None
     runs_on: list[Label] | None = None
+    calendars: list[CalendarName] | None = None
+    excluded: Excluded | None = None
     delivery: Delivery | None = None
     tags: list[str] | None = None
     user_id: str | None = None
@@ -106,6 +109,8 @@ class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     after: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset; now, by default.")] | None = None
     """When the schedule is taken to begin."""
     name: Annotated[str, Meta(max_length=200, description="The job's name, which chooses the slot of `H`.")] = ""
+    calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
+    excluded: Excluded = "skip"
 
 
 class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -118,6 +123,8 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
     count: Annotated[int, Meta(ge=1, le=preview.MOST)] = preview.DEFAULT_COUNT
     after: Annotated[str, Meta(max_length=64)] | None = None
     name: Annotated[str, Meta(max_length=200)] = ""
+    calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
+    excluded: Excluded = "skip"
 
 
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

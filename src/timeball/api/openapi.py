@@ -18,6 +18,7 @@ _TAGS: Final = {
     "schedules": "When something would fire",
     "backfills": "The fires of a past range, run again or for the first time",
     "tasks": "Tasks that jobs refer to by name",
+    "calendars": "When jobs do not fire",
     "workers": "Who executes",
     "api-keys": "Who may ask",
     "legacy": "An older address for the same jobs",
@@ -173,7 +174,7 @@ def _responses(route: Route, types: _Types) -> dict[str, Any]:
     if route.content_type != "application/json":
         good.setdefault("content", {})[route.content_type] = {"schema": {"type": "string"}}
     responses = {str(route.status): good}
-    if route.method == "PUT" and route.path.startswith("/v1/tasks"):
+    if route.method == "PUT" and route.path.startswith(("/v1/tasks", "/v1/calendars")):
         responses["201"] = {**good, "description": "Created."}
     if route.path.endswith("/result"):
         responses["204"] = {"description": "There is no result, or not yet."}

@@ -73,6 +73,9 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     rate_limit: RateLimit | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
     runs_on: list[str] | UnsetType = UNSET
+    calendars: list[str] | UnsetType = UNSET
+    excluded: str | UnsetType = UNSET
+    """What becomes of fires while a calendar is closed; only with `calendars`."""
     delivery: str
     tags: list[str]
     user_id: str
@@ -164,6 +167,8 @@ def _view(kind: type[View], spec: JobSpec, **more: Any) -> View:
         rate_limit=spec.rate_limit or UNSET,
         resources=spec.resources or UNSET,
         runs_on=spec.runs_on or UNSET,
+        calendars=spec.calendars or UNSET,
+        excluded=spec.excluded if spec.calendars else UNSET,
         delivery=spec.delivery,
         tags=spec.tags,
         user_id=spec.user_id,

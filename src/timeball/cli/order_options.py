@@ -30,6 +30,8 @@ def order_options(command: F) -> F:
             click.option("--cpu", metavar="N", help="CPUs that a run takes of its worker: 0.5, 4."),
             click.option("--memory", metavar="SIZE", help="Memory that it takes: 512 (MiB), 512M, 2G."),
             click.option("--slots", metavar="N", help="Slots that it takes; else 1."),
+            click.option("--calendar", multiple=True, metavar="NAME", help="No fire while it is closed; repeatable."),
+            click.option("--excluded", metavar="RULE", help=_EXCLUDED_HELP),
             click.option("--runs-on", multiple=True, metavar="LABEL", help="A label its worker must have; repeatable."),
             click.option("--delivery", metavar="RULE", help=_DELIVERY_HELP),
         )
@@ -40,6 +42,7 @@ def order_options(command: F) -> F:
 
 _OVERLAP_HELP = f"When the last run is still alive: {', '.join(_OVERLAPS)}."
 _DELIVERY_HELP = "at_least_once, or at_most_once: what may have been done is never repeated."
+_EXCLUDED_HELP = "Fires while a --calendar is closed: skip, or next_open for one when it opens."
 _FAILURE_HELP = "Behind a run with the same --ordering-key that gave up: block, or continue."
 
 
@@ -53,6 +56,8 @@ def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
         "rate_limit": _rate(flags["rate_limit"]),
         "resources": _resources(flags),
         "runs_on": _labels(flags["runs_on"]),
+        "calendars": None if flags["calendar"] in ((), (NONE,)) else list(flags["calendar"]),
+        "excluded": _one_of(["skip", "next_open"], flags["excluded"], "--excluded"),
         "delivery": _one_of(["at_least_once", "at_most_once"], flags["delivery"], "--delivery"),
     }
 
@@ -62,6 +67,7 @@ def removed_fields(flags: Mapping[str, Any]) -> dict[str, None]:
     single = {"ordering_key": "orderingKey", "concurrency": "concurrency", "rate_limit": "rateLimit"}
     gone = [field for name, field in single.items() if flags[name] == NONE]
     gone += ["runsOn"] if flags["runs_on"] == (NONE,) else []
+    gone += ["calendars"] if flags["calendar"] == (NONE,) else []
     asked = any(flags[name] for name in ("cpu", "memory", "slots"))
     gone += ["resources"] if asked and _resources(flags) is None else []
     return dict.fromkeys(gone)

@@ -27,6 +27,7 @@ _COMMANDS = {
     "export": "timeball.cli.declared:export_command",
     "import": "timeball.cli.importing:import_group",
     "tasks": "timeball.cli.tasks:tasks",
+    "calendars": "timeball.cli.calendars:calendars",
     "workers": "timeball.cli.workers:workers",
     "keys": "timeball.cli.keys:keys",
     "migrate": "timeball.cli.migrate:migrate",

@@ -31,8 +31,16 @@ def of_job(job: Job) -> list[tuple[str, str | None]]:
         ("rate limit", _rate(job.rate_limit)),
         ("takes", _resources(job.resources)),
         ("runs on", None if not job.runs_on else f"workers with {' and '.join(job.runs_on)}"),
+        ("calendars", _calendars(job)),
         ("delivery", None if job.delivery == "at_least_once" else "at most once: never repeated once it has started"),
     ]
+
+
+def _calendars(job: Job) -> str | None:
+    if not job.calendars:
+        return None
+    then = "one fire when they open" if job.excluded == "next_open" else "fires are skipped"
+    return f"{', '.join(job.calendars)}: while one is closed, {then}"
 
 
 def waits_for(holds: Sequence[str]) -> str:

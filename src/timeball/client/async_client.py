@@ -357,6 +357,24 @@ class AsyncClient:
     def tasks(self) -> AsyncIterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))
 
+    def calendars(self) -> AsyncIterator[models.Calendar]:
+        return self._pages(lambda cursor: requests.calendars(cursor=cursor))
+
+    async def calendar(self, name: str) -> models.Calendar:
+        return await self.ask(requests.calendar(name))
+
+    async def put_calendar(
+        self, name: str, entries: Sequence[Mapping[str, Any]], *, timezone: str = "UTC", description: str = ""
+    ) -> models.Calendar:
+        """Create a calendar, or replace it: no fire after the answer follows the old one. Each entry has `dates`, or
+        `from` and `to`, or `cron` and `for`; and, if you like, a `reason`."""
+        body = {"timezone": timezone, "description": description, "entries": list(entries)}
+        return await self.ask(requests.put_calendar(name, body))
+
+    async def delete_calendar(self, name: str) -> None:
+        """Refused while a job that may still fire refers to it."""
+        await self.ask(requests.delete_calendar(name))
+
     async def preview_schedule(
         self,
         schedule: str | Mapping[str, Any],
@@ -365,11 +383,21 @@ class AsyncClient:
         count: int = 10,
         after: When | None = None,
         name: str = "",
+        calendars: Sequence[str] = (),
+        excluded: str | None = None,
     ) -> models.Preview:
         """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
         in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
         return await self.ask(
-            requests.preview_schedule(schedule, timezone=timezone, count=count, after=after, name=name)
+            requests.preview_schedule(
+                schedule,
+                timezone=timezone,
+                count=count,
+                after=after,
+                name=name,
+                calendars=calendars,
+                excluded=excluded,
+            )
         )
 
     async def workers(self) -> list[models.Worker]:

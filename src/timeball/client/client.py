@@ -347,6 +347,24 @@ class Client:
     def tasks(self) -> Iterator[models.Task]:
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))
 
+    def calendars(self) -> Iterator[models.Calendar]:
+        return self._pages(lambda cursor: requests.calendars(cursor=cursor))
+
+    def calendar(self, name: str) -> models.Calendar:
+        return self.ask(requests.calendar(name))
+
+    def put_calendar(
+        self, name: str, entries: Sequence[Mapping[str, Any]], *, timezone: str = "UTC", description: str = ""
+    ) -> models.Calendar:
+        """Create a calendar, or replace it: no fire after the answer follows the old one. Each entry has `dates`, or
+        `from` and `to`, or `cron` and `for`; and, if you like, a `reason`."""
+        body = {"timezone": timezone, "description": description, "entries": list(entries)}
+        return self.ask(requests.put_calendar(name, body))
+
+    def delete_calendar(self, name: str) -> None:
+        """Refused while a job that may still fire refers to it."""
+        self.ask(requests.delete_calendar(name))
+
     def preview_schedule(
         self,
         schedule: str | Mapping[str, Any],
@@ -355,10 +373,22 @@ class Client:
         count: int = 10,
         after: When | None = None,
         name: str = "",
+        calendars: Sequence[str] = (),
+        excluded: str | None = None,
     ) -> models.Preview:
         """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
         in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
-        return self.ask(requests.preview_schedule(schedule, timezone=timezone, count=count, after=after, name=name))
+        return self.ask(
+            requests.preview_schedule(
+                schedule,
+                timezone=timezone,
+                count=count,
+                after=after,
+                name=name,
+                calendars=calendars,
+                excluded=excluded,
+            )
+        )
 
     def workers(self) -> list[models.Worker]:
         return self.ask(requests.workers()).items

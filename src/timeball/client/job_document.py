@@ -68,6 +68,10 @@ class JobOptions(TypedDict, total=False):
     """`{"cpu": 2, "memoryMb": 512, "slots": 1}`: what a run takes of its worker."""
     runs_on: Sequence[str] | None
     """Labels that a worker must have."""
+    calendars: Sequence[str] | None
+    """No fire while one of these is closed."""
+    excluded: Literal["skip", "next_open"]
+    """What becomes of such fires: nothing, or one for all of them when the calendars open."""
     delivery: Literal["at_least_once", "at_most_once"]
     """`at_most_once`: an attempt that may have done something is never repeated."""
     tags: Sequence[str]
@@ -94,6 +98,8 @@ _PLAIN: Final = {
     "rate_limit": "rateLimit",
     "resources": "resources",
     "runs_on": "runsOn",
+    "calendars": "calendars",
+    "excluded": "excluded",
     "delivery": "delivery",
     "tags": "tags",
     "user_id": "userId",
@@ -110,7 +116,7 @@ _MOMENTS: Final = {"start_at": "startAt", "end_at": "endAt"}
 _REMOVABLE: Final = frozenset(
     {
         *("timeout", "start_at", "end_at", "max_runs", "jitter", "start_deadline"),
-        *("ordering_key", "concurrency", "rate_limit", "resources", "runs_on"),
+        *("ordering_key", "concurrency", "rate_limit", "resources", "runs_on", "calendars"),
     }
 )
 

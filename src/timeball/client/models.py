@@ -48,6 +48,8 @@ class Job(Answer, frozen=True):
     rate_limit: dict[str, Any] | None = None
     resources: dict[str, Any] | None = None
     runs_on: list[str] = []
+    calendars: list[str] = []
+    excluded: str | None = None
     delivery: str = "at_least_once"
     tags: list[str] = []
     user_id: str = ""
@@ -360,6 +362,22 @@ class Task(Answer, frozen=True):
     updated_at: datetime | None = None
 
 
+class Calendar(Answer, frozen=True):
+    """When jobs that refer to it do not fire."""
+
+    name: str
+    timezone: str = "UTC"
+    description: str = ""
+    entries: list[dict[str, Any]] = []
+    version: int = 1
+    updated_at: datetime | None = None
+
+
+class Calendars(Answer, frozen=True):
+    items: list[Calendar]
+    next_cursor: str | None = None
+
+
 class Key(Answer, frozen=True):
     """An API key. `key`, the secret itself, is there only in the answer that created it."""
 
@@ -458,6 +476,9 @@ class Batch(Answer, frozen=True):
 
 class Fire(Answer, frozen=True):
     fire_time: datetime
+    mark: str | None = None
+    """`excluded`: a calendar is closed then, it does not run; `next_open`: what was excluded runs once."""
+    note: str = ""
 
 
 class Fires(Answer, frozen=True):
@@ -468,7 +489,8 @@ class Fires(Answer, frozen=True):
 
     @property
     def times(self) -> list[datetime]:
-        return [fire.fire_time for fire in self.items]
+        """Without those that calendars exclude."""
+        return [fire.fire_time for fire in self.items if fire.mark != "excluded"]
 
 
 class PreviewedFire(Answer, frozen=True):
@@ -478,7 +500,8 @@ class PreviewedFire(Answer, frozen=True):
     local: datetime
     """The same instant, with the offset that clocks of the time zone show."""
     mark: str | None = None
-    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice."""
+    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice;
+    `excluded`: a calendar is closed; `next_open`: it opens, and what was excluded runs once."""
     note: str = ""
 
 

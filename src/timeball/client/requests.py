@@ -389,12 +389,40 @@ def delete_task(task_id: str) -> Request[bytes]:
     return Request(method="DELETE", path=f"/v1/tasks/{quote(task_id, safe='')}", answer=bytes, repeatable=True)
 
 
+def calendars(*, limit: int | None = None, cursor: str | None = None) -> Request[models.Calendars]:
+    return _get("/v1/calendars", models.Calendars, limit=limit, cursor=cursor)
+
+
+def calendar(name: str) -> Request[models.Calendar]:
+    return _get(_of_calendar(name), models.Calendar)
+
+
+def put_calendar(name: str, body: Mapping[str, Any]) -> Request[models.Calendar]:
+    return Request(method="PUT", path=_of_calendar(name), answer=models.Calendar, body=body, repeatable=True)
+
+
+def delete_calendar(name: str) -> Request[bytes]:
+    return Request(method="DELETE", path=_of_calendar(name), answer=bytes, repeatable=True)
+
+
+def _of_calendar(name: str) -> str:
+    return f"/v1/calendars/{quote(name, safe='')}"
+
+
 def preview_schedule(
-    schedule: str | Mapping[str, Any], *, timezone: str | None, count: int, after: When | None, name: str
+    schedule: str | Mapping[str, Any],
+    *,
+    timezone: str | None,
+    count: int,
+    after: When | None,
+    name: str,
+    calendars: Sequence[str] = (),
+    excluded: str | None = None,
 ) -> Request[models.Preview]:
     """It changes nothing, though it is a POST."""
     said = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
-    rest = {"timezone": timezone, "count": count, "after": _moment(after), "name": name or None}
+    rest: dict[str, Any] = {"timezone": timezone, "count": count, "after": _moment(after), "name": name or None}
+    rest |= {"calendars": list(calendars) or None, "excluded": excluded}
     body = said | {field: value for field, value in rest.items() if value is not None}
     return _post("/v1/schedules:preview", models.Preview, body, repeatable=True)
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from timeball.domain import duration, fitting, instant, priority, schedule
+from timeball.domain.calendar import MOST_CALENDARS, CalendarName, Excluded
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import Label, Need, Resources
@@ -105,6 +106,10 @@ class JobSpec(
     resources: Resources | None = None
     runs_on: Annotated[list[Label], Meta(max_length=20)] = []
     """Labels a worker must have."""
+    calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
+    """No fire while one of these is closed."""
+    excluded: Excluded = "skip"
+    """What becomes of such fires: nothing, or one for all of them when the calendars open."""
     delivery: Delivery = "at_least_once"
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
@@ -148,6 +153,11 @@ class JobSpec(
         return fitting.profile(self.need, self.level)
 
     @property
+    def bound(self) -> bool:
+        """Whether calendars may keep it from firing: what is to run at once is somebody's will, and runs."""
+        return bool(self.calendars) and not isinstance(self.schedule, Immediate)
+
+    @property
     def one_shot(self) -> bool:
         return schedule.is_one_shot(self.schedule)
 
@@ -179,6 +189,11 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     """When a pause ends by itself."""
     fired: int = 0
     """Fires that became runs, for `max_runs`."""
+    owed: Micros | None = None
+    """The last instant that calendars excluded, if a fire is owed for it when they open: the schedule goes on after
+    it, and `next_fire_at` is that fire or the next instant, whichever comes first."""
+    slot: int | None = None
+    """The second of the day at which it fires within its window, if it has one."""
     last_span: str | None = None
     """The ledger row of the newest instants if those were missed or skipped: the next such instant joins it."""
 

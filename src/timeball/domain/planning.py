@@ -2,6 +2,10 @@
 
 Overdue instants go through the catch-up rule and the start deadline here. Overlap is decided later, by the store,
 under a lock on the job.
+
+Calendars are looked at when an instant falls due, not before, so that what they say then counts. A closed instant
+becomes part of a ledger row; with `excluded: next_open` a fire is *owed* for it from then on, at the first open
+instant, one for all that were closed meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain import duration, schedule
+from timeball.domain.calendar import OPEN, Closure, Closures
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import SECOND, Micros, render
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState, jitter_of, plan_at
@@ -54,6 +59,9 @@ class Plan(Struct, frozen=True):
     """In the order of their instants."""
     next_fire_at: Micros | None
     plan_at: Micros | None
+    owed: Micros | None = None
+    calendars: tuple[tuple[str, str, int], ...] = ()
+    """Tenant, name and version of the calendars that it was made with: it applies only while they are these."""
 
     @property
     def runs(self) -> int:
@@ -71,6 +79,8 @@ class _Gap(Struct):
     last: Micros
     count: int
     verdict: Verdict
+    reason: str | None = None
+    """None: it follows from the verdict and the job."""
 
 
 def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fire | None]:
@@ -93,6 +103,8 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
     if immediate:
         return job, Fire(now, Origin.SCHEDULE, now)
     first = first_fire(job, now)
+    if spec.calendars:  # whoever plans looks at them, at once if it is near
+        return job.with_(next_fire_at=first, plan_at=max(now, first - HORIZON)), None
     if first > now + HORIZON:
         return job.with_(next_fire_at=first, plan_at=first - HORIZON), None
     if spec.one_shot:
@@ -106,6 +118,7 @@ def plan(
     job: Job,
     now: Micros,
     taken: frozenset[Micros] = frozenset(),
+    closures: Closures = OPEN,
     *,
     most_runs: int = MOST_RUNS,
     most_instants: int = MOST_INSTANTS,
@@ -115,6 +128,8 @@ def plan(
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
+    if closures is not OPEN or job.owed is not None:
+        return _plan_around(job, now, taken, closures, most_runs, most_instants)
     steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
@@ -136,15 +151,124 @@ def plan(
             last_run = instant
             if instant > now:
                 break
-        elif steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict:
-            gap.last = instant
-            gap.count += 1
         else:
-            steps.append(_Gap(instant, instant, 1, verdict))
+            _extend(steps, instant, verdict)
     if spec.max_runs is not None and job.fired + runs >= spec.max_runs:
         upcoming = None
     done = [_span(spec, step) if isinstance(step, _Gap) else step for step in steps]
     return Plan(job, tuple(done), upcoming, _look_again(job, upcoming, last_run, now))
+
+
+def _plan_around(
+    job: Job, now: Micros, taken: frozenset[Micros], closures: Closures, most_runs: int, most_instants: int
+) -> Plan:
+    """The same for a job with calendars."""
+    steps: list[Fire | _Gap] = []
+    runs = looked_at = 0
+    last_run: Micros | None = None
+    course = _Course(job, taken, closures)
+    judge = _Judge(job, now, taken, closures)
+    closure: Closure | None = None
+    while (instant := course.upcoming) is not None and runs < most_runs and looked_at < most_instants:
+        closure = closures.at(instant)
+        if instant > now + HORIZON or (closure is not None and instant > now):
+            break
+        looked_at += 1
+        if closure is not None:
+            course.exclude(closure)
+            _extend(steps, instant, Verdict.SKIPPED, _excluded(job, closure))
+            continue
+        course.take()
+        verdict = judge.verdict(instant, course.following()) if instant < now else None
+        if verdict is not None:
+            _extend(steps, instant, verdict)
+            continue
+        steps.append(Fire(instant, judge.origin(instant) if instant < now else Origin.SCHEDULE, max(instant, now)))
+        runs += 1
+        last_run = instant
+        if instant > now:
+            break
+    upcoming, owed = course.upcoming, course.owed
+    if job.spec.max_runs is not None and job.fired + runs >= job.spec.max_runs:
+        upcoming = owed = None
+    look_again = _look_again(job, upcoming, last_run, now)
+    if upcoming is not None and upcoming > now and closures.at(upcoming) is not None:
+        # Whether it is excluded is decided when it falls due.
+        look_again = upcoming
+    done = [_span(job.spec, step) if isinstance(step, _Gap) else step for step in steps]
+    return Plan(job, tuple(done), upcoming, look_again, owed, closures.versions)
+
+
+def _extend(steps: list[Fire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
+    """Add an instant that becomes no run."""
+    if steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict and gap.reason == reason:
+        gap.last = instant
+        gap.count += 1
+    else:
+        steps.append(_Gap(instant, instant, 1, verdict, reason))
+
+
+def _excluded(job: Job, closure: Closure) -> str:
+    if job.spec.excluded == "skip":
+        return closure.reason
+    if job.spec.ends is not None and closure.end > job.spec.ends:
+        return f"{closure.reason}; that ends only after endAt"
+    return f"{closure.reason}; runs once when that ends, at {render(closure.end)}"
+
+
+class _Course:
+    """What lies ahead of a job with calendars, instant by instant: those of its schedule, and the fire it is owed."""
+
+    def __init__(self, job: Job, taken: frozenset[Micros], closures: Closures) -> None:
+        self._job, self._taken, self._closures = job, taken, closures
+        self.owed = job.owed
+        self._opens: Micros | None = None
+        """When the fire that is owed comes."""
+        if job.owed is None:
+            self._raw = instants(job, taken)
+        else:
+            self._raw = _without(taken, fires(job, job.owed))
+            # Whoever opened them before their time, by an edit of calendar or job, means that moment.
+            self._owe(closures.opening(max(job.owed + 1, closures.changed_at, job.updated_at)))
+        self._next = next(self._raw, None)
+
+    @property
+    def upcoming(self) -> Micros | None:
+        if self._opens is None or self._next is None:
+            return self._next if self._opens is None else self._opens
+        return min(self._opens, self._next)
+
+    def exclude(self, closure: Closure) -> None:
+        """Go on after the upcoming instant, which is closed."""
+        instant = self._advance()
+        if instant is not None and self._job.spec.excluded == "next_open":
+            self.owed = instant
+            self._owe(closure.end)
+
+    def take(self) -> None:
+        """Go on after the upcoming instant, which is open: nothing is owed any more."""
+        self._advance()
+        self.owed = self._opens = None
+
+    def following(self) -> Micros | None:
+        """The next open instant: a fire, if time allows."""
+        upcoming = self.upcoming
+        if upcoming is None or self._closures.at(upcoming) is None:
+            return upcoming
+        return next(_without(self._taken, open_fires(self._job, upcoming - 1, self._closures)), None)
+
+    def _advance(self) -> Micros | None:
+        instant = self.upcoming
+        if self._next is not None and self._next == instant:
+            self._next = next(self._raw, None)
+        return instant
+
+    def _owe(self, opens: Micros) -> None:
+        ends = self._job.spec.ends
+        if opens in self._taken or (ends is not None and opens > ends):
+            self.owed = self._opens = None
+        else:
+            self._opens = opens
 
 
 def begins_anew(job: Job) -> bool:
@@ -169,13 +293,46 @@ def fires(job: Job, after: Micros) -> Iterator[Micros]:
     return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
 
 
-def coming(job: Job, after: Micros) -> Iterator[Micros]:
+def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
+    """The instants after a moment at which a job with calendars fires, in order. What is closed is passed at once."""
+    opens: Micros | None = None
+    ahead = fires(job, after)
+    while (instant := next(ahead, None)) is not None:
+        if opens is not None and opens < instant:
+            yield opens
+        opens = None
+        if (closure := closures.at(instant)) is None:
+            yield instant
+            continue
+        if job.spec.excluded == "next_open" and (job.spec.ends is None or closure.end <= job.spec.ends):
+            opens = closure.end
+        ahead = fires(job, closure.end - 1)
+    if opens is not None:
+        yield opens
+
+
+def coming(job: Job, after: Micros, closures: Closures = OPEN) -> Iterator[Micros]:
     """The fires to expect after a moment: those that are runs already, and as many more as the job may have."""
+    if job.owed is not None:
+        return islice((at for at in _coming_owed(job, closures) if at > after), _left(job))
     if job.spec.max_runs is None or job.next_fire_at is None:
-        return fires(job, after)
+        return open_fires(job, after, closures)
     following = job.next_fire_at
-    planned = takewhile(lambda at: at < following, fires(job, after))
-    return chain(planned, islice(fires(job, max(after, following - 1)), max(0, job.spec.max_runs - job.fired)))
+    planned = takewhile(lambda at: at < following, open_fires(job, after, closures))
+    return chain(planned, islice(open_fires(job, max(after, following - 1), closures), _left(job)))
+
+
+def _coming_owed(job: Job, closures: Closures) -> Iterator[Micros]:
+    first = _Course(job, frozenset(), closures).upcoming
+    if first is None:
+        return iter(())
+    if closures.at(first) is not None:
+        return open_fires(job, first - 1, closures)
+    return chain((first,), open_fires(job, first, closures))
+
+
+def _left(job: Job) -> int | None:
+    return None if job.spec.max_runs is None else max(0, job.spec.max_runs - job.fired)
 
 
 def first_fire(job: Job, now: Micros) -> Micros:
@@ -206,10 +363,13 @@ class _Judge:
     """Decides about the instants of a job, seen from one moment. Lateness counts from when a fire should start, which
     is at its instant and its jitter. One-shots run however late they are, unless they have a deadline."""
 
-    def __init__(self, job: Job, now: Micros, taken: frozenset[Micros] = frozenset()) -> None:
+    def __init__(
+        self, job: Job, now: Micros, taken: frozenset[Micros] = frozenset(), closures: Closures = OPEN
+    ) -> None:
         spec = job.spec
         self._job = job
         self._taken = taken
+        self._closures = closures
         self._newest: Micros | None = None
         self.late = _NEVER if spec.one_shot else now - TOLERANCE
         """What was to start before this is late."""
@@ -250,7 +410,8 @@ class _Judge:
         width = SECOND
         while True:
             back = max(self.late - width, since)
-            recent = takewhile(lambda at: at < self.late, _without(self._taken, fires(self._job, back)))
+            ahead = open_fires(self._job, back, self._closures)
+            recent = takewhile(lambda at: at < self.late, _without(self._taken, ahead))
             late = [at for at in recent if self._is_late(at)]
             if late or back == since:
                 return late[-1] if late else since
@@ -274,6 +435,8 @@ def _long_gone(
 
 
 def _span(spec: JobSpec, gap: _Gap) -> Span:
+    if gap.reason is not None:
+        return Span(gap.first, gap.last, gap.count, gap.verdict, gap.reason)
     if gap.verdict is Verdict.SKIPPED:
         reason = f"not running at the time, and its startDeadline of {spec.start_deadline} has passed"
     elif spec.catch_up == "all":

@@ -4,31 +4,41 @@ A fire that a clock change has touched carries a mark, and its note says why:
 
 - `dst_gap`: its wall time does not exist that day, and it was moved to the first instant after the gap;
 - `dst_overlap`: its wall time comes twice that day.
+
+One that a calendar has to do with:
+
+- `excluded`: it falls into a closure, and does not run;
+- `next_open`: a closure ends, and what was excluded runs once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from timeball.domain import cron, instant, schedule, zone
+from timeball.domain.calendar import OPEN, Closures, Excluded
 from timeball.domain.cautions import cautions
 from timeball.domain.clock_change import ClockChange, clock_changes
 from timeball.domain.cron import Cron
 from timeball.domain.describe import describe
 from timeball.domain.english import length
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.schedule import CronSchedule, Schedule
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Schedule
 
-Mark = Literal["dst_gap", "dst_overlap"]
+Mark = Literal["dst_gap", "dst_overlap", "excluded", "next_open"]
 
 DEFAULT_COUNT: Final = 10
 MOST: Final = 1_000
+MOST_EXCLUDED: Final = 3
+"""Excluded fires of one closure that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +62,75 @@ class Preview:
     warnings: tuple[str, ...]
 
 
-def preview(plan: Schedule, now: Micros, count: int = DEFAULT_COUNT, spread: str = "") -> Preview:
+def _until(end: Micros, instants: Iterator[Micros]) -> Iterator[Micros]:
+    return takewhile(lambda at: at < end, instants)
+
+
+class Marked(Struct, frozen=True):
+    """A fire, or what a calendar makes of one."""
+
+    at: Micros
+    mark: Literal["excluded", "next_open"] | None = None
+    note: str = ""
+
+
+def around(
+    fires: Callable[[Micros], Iterator[Micros]], after: Micros, closures: Closures, excluded: Excluded
+) -> Iterator[Marked]:
+    """What comes after a moment, given what comes after any: the first excluded fires of each closure, then what comes
+    after it."""
+    ahead = fires(after)
+    upcoming = next(ahead, None)
+    while upcoming is not None:
+        closure = closures.at(upcoming)
+        if closure is None:
+            yield Marked(upcoming)
+            upcoming = next(ahead, None)
+            continue
+        shown = [upcoming, *_until(closure.end, islice(ahead, MOST_EXCLUDED))]
+        for place, at in enumerate(shown[:MOST_EXCLUDED]):
+            inside = closures.at(at) or closure
+            more = f", and so are others until {instant.render(closure.end)}"
+            yield Marked(at, "excluded", inside.reason + (more if place == MOST_EXCLUDED - 1 < len(shown) - 1 else ""))
+        ahead = fires(closure.end - 1)
+        upcoming = next(ahead, None)
+        if excluded == "next_open":
+            yield Marked(closure.end, "next_open", f"once for what was {closure.reason}")
+            if upcoming == closure.end:
+                upcoming = next(ahead, None)
+
+
+def preview(
+    plan: Schedule,
+    now: Micros,
+    count: int = DEFAULT_COUNT,
+    spread: str = "",
+    closures: Closures = OPEN,
+    excluded: Excluded = "skip",
+) -> Preview:
     """What a schedule that takes effect now would do. `spread` is what `H` hashes, if that is known."""
-    if schedule.is_one_shot(plan):
-        once = schedule.first(plan, now, spread)
-        instants = [] if once is None else [once]
+    if isinstance(plan, Immediate):
+        marked = [Marked(now)]
+    elif isinstance(plan, Date):
+        once = instant.parse(plan.expression)
+        marked = list(around(lambda after: iter((once,) if once > after else ()), once - 1, closures, excluded))
     else:
-        instants = list(islice(schedule.fires(plan, now, now, spread), count))
+        marked = list(
+            islice(around(lambda after: schedule.fires(plan, now, after, spread), now, closures, excluded), count)
+        )
+    instants = [each.at for each in marked]
     if isinstance(plan, CronSchedule):
         fires = tuple(_on_clocks(plan, cron.parse(plan.expression, spread=spread), now, instants))
     else:
         fires = tuple(Fire(at) for at in instants)
+    if closures is not OPEN:
+        fires = tuple(_marked(fire, each) for fire, each in zip(fires, marked, strict=True))
     return Preview(describe(plan, spread), fires, tuple(cautions(plan, now, count, instants, spread)))
+
+
+def _marked(fire: Fire, found: Marked) -> Fire:
+    """What a calendar says counts for more than a clock change."""
+    return fire if found.mark is None else replace(fire, mark=found.mark, note=found.note)
 
 
 def _on_clocks(plan: CronSchedule, rule: Cron, now: Micros, instants: Sequence[Micros]) -> Iterator[Fire]:

@@ -21,6 +21,8 @@ class Code(StrEnum):
     EXHAUSTED = "exhausted"
     """It fired `maxRuns` times."""
     COMPLETED = "completed"
+    EXCLUDED = "excluded"
+    """A calendar is closed when it would fire."""
     PLANNING = "planning"
     """Its time has come, and its run is about to be written."""
 

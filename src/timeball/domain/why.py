@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from timeball.domain import circuit, crew, ended, priority
+from timeball.domain import circuit, crew, ended, planning, priority
+from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing
 from timeball.domain.english import about, counted, listed, moment, when
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobState, StowedSpec
+from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.overlap import REPLACING, Overlap
 from timeball.domain.reason import Code, Reason
@@ -29,7 +30,7 @@ def of_run(facts: Circumstances) -> list[Reason]:
     return _waiting(facts)
 
 
-def of_job(standing: Standing) -> list[Reason]:
+def of_job(standing: Standing, closures: Closures = OPEN) -> list[Reason]:
     """What can be said of the job itself; at least one reason."""
     job, now = standing.job, standing.now
     match job.state:
@@ -48,16 +49,18 @@ def of_job(standing: Standing) -> list[Reason]:
             text = "The job was cancelled: nothing fires any more."
             return [Reason(code=Code.CANCELLED, text=text, unblocks="Create a new one: a cancel is final.")]
         case JobState.ACTIVE:
-            return [_next(standing)]
+            return [_next(standing, closures)]
         case _:
             assert_never(job.state)
 
 
-def _next(standing: Standing) -> Reason:
+def _next(standing: Standing, closures: Closures) -> Reason:
     job, now, following = standing.job, standing.now, standing.next_fire
     spec = job.spec
     if following is None:
         return _nothing_left(standing)
+    if following == job.next_fire_at and (job.owed is not None or closures.at(following) is not None):
+        return _shut(job, following, now, closures)
     if following <= now:
         text = f"Its fire of {moment(following, now)} is about to become a run."
         return Reason(code=Code.PLANNING, text=text, since=following)
@@ -66,6 +69,18 @@ def _next(standing: Standing) -> Reason:
         return Reason(code=Code.NOT_BEGUN, text=text, until=following, unblocks="An earlier startAt.")
     alive = f"; {standing.alive:,} runs of it are alive" if standing.alive > 1 else ""
     return Reason(code=Code.NOT_DUE, text=f"It fires next {when(following, now)}{alive}.", until=following)
+
+
+def _shut(job: Job, following: Micros, now: Micros, closures: Closures) -> Reason:
+    """Of a job whose last or next fire is excluded."""
+    closure = closures.at(now) or closures.at(following)
+    opens = next(planning.coming(job, now, closures), None)
+    because = "A calendar excluded its last fire" if closure is None else f"Its fire is {closure.reason}"
+    then = "; no open one follows" if opens is None else f"; it fires next {when(opens, now)}"
+    if job.owed is not None and opens is not None:
+        then += ", once for all that was excluded"
+    unblocks = "Time, or another calendar. Run it now: timeball jobs run " + job.id + "."
+    return Reason(code=Code.EXCLUDED, text=f"{because}{then}.", unblocks=unblocks, until=opens)
 
 
 def _nothing_left(standing: Standing) -> Reason:

@@ -10,6 +10,7 @@ from timeball.domain.errors import NotFound
 from timeball.domain.job import JobState
 from timeball.domain.reason import Reason
 from timeball.domain.run import Status
+from timeball.operation.closures import closures_of_job
 from timeball.operation.context import Context
 from timeball.operation.find import find_run_anywhere
 
@@ -52,7 +53,7 @@ async def explain_job(context: Context, tenant: str, job_id: str) -> JobExplaine
     if facts is None or facts.job.tenant != tenant:
         raise NotFound("job", job_id)
     run = None if facts.run is None else RunExplained(facts.run, why.of_run(facts.run))
-    return JobExplained(facts, why.of_job(facts), run)
+    return JobExplained(facts, why.of_job(facts, await closures_of_job(context, facts.job)), run)
 
 
 def _stopped(facts: Standing) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
 from msgspec import Struct, structs
 
 from timeball.domain import ids, planning
+from timeball.domain.calendar import Closures, NamedCalendar
 from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec
@@ -18,7 +19,16 @@ from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.warn import warn
 from timeball.ports.hints import Topic
-from timeball.ports.store import Accepted, Idempotency, JobStatus, Mismatched, Replayed, Submission, Submitted
+from timeball.ports.store import (
+    Accepted,
+    Idempotency,
+    JobStatus,
+    Mismatched,
+    NoCalendar,
+    Replayed,
+    Submission,
+    Submitted,
+)
 
 
 class NewJob(Struct, frozen=True, gc=False):
@@ -75,16 +85,21 @@ class Submit:
         now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
         unknown = await self._unknown(named) if named else named
+        bound = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
+        calendars = await self._context.store.calendars(list(bound)) if bound else {}
         warnings = await warn(self._context, [job.spec for job in jobs])
         job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
         news = zip(jobs, job_ids, ids.many("r", now, dice, count), warnings, strict=True)
-        prepared: list[Submission | Created | TimeballError] = [self._prepare(*new, now, unknown) for new in news]
+        opens: dict[str, Micros | None] = {}
+        prepared: list[Submission | Created | TimeballError] = [
+            self._prepare(*new, now, unknown, calendars, opens) for new in news
+        ]
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
         return [
-            _answer(item, next(results), warned) if isinstance(item, Submission) else item
+            _answer(item, next(results), warned, opens) if isinstance(item, Submission) else item
             for item, warned in zip(prepared, warnings, strict=True)
         ]
 
@@ -96,9 +111,14 @@ class Submit:
         warnings: tuple[str, ...],
         now: Micros,
         unknown: set[tuple[str, str]],
+        calendars: Mapping[tuple[str, str], NamedCalendar],
+        opens: dict[str, Micros | None],
     ) -> Submission | TimeballError:
         if new.spec.task_id is not None and (new.tenant, new.spec.task_id) in unknown:
             return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
+        for at, name in enumerate(new.spec.calendars):
+            if (new.tenant, name) not in calendars:
+                return _no_calendar(name, at)
         try:
             job, fire = planning.begin(job_id, new.tenant, new.spec, now)
         except InvalidSchedule as error:
@@ -106,9 +126,13 @@ class Submit:
         runs: tuple[NewRun, ...] = ()
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
+        if new.spec.bound:
+            closures = Closures([calendars[new.tenant, name] for name in new.spec.calendars])
+            opens[job.id] = next(planning.coming(job, now, closures), None)
         if new.key is None:
             return Submission(job, runs)
-        return Submission(job, runs, Idempotency(new.key, new.fingerprint, self._render(_status(job, runs, warnings))))
+        answer = self._render(_status(job, runs, warnings, opens))
+        return Submission(job, runs, Idempotency(new.key, new.fingerprint, answer))
 
     async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
         """A repetition gets the first answer, also if it comes too late to be accepted today."""
@@ -162,16 +186,24 @@ def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | Ti
     return Created(created.job_id, answer, job)
 
 
-def _answer(submission: Submission, result: Submitted, warnings: tuple[str, ...]) -> Created | TimeballError:
+def _answer(
+    submission: Submission, result: Submitted, warnings: tuple[str, ...], opens: Mapping[str, Micros | None]
+) -> Created | TimeballError:
     idempotency = submission.idempotency
     match result:
         case Accepted():
             answer = idempotency.answer if idempotency else None
-            return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings))
+            return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings, opens))
         case Replayed() | Mismatched():
             return _repetition(result, idempotency.key if idempotency else "")
+        case NoCalendar(name):
+            return _no_calendar(name, submission.job.spec.calendars.index(name))
         case _:
             assert_never(result)
+
+
+def _no_calendar(name: str, at: int) -> Invalid:
+    return Invalid(f"there is no calendar {name!r}", f"/calendars/{at}")
 
 
 def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballError:
@@ -183,5 +215,9 @@ def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballErr
     )
 
 
-def _status(job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...]) -> JobStatus:
-    return JobStatus(job, "scheduled", runs[0].fire_time if runs else job.next_fire_at, warnings)
+def _status(
+    job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...], opens: Mapping[str, Micros | None]
+) -> JobStatus:
+    """`opens`: the first open fires of jobs with calendars, by their ids."""
+    upcoming = runs[0].fire_time if runs else opens.get(job.id, job.next_fire_at)
+    return JobStatus(job, "scheduled", upcoming, warnings)

@@ -11,6 +11,7 @@ from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed
 from timeball.operation.amend import amend
+from timeball.operation.closures import check_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.operation.warn import warn
@@ -27,9 +28,11 @@ async def update(
 ) -> JobStatus:
     """Replace the job's spec by what `change` makes of it. An update that changes nothing is no new version."""
     place = _Place(context, job_id, change)
-    task_id = (await place.changed((await find_job(context, tenant, job_id)).job.spec)).task_id
-    if task_id is not None and await context.store.task(tenant, task_id) is None:
-        raise Invalid(f"there is no registered task {task_id!r}", "/taskId")
+    wanted = await place.changed((await find_job(context, tenant, job_id)).job.spec)
+    if wanted.task_id is not None and await context.store.task(tenant, wanted.task_id) is None:
+        raise Invalid(f"there is no registered task {wanted.task_id!r}", "/taskId")
+    if wanted.calendars:
+        await check_calendars(context, tenant, wanted.calendars)
 
     def decide(job: Job, now: Micros) -> Amendment | None:
         if if_match is not None and job.version != if_match:

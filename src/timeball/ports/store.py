@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from timeball.domain.backfill import Backfill, BackfillProgress
+from timeball.domain.calendar import NamedCalendar
 from timeball.domain.circumstances import Circumstances, Standing
 from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
 from timeball.domain.instant import Micros
@@ -73,7 +74,15 @@ class Mismatched(Struct, frozen=True):
     job_id: str
 
 
-Submitted = Accepted | Replayed | Mismatched
+class NoCalendar(Struct, frozen=True):
+    """It refers to a calendar that is not there. Nothing was written."""
+
+    name: str
+
+
+Answered = Accepted | Replayed | Mismatched
+"""What becomes of a request that may have an idempotency key."""
+Submitted = Answered | NoCalendar
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
@@ -182,11 +191,11 @@ class PlanStore(Protocol):
         ...
 
     async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
-        """Write each plan where the job is active and its version and next fire still are what the plan was made
-        from; answers the ids of those jobs. Each fire counts in `Job.fired`, whatever becomes of it. Under each serial
-        job's lock overlap is decided by `overlap.admit`: for instants that are due, now; for a future one, BLOCKED
-        while another run is alive. Runs of the job that are BLOCKED and fell due since are decided too. `run_ids` holds
-        one fresh id per step of each plan."""
+        """Write each plan where the job is active and its version and next fire still are what the plan was made from,
+        and the calendars too; answers the ids of those jobs. Each fire counts in `Job.fired`, whatever becomes of it.
+        Under each serial job's lock overlap is decided by `overlap.admit`: for instants that are due, now; for a future
+        one, BLOCKED while another run is alive. Runs of the job that are BLOCKED and fell due since are decided too.
+        `run_ids` holds one fresh id per step of each plan."""
         ...
 
     async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
@@ -376,7 +385,7 @@ class RepeatStore(Protocol):
 class BackfillStore(Protocol):
     """Whatever happens to a backfill happens under the lock on its job."""
 
-    async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Submitted | None:
+    async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Answered | None:
         """Insert it, once: `Accepted`, with its id, also if it is there already. None: its job is gone or cancelled."""
         ...
 
@@ -718,6 +727,33 @@ class TaskStore(Protocol):
         ...
 
 
+class CalendarPut(Struct, frozen=True):
+    calendar: NamedCalendar
+    held_until: Micros | None = None
+    """The latest instant for which a worker already has a run that was made under the old one: until then nobody should
+    be told that the new one counts."""
+
+
+class CalendarStore(Protocol):
+    """Whoever plans, submits or amends jobs with calendars does so while these stay what they are."""
+
+    async def put_calendar(self, new: NamedCalendar) -> CalendarPut:
+        """Create or replace; the version grows, unless nothing changes. In the same transaction, runs of jobs that
+        refer to it whose instants have not come are given back to their schedules, and jobs that are owed a fire are
+        planned anew."""
+        ...
+
+    async def calendars(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], NamedCalendar]:
+        """Those that there are, by tenant and name."""
+        ...
+
+    async def list_calendars(self, tenant: str, cursor: str | None, limit: int) -> Page[NamedCalendar]: ...
+
+    async def delete_calendar(self, tenant: str, name: str) -> bool:
+        """False: no such calendar. Raises `Conflict` while a job that may still fire refers to it."""
+        ...
+
+
 class Store(
     JobStore,
     PlanStore,
@@ -732,6 +768,7 @@ class Store(
     WhyStore,
     KeyStore,
     TaskStore,
+    CalendarStore,
     HousekeepingStore,
     Protocol,
 ):

@@ -7,9 +7,11 @@ from typing import Final
 import structlog
 
 from timeball.domain import ids, planning
+from timeball.domain.calendar import OPEN
 from timeball.domain.instant import Micros
 from timeball.domain.overlap import REPLACING
 from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.recall import recall
 from timeball.ports.hints import Topic
@@ -36,13 +38,21 @@ class Planner(Loop):
             upcoming = await self._store.next_plan_at()
             return TICK if upcoming is None else max(0, upcoming - self._store.now())
         taken = await recall(self._context, jobs)
+        closures = await closures_of(self._context, jobs)
         now = self._store.now()
         plans: list[Plan] = []
         # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
         runs, instants = MOST_RUNS, MOST_INSTANTS
         for job in jobs:
             try:
-                plan = planning.plan(job, now, taken.get(job.id, frozenset()), most_runs=runs, most_instants=instants)
+                plan = planning.plan(
+                    job,
+                    now,
+                    taken.get(job.id, frozenset()),
+                    closures.get(job.id, OPEN),
+                    most_runs=runs,
+                    most_instants=instants,
+                )
             except Exception:
                 _log.exception("a job cannot be planned; the others are", job=job.id)
                 continue

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from timeball.api import views
 from timeball.api.bodies import PauseBody
@@ -16,11 +16,15 @@ from timeball.api.routes.jobs import answer_job
 from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.routes.runs import RunList, answer_archived, answer_runs
 from timeball.api.views import JobView, LatenessView
-from timeball.domain import instant, planning
+from timeball.domain import instant, planning, preview
+from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
+from timeball.domain.job import Job
 from timeball.domain.ledger import Verdict
+from timeball.domain.preview import Marked
 from timeball.domain.run import Attempt, Run, Status
+from timeball.operation.closures import closures_of_job
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import run_now
@@ -48,6 +52,9 @@ class RunNowAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 class ComingFire(Struct, frozen=True, rename="camel"):
     fire_time: str
+    mark: Literal["excluded", "next_open"] | UnsetType = UNSET
+    """`excluded`: a calendar is closed then, it does not run; `next_open`: what was excluded runs once."""
+    note: str | UnsetType = UNSET
 
 
 class NextAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -162,16 +169,36 @@ async def next_fires(call: Call) -> Answer:
         case _:
             detail = f"the job is {found.status}: nothing will fire"
     if found.status in ("scheduled", "paused"):
-        coming = _coming(found, call.context.store.now())
-        items = [ComingFire(render(at)) for at in islice(coming, query.count)]
+        closures = await closures_of_job(call.context, job)
+        items = [
+            ComingFire(render(each.at), each.mark or UNSET, each.note or UNSET)
+            for each in islice(_coming(found, call.context.store.now(), closures), query.count)
+        ]
     return answer_json(NextAnswer(job_id=job.id, status=found.status, items=items, detail=detail))
 
 
-def _coming(found: JobStatus, now: Micros) -> Iterable[Micros]:
+def _coming(found: JobStatus, now: Micros, closures: Closures) -> Iterable[Marked]:
     job = found.job
     if job.exhausted:  # the last run may still be ahead
-        return [at for at in (found.next_run_at,) if at is not None and at > now]
-    return planning.coming(job, now if job.paused_until is None else max(now, job.paused_until - 1))
+        return [Marked(at) for at in (found.next_run_at,) if at is not None and at > now]
+    after = now if job.paused_until is None else max(now, job.paused_until - 1)
+    coming = planning.coming(job, after, closures)
+    if closures is OPEN and job.owed is None:
+        return map(Marked, coming)
+    return _with_marks(job, coming, after, closures)
+
+
+def _with_marks(job: Job, coming: Iterator[Micros], after: Micros, closures: Closures) -> Iterator[Marked]:
+    """The fires, and between them what calendars exclude."""
+    marked = preview.around(lambda at: planning.fires(job, at), after, closures, job.spec.excluded)
+    following = next(marked, None)
+    for at in coming:
+        while following is not None and following.at < at:
+            if following.mark == "excluded":
+                yield following
+            following = next(marked, None)
+        owed = Marked(at, "next_open", "once for what a calendar excluded") if following is None else following
+        yield owed if owed.at == at else Marked(at)
 
 
 async def ledger(call: Call) -> Answer:
@@ -276,7 +303,14 @@ ROUTES: Final = (
         answer=(LogPage, LogsAddress),
         content_type="text/plain",
     ),
-    _get("next", "The next fires", handle=next_fires, query=NextQuery, answer=NextAnswer),
+    _get(
+        "next",
+        "The next fires",
+        description="Those that calendars exclude are marked as such; of each closure the first few are shown.",
+        handle=next_fires,
+        query=NextQuery,
+        answer=NextAnswer,
+    ),
     _get(
         "ledger",
         "What became of every due instant",

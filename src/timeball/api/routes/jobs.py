@@ -13,6 +13,7 @@ from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, a
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
 from timeball.operation.cancel import cancel_job
+from timeball.operation.closures import with_open_fires
 from timeball.operation.find import find_job
 from timeball.operation.submit import Created, NewJob
 from timeball.operation.update import update
@@ -88,18 +89,22 @@ async def answer_job(call: Call, found: JobStatus) -> Answer:
 async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
     page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit, may_lag=True)
-    found = [await call.context.depot.whole_job(each) for each in page.items]
-    return answer_json(JobList([views.job_view(each) for each in found], page.next_cursor))
+    items = await with_open_fires(call.context, [await call.context.depot.whole_job(each) for each in page.items])
+    return answer_json(JobList([views.job_view(each) for each in items], page.next_cursor))
 
 
 async def read(call: Call) -> Answer:
-    return await answer_job(call, await find_job(call.context, call.tenant, call.job_id))
+    return await _answer_open(call, await find_job(call.context, call.tenant, call.job_id))
 
 
 async def change(call: Call) -> Answer:
     changed = job_body.change_from(call.raw)
     found = await update(call.context, call.tenant, call.job_id, changed, if_match=_if_match(call))
-    return await answer_job(call, found)
+    return await _answer_open(call, found)
+
+
+async def _answer_open(call: Call, found: JobStatus) -> Answer:
+    return await answer_job(call, *await with_open_fires(call.context, [found]))
 
 
 def _if_match(call: Call) -> int | None:

@@ -17,6 +17,7 @@ from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render
 from timeball.domain.preview import Fire, Mark, preview
+from timeball.operation.closures import named_closures
 
 _CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")
 
@@ -26,7 +27,8 @@ class PreviewFire(Struct, frozen=True, rename="camel", kw_only=True):
     local: str
     """The same instant as wall clocks of the time zone show it."""
     mark: Mark | UnsetType = UNSET
-    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice."""
+    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice;
+    `excluded`: a calendar is closed; `next_open`: it opens, and what was excluded runs once."""
     note: str | UnsetType = UNSET
 
 
@@ -41,7 +43,8 @@ async def preview_schedule(call: Call) -> Answer:
     begin = call.context.store.now() if body.after is None else instant.parse(body.after, "/after")
     spread = f"{call.tenant}/{body.name}" if body.name else ""
     # A rare day is sought until the year 9999, which takes a while: not on the loop that has fires to keep.
-    found = await asyncio.to_thread(preview, body.schedule, begin, body.count, spread)
+    closures = await named_closures(call.context, call.tenant, body.calendars)
+    found = await asyncio.to_thread(preview, body.schedule, begin, body.count, spread, closures, body.excluded)
     return answer_json(PreviewAnswer(found.description, [_fire(fire) for fire in found.fires], list(found.warnings)))
 
 
@@ -82,7 +85,9 @@ ROUTES: Final = (
         path="/v1/schedules:preview",
         permission=Permission.READ,
         summary="Preview a schedule",
-        description="A sentence in plain English, its next fires with the marks of clock changes, and warnings.",
+        description=(
+            "A sentence in plain English, its next fires with the marks of clock changes and calendars, and warnings."
+        ),
         handle=preview_schedule,
         body=(PreviewBody, CronPreviewBody),
         reads_raw=True,

@@ -15,7 +15,7 @@ from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.run import NewRun, new_run
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
-from timeball.stores.sql import runs, settling, spans, turns
+from timeball.stores.sql import calendars, runs, settling, spans, turns
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
@@ -49,11 +49,14 @@ class _Writes(Struct):
     free: list[str] = []
     cancelled: list[RunRow] = []
     retagged: list[Job] = []
+    rebound: list[Job] = []
+    """Jobs that refer to other calendars."""
 
 
 class Amendments(Part):
     async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
+            await calendars.check(tx, amendments)
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
             keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
@@ -133,9 +136,11 @@ def _amend(
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
+    owed = job.owed if amendment.keep_schedule and amendment.spec.excluded == "next_open" else None
     if amendment.keep_schedule:
-        given_back = [run.fire_time for run in future] + [at for at in (job.next_fire_at,) if at is not None]
-        next_fire_at, anchor = min(given_back, default=None), job.anchor
+        next_fire_at, anchor = _given_back(job, future), job.anchor
+        if owed != job.owed and job.owed is not None:
+            next_fire_at = next(planning.fires(job.with_(spec=amendment.spec), job.owed), None)
     else:
         anchor = job.anchor if amendment.anchor is None else amendment.anchor
         next_fire_at = _first_open(job.with_(spec=amendment.spec, anchor=anchor), amendment.next_fire_at, closed)
@@ -153,6 +158,8 @@ def _amend(
             writes.serial.append(job.id)
     if set(amendment.spec.tags) != set(job.spec.tags):
         writes.retagged.append(job.with_(spec=amendment.spec))
+    if set(amendment.spec.calendars) != set(job.spec.calendars):
+        writes.rebound.append(job.with_(spec=amendment.spec))
     for at, span in enumerate(amendment.closing):
         tail.add(
             unstarted(_closed(job, span, at, now), span.verdict, span.reason, now, until=span.last, fires=span.count)
@@ -167,6 +174,7 @@ def _amend(
         paused_until=amendment.paused_until,
         fired=max(0, job.fired - len(future)),
         last_span=tail.last,
+        owed=owed,
     )
     if changed.exhausted:
         next_fire_at = None
@@ -174,6 +182,33 @@ def _amend(
     changed = changed.with_(next_fire_at=next_fire_at, plan_at=plan_at)
     writes.jobs.append(changed)
     return Amended(changed, len(due) if amendment.cancel_runs else 0)
+
+
+def _given_back(job: Job, future: Sequence[RunRow]) -> Micros | None:
+    """The next fire, when there is no run any more for these instants."""
+    return min(
+        [*(run.fire_time for run in future), *(at for at in (job.next_fire_at,) if at is not None)], default=None
+    )
+
+
+async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
+    """Give the instants of jobs that have not come back to their schedules, but for those whose runs are already in a
+    worker's hands. The jobs are locked."""
+    if not job_ids:
+        return
+    jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
+    await turns.lock(tx, {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))})
+    live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
+    for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
+        live[row[1]].append(RunRow(*row))
+    writes = _Writes()
+    for job in jobs.values():
+        future = [run for run in live[job.id] if _is_future(run, now)]
+        if job.state is JobState.ACTIVE and not any(_is_held_ahead(run, now) for run in future):
+            writes.dropped += future
+            fired = max(0, job.fired - len(future))
+            writes.jobs.append(job.with_(next_fire_at=_given_back(job, future), plan_at=now, fired=fired))
+    await _persist(tx, writes, now)
 
 
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
@@ -206,6 +241,7 @@ async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
     if writes.jobs:
         await tx.execute(WRITE_JOBS, b=[_values(job) for job in writes.jobs])
     await _retag(tx, writes.retagged)
+    await calendars.rebind(tx, writes.rebound)
 
 
 def _values(job: Job) -> tuple[str | int | None, ...]:
@@ -226,6 +262,7 @@ def _values(job: Job) -> tuple[str | int | None, ...]:
         row.last_span,
         row.fired,
         row.paused_until,
+        row.owed,
     )
 
 

@@ -14,7 +14,7 @@ from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState
 from timeball.domain.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
-from timeball.ports.store import Accepted, Idempotency, Page, Submitted
+from timeball.ports.store import Accepted, Answered, Idempotency, Page
 from timeball.stores.sql import runs, turns
 from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.driver import Row, Tx
@@ -40,8 +40,8 @@ _WIDTH = len(BACKFILLS.columns)
 
 
 class Backfills(Part):
-    async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Submitted | None:
-        async def work(tx: Tx) -> Submitted | None:
+    async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Answered | None:
+        async def work(tx: Tx) -> Answered | None:
             job = next(iter(readable(await tx.fetch(LOCK_JOBS, b=[backfill.job_id]))), None)
             if job is None or job.state is JobState.CANCELLED:
                 return None

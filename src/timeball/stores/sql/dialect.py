@@ -18,6 +18,7 @@ In the texts stand
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
+    {keep c}, {share c}                    the same, in an order that the statement says; `share`: only from who writes
     {skip_locked}, {skip_locked_of r}      keep them too, but pass over rows that others keep
     {among} (SELECT ... {among_end})       IN, for a subquery that names a column from outside: evaluated once per row
                                            of that, not once per pair
@@ -155,6 +156,8 @@ SQLITE = Dialect(
     fragments={
         "now": ":now",
         "lock": "",
+        "keep": "",
+        "share": "",
         "each": "JOIN {0} AS {1} ON {1}.id = {2}",
         "each_locked": "JOIN {0} AS {1} ON {1}.id = {2}",
         "each_within": "JOIN {0} AS {1} ON {1}.id = {2}",
@@ -185,6 +188,8 @@ POSTGRES = Dialect(
         "each": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0) AS {1}",
         "each_locked": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0 FOR UPDATE) AS {1}",
         "each_within": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} AND {3} OFFSET 0) AS {1}",
+        "keep": "FOR UPDATE OF {0}",
+        "share": "FOR SHARE OF {0}",
         "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
         "skip_locked_of": "FOR UPDATE OF {0} SKIP LOCKED",

@@ -36,7 +36,12 @@ ADD_SUMS = query("add_sums")
 KEYS_TO_FORGET = query("keys_to_forget")
 DROP_KEYS = query("drop_keys")
 PRUNE_VERSIONS = query("prune_versions")
-DROP_WHAT_JOBS_HAD = tuple(map(query, ("drop_jobs", "drop_tags_of_jobs", "drop_versions_of_jobs", "drop_sums_of_jobs")))
+DROP_WHAT_JOBS_HAD = tuple(
+    map(
+        query,
+        ("drop_jobs", "drop_tags_of_jobs", "drop_calendars_of_jobs", "drop_versions_of_jobs", "drop_sums_of_jobs"),
+    )
+)
 _DUE: Final = frozenset(origin.value for origin in DUE)
 
 

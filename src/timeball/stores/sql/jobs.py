@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from timeball.ports.store import (
     Submitted,
     Want,
 )
-from timeball.stores.sql import turns
+from timeball.stores.sql import calendars, turns
 from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
@@ -64,7 +64,8 @@ class Jobs(Part):
         async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
             if stowed:
                 await require_fresh(tx, stowed)
-            repeated = await _repeated_keys(tx, submissions)
+            refused = await calendars.missing(tx, submissions)
+            repeated = refused | await _repeated_keys(tx, submissions, refused)
             answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
             known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)} if tx.may_be_done else set()
             new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
@@ -113,11 +114,11 @@ class Jobs(Part):
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
 
-async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submitted]:
+async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Container[int]) -> dict[int, Submitted]:
     """Insert the idempotency keys; answers what repetitions get, by their position."""
     rows: dict[tuple[str, str], IdempotencyRow] = {}
-    for each in submissions:
-        if (key := each.idempotency) is not None:
+    for at, each in enumerate(submissions):
+        if (key := each.idempotency) is not None and at not in refused:
             row = IdempotencyRow(
                 each.job.tenant, plain(key.key), key.fingerprint, each.job.id, key.answer, each.job.created_at
             )
@@ -129,7 +130,7 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission]) -> dict[int,
     first = await _first_requests(tx, list(rows))
     answers: dict[int, Submitted] = {}
     for at, each in enumerate(submissions):
-        if (key := each.idempotency) is not None:
+        if (key := each.idempotency) is not None and at not in refused:
             known = first[each.job.tenant, plain(key.key)]
             if known.fingerprint != key.fingerprint or known.job_id != each.job.id:
                 answers[at] = _repetition(known, key.fingerprint)
@@ -166,6 +167,7 @@ async def _insert(
     await insert_jobs(tx, rows)
     if tags := [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
+    await calendars.bind(tx, [each.job for each in submissions])
     if claims is None:
         await _insert_runs(tx, runs)
         return (await claim(tx, wants, 0, credit, 0)).claims

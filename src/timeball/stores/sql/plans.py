@@ -14,7 +14,7 @@ from timeball.domain.lifecycle import Hold, Status
 from timeball.domain.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.planning import Fire, Plan, Span
 from timeball.domain.run import NewRun, new_run
-from timeball.stores.sql import spans, turns
+from timeball.stores.sql import calendars, spans, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.library import many, query
@@ -36,6 +36,7 @@ LOCK_PLANNED = many(query("lock_planned"))
 PUT_OFF = query("put_off")
 MOVE_JOBS = query("move_jobs")
 UNBLOCK = query("unblock")
+PLAN_NO_LATER = query("plan_no_later")
 
 LOOK_AGAIN = 15 * SECOND
 """When to look again at a job that could not be read. Short: a newer server beside this one may be able to."""
@@ -50,7 +51,7 @@ class _Writes(Struct):
     gone: list[RunRow] = []
     """Blocked runs that became part of a ledger row."""
     free: list[str] = []
-    jobs: list[tuple[str, Micros | None, Micros | None, str | None, int]] = []
+    jobs: list[tuple[str, Micros | None, Micros | None, str | None, int, Micros | None]] = []
 
 
 class Plans(Part):
@@ -103,9 +104,11 @@ class Plans(Part):
         return await self._db.read(work)
 
     async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
-        made_from = [(each.job.id, each.job.version, each.job.next_fire_at) for each in plans]
-
         async def work(tx: Tx) -> list[str]:
+            outdated = await calendars.outdated(tx, plans)
+            made_from = [
+                (each.job.id, each.job.version, each.job.next_fire_at) for each in plans if each.job.id not in outdated
+            ]
             current: dict[str, str | None] = dict(await tx.fetch(LOCK_PLANNED, b=made_from))
             chosen: dict[str, tuple[Plan, Sequence[str]]] = {}
             for plan, ids in zip(plans, run_ids, strict=True):
@@ -180,7 +183,7 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
         # Whether a blocked run overlaps is decided when it falls due: be there.
         looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
         plan_at = min((at for at in looks if at is not None), default=None)
-    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs))
+    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.owed))
 
 
 def _newest_due(plan: Plan, now: Micros) -> Micros | None:

@@ -65,7 +65,15 @@ def new_job_row(job: Job) -> Row:
 
 
 def job_row(job: Job) -> JobRow:
-    later: Row = (job.version, job.state.value, plain(job.pause_reason), job.paused_until, job.last_span)
+    later: Row = (
+        job.version,
+        job.state.value,
+        plain(job.pause_reason),
+        job.paused_until,
+        job.last_span,
+        job.owed,
+        job.slot,
+    )
     return JobRow(*_one_shot(job), *_planned(job), *later)
 
 
@@ -92,6 +100,10 @@ def tag_rows(job: Job) -> list[Row]:
     return [(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
 
 
+def calendar_rows(job: Job) -> list[Row]:
+    return [(job.id, name, job.tenant) for name in dict.fromkeys(job.spec.calendars)]
+
+
 def job_of(row: Row) -> Job:
     found = JobRow(*row)
     return Job(
@@ -109,6 +121,8 @@ def job_of(row: Row) -> Job:
         last_span=found.last_span,
         fired=found.fired,
         paused_until=found.paused_until,
+        owed=found.owed,
+        slot=found.slot,
     )
 
 

@@ -7,6 +7,7 @@ from timeball.ports.store import Hint
 from timeball.stores.sql.amending import Amendments
 from timeball.stores.sql.archiving import Archiving
 from timeball.stores.sql.backfills import Backfills
+from timeball.stores.sql.calendar_shelf import Calendars
 from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.housekeeping import Housekeeping
@@ -34,6 +35,7 @@ class SqlStore(
     Matters,
     Keys,
     Tasks,
+    Calendars,
     Archiving,
     LargeValues,
     Housekeeping,

@@ -41,6 +41,8 @@ class JobRow(PlannedJobRow, frozen=True):
     pause_reason: str
     paused_until: Micros | None
     last_span: str | None
+    owed: Micros | None
+    slot: int | None
 
 
 class PlainRunRow(Struct, frozen=True):
@@ -228,6 +230,12 @@ class TagRow(Struct, frozen=True):
     tag: str
 
 
+class JobCalendarRow(Struct, frozen=True):
+    job_id: str
+    calendar: str
+    tenant: str
+
+
 class IdempotencyRow(Struct, frozen=True):
     tenant: str
     key: str
@@ -293,6 +301,7 @@ RULED_HISTORY: Final = Table("history", RuledHistoryRow)
 ATTEMPTS: Final = Table("attempts", AttemptRow)
 LOGS: Final = Table("logs", LogRow)
 TAGS: Final = Table("job_tags", TagRow)
+JOB_CALENDARS: Final = Table("job_calendars", JobCalendarRow)
 IDEMPOTENCY: Final = Table("idempotency", IdempotencyRow)
 PROFILES: Final = Table("profiles", ProfileRow)
 GATES: Final = Table("gates", GateRow)
@@ -301,7 +310,21 @@ EDITED: Final = Table("edited_runs", EditedRow)
 BACKFILLS: Final = Table("backfills", BackfillRow)
 TABLES: Final = {
     table.name: table
-    for table in (JOBS, RUNS, HISTORY, ATTEMPTS, LOGS, TAGS, IDEMPOTENCY, GATES, PROFILES, VERSIONS, EDITED, BACKFILLS)
+    for table in (
+        JOBS,
+        RUNS,
+        HISTORY,
+        ATTEMPTS,
+        LOGS,
+        TAGS,
+        JOB_CALENDARS,
+        IDEMPOTENCY,
+        GATES,
+        PROFILES,
+        VERSIONS,
+        EDITED,
+        BACKFILLS,
+    )
 }
 
 as_tuple = msgspec.structs.astuple

@@ -24,14 +24,13 @@ from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.plans import NOW
+from timeball.stores.sql.plans import NOW, PLAN_NO_LATER
 from timeball.stores.sql.rows import new_run_row, plain, readable, shown_as, unstarted
 from timeball.stores.sql.runs import RUN_STATUSES, replace
 from timeball.stores.sql.tables import EDITED, as_tuple
 
 LIVE_STATES = query("live_states")
 BLOCK_FUTURE = query("block_future")
-PLAN_NO_LATER = query("plan_no_later")
 TO_FOLLOW = query("runs_to_follow")
 MARK_RETRIED = query("mark_retried")
 KEYS_OF_JOBS = query("keys_of_jobs")

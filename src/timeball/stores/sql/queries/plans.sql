@@ -32,8 +32,9 @@ WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.n
 
 -- name: move_jobs
 -- Move planned jobs, whose rows are locked, on to what comes next.
-UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at, last_span = b.last_span, fired = jobs.fired + b.fires
-FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text, fires bigint} WHERE jobs.id = b.id;
+UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at, last_span = b.last_span, fired = jobs.fired + b.fires,
+  owed = b.owed
+FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text, fires bigint, owed bigint} WHERE jobs.id = b.id;
 
 -- name: put_off
 -- Look later at jobs that nobody planned or changed meanwhile.

@@ -1,0 +1,75 @@
+"""When the calendars of jobs are closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from timeball.domain import planning
+from timeball.domain.calendar import OPEN, Calendar, Closures, NamedCalendar
+from timeball.domain.errors import Invalid
+from timeball.domain.job import Job, JobState
+from timeball.operation.context import Context
+from timeball.ports.store import JobStatus
+
+_NOTHING = Calendar(entries=[])
+
+
+async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closures]:
+    """Of the jobs that have calendars, by their ids. The store is asked only if there are any."""
+    bound = [job for job in jobs if job.spec.bound]
+    if not bound:
+        return {}
+    names = {job.id: tuple((job.tenant, name) for name in dict.fromkeys(job.spec.calendars)) for job in bound}
+    known = await context.store.calendars([key for keys in names.values() for key in keys])
+    shared: dict[tuple[tuple[str, str], ...], Closures] = {}
+    for keys in names.values():
+        if keys not in shared:
+            shared[keys] = Closures([known.get(key) or _missing(*key) for key in keys])
+    return {job_id: shared[keys] for job_id, keys in names.items()}
+
+
+async def closures_of_job(context: Context, job: Job) -> Closures:
+    return (await closures_of(context, [job])).get(job.id, OPEN)
+
+
+async def named_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
+    """Of calendars that a request names."""
+    keys = [(tenant, name) for name in dict.fromkeys(names)]
+    if not keys:
+        return OPEN
+    await check_calendars(context, tenant, (name for _, name in keys))
+    return Closures(list((await context.store.calendars(keys)).values()))
+
+
+async def check_calendars(context: Context, tenant: str, names: Iterable[str]) -> None:
+    """Refuse names of calendars that are not there."""
+    wanted = list(names)
+    known = await context.store.calendars([(tenant, name) for name in wanted])
+    for at, name in enumerate(wanted):
+        if (tenant, name) not in known:
+            raise Invalid(f"there is no calendar {name!r}", f"/calendars/{at}")
+
+
+async def with_open_fires(context: Context, found: list[JobStatus]) -> list[JobStatus]:
+    """The same jobs; the next fire of those with calendars is one that will not be excluded."""
+    closures = await closures_of(context, (each.job for each in found))
+    if not closures:
+        return found
+    now = context.store.now()
+    return [_opened(each, closures[each.job.id], now) if each.job.id in closures else each for each in found]
+
+
+def _opened(found: JobStatus, closures: Closures, now: int) -> JobStatus:
+    job, upcoming = found.job, found.next_run_at
+    if upcoming is None or job.next_fire_at is None or job.state is not JobState.ACTIVE:
+        return found
+    if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # it is a run already, or is to be one
+        return found
+    return structs.replace(found, next_run_at=next(planning.coming(job, now, closures), None))
+
+
+def _missing(tenant: str, name: str) -> NamedCalendar:
+    """What stands for a calendar that is gone, which only happens to jobs that have nothing left to fire."""
+    return NamedCalendar(tenant=tenant, name=name, calendar=_NOTHING, version=0, updated_at=0)

@@ -1,0 +1,143 @@
+"""Calendars over the API: what is refused and where, what is shown, and that tenants have their own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.api import OTHER, Api, running_api
+
+FREEZE = {
+    "timezone": "Europe/Berlin",
+    "entries": [{"from": "2037-12-20T00:00", "to": "2038-01-03T00:00", "reason": "year-end freeze"}],
+}
+TASK = {"kind": "shell", "command": "true"}
+DAILY = {"type": "cron", "expression": "0 2 * * *", "timezone": "Europe/Berlin"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
+    folder: Path = tmp_path_factory.mktemp("api")
+    async with running_api(folder) as running:
+        yield running
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def put(api: Api, name: str, body: Any, status: int = 201) -> Any:
+    answer = await api("PUT", f"/v1/calendars/{name}", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def test_a_calendar_is_kept_shown_listed_and_forgotten(api: Api) -> None:
+    made = await put(api, "kept", FREEZE)
+    assert made == {"name": "kept", "description": "", "version": 1, "updatedAt": made["updatedAt"], **FREEZE}
+    assert await put(api, "kept", FREEZE, 201) == made, "the same again changes nothing"
+    changed = await put(api, "kept", {"entries": [{"dates": ["2037-12-25"]}]}, 200)
+    assert (changed["version"], changed["timezone"]) == (2, "UTC")
+    assert (await api("GET", "/v1/calendars/kept")).json() == changed
+    assert changed in (await api("GET", "/v1/calendars")).json()["items"]
+    assert (await api("GET", "/v1/calendars/kept", key=OTHER)).status_code == 404
+    assert (await api("DELETE", "/v1/calendars/kept", key=OTHER)).status_code == 404
+    assert (await api("DELETE", "/v1/calendars/kept")).status_code == 204
+    assert (await api("DELETE", "/v1/calendars/kept")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        ({"entries": [{"from": "2026-12-20T00:00"}]}, "/entries/0", "either dates, or from and to"),
+        ({"entries": [{"cron": "0 22 * * FRI", "for": "1s"}]}, "/entries/0", "too short"),
+        ({"entries": [{"dates": ["2026-02-30"]}]}, "/entries/0", "not a date"),
+        ({"timezone": "Berlin", "entries": []}, "/timezone", "did you mean"),
+        ({"entries": [{"dates": [3]}]}, "/entries/0/dates/0", "str"),
+        ({"entries": [{"cron": "* * * * *", "for": "1m"}]}, "/entries", "never open"),
+        ({"entrys": []}, "/entrys", ""),
+        ([], "", ""),
+    ],
+)
+async def test_what_is_wrong_is_told_with_its_place(api: Api, body: Any, pointer: str, detail: str) -> None:
+    answer = await api("PUT", "/v1/calendars/wrong", json=body)
+    assert answer.status_code == 422, answer.text
+    [problem] = answer.json()["errors"]
+    assert problem["pointer"] == pointer
+    assert detail in problem["detail"]
+
+
+async def test_jobs_refer_to_calendars_that_are_there(api: Api) -> None:
+    await put(api, "freeze", FREEZE)
+    job = {"task": TASK, "schedule": DAILY, "calendars": ["freeze", "frezee"]}
+    for method, path, body in (("POST", "/v1/jobs", job), ("POST", "/v1/schedules:preview", {"schedule": DAILY})):
+        answer = await api(method, path, json={**body, "calendars": ["freeze", "frezee"]})
+        assert answer.status_code == 422
+        assert answer.json()["errors"] == [{"pointer": "/calendars/1", "detail": "there is no calendar 'frezee'"}]
+    answer = await api("POST", "/v1/jobs:batch", json=[job, {**job, "calendars": ["freeze"]}])
+    refused, accepted = answer.json()["items"]
+    assert refused["error"]["errors"][0]["pointer"] == "/calendars/1"
+    job_id = accepted["jobId"]
+    shown = (await api("GET", f"/v1/jobs/{job_id}")).json()
+    assert (shown["calendars"], shown["excluded"]) == (["freeze"], "skip")
+    answer = await api("PATCH", f"/v1/jobs/{job_id}", json={"calendars": ["x"]})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/calendars/0")
+    other = await api("POST", "/v1/jobs", json={**job, "calendars": ["freeze"]}, key=OTHER)
+    assert other.status_code == 422, "another tenant's calendar is none"
+    used = await api("DELETE", "/v1/calendars/freeze")
+    assert used.status_code == 409
+    assert f"used by 1 job: {job_id}" in used.json()["detail"]
+    answer = await api("PATCH", f"/v1/jobs/{job_id}", json={"excluded": "next_open", "calendars": ["freeze"]})
+    assert answer.json()["excluded"] == "next_open"
+    await api("DELETE", f"/v1/jobs/{job_id}")
+    assert (await api("DELETE", "/v1/calendars/freeze")).status_code == 204
+
+
+async def test_a_preview_marks_what_is_excluded(api: Api) -> None:
+    await put(api, "holidays", {"timezone": "Europe/Berlin", "entries": [{"dates": ["2037-12-25", "2037-12-26"]}]})
+    asked = {"schedule": DAILY, "after": "2037-12-24T00:00:00Z", "calendars": ["holidays"], "count": 4}
+    found = (await api("POST", "/v1/schedules:preview", json=asked)).json()
+    assert [(fire["at"], fire.get("mark")) for fire in found["fires"]] == [
+        ("2037-12-24T01:00:00Z", None),
+        ("2037-12-25T01:00:00Z", "excluded"),
+        ("2037-12-26T01:00:00Z", "excluded"),
+        ("2037-12-27T01:00:00Z", None),
+    ]
+    assert found["fires"][1]["note"] == "excluded by calendar 'holidays': 2037-12-25"
+    moved = (await api("POST", "/v1/schedules:preview", json={**asked, "excluded": "next_open"})).json()
+    assert moved["fires"][3] == {
+        "at": "2037-12-26T23:00:00Z",
+        "local": "2037-12-27T00:00:00+01:00",
+        "mark": "next_open",
+        "note": "once for what was excluded by calendar 'holidays': 2037-12-25",
+    }
+    dense = {**asked, "schedule": {"type": "interval", "expression": "1s"}, "after": "2037-12-24T22:59:58Z", "count": 6}
+    fires = (await api("POST", "/v1/schedules:preview", json=dense)).json()["fires"]
+    assert [(fire["at"][11:], fire.get("mark")) for fire in fires] == [
+        ("22:59:59Z", None),
+        ("23:00:00Z", "excluded"),
+        ("23:00:01Z", "excluded"),
+        ("23:00:02Z", "excluded"),
+        ("23:00:00Z", None),
+        ("23:00:01Z", None),
+    ]
+    assert fires[3]["note"].endswith(", and so are others until 2037-12-26T23:00:00Z")
+
+
+async def test_a_job_tells_what_is_excluded_and_why(api: Api) -> None:
+    await put(api, "now", {"entries": [{"from": "2020-01-01T00:00", "to": "2037-01-01T00:00", "reason": "closed"}]})
+    job = {"task": TASK, "schedule": DAILY, "calendars": ["now"], "excluded": "next_open"}
+    created = (await api("POST", "/v1/jobs", json=job)).json()
+    assert created["nextFireAt"] == "2037-01-01T00:00:00Z"
+    path = f"/v1/jobs/{created['jobId']}"
+    assert (await api("GET", path)).json()["nextFireAt"] == "2037-01-01T00:00:00Z"
+    items = (await api("GET", f"{path}/next?count=5")).json()["items"]
+    assert [item.get("mark") for item in items] == ["excluded"] * 3 + ["next_open", None]
+    assert items[3]["fireTime"] == "2037-01-01T00:00:00Z"
+    why = (await api("GET", f"{path}/why")).json()
+    assert why["reasons"][0]["code"] == "excluded"
+    assert "excluded by calendar 'now': closed (" in why["reasons"][0]["text"]
+    assert why["reasons"][0]["until"] == "2037-01-01T00:00:00Z"
+    await api("PATCH", path, json={"calendars": None})
+    assert "mark" not in (await api("GET", f"{path}/next?count=1")).json()["items"][0]
