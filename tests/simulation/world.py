@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills
+from tests.simulation import backfills, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -63,6 +63,11 @@ LIVE = RunFilter(
 )
 
 
+OF_THEMES = {"backfiller": (backfills.THEME, Topic.BACKFILL), "weaver": (workflows.THEME, Topic.WORKFLOW)}
+"""Loops that have something to do only in worlds of one theme, and the topic that wakes them. In other worlds they are
+left out, so that the traces of those stay what they were."""
+
+
 class ServerHouse:
     """Where a server lives, one life after the other."""
 
@@ -89,8 +94,8 @@ class ServerHouse:
 
         def boot() -> None:
             self.server = server = Server(connection, node.clock, world.dice)  # type: ignore[arg-type]
-            if world.theme != backfills.THEME:
-                server.loops = tuple(loop for loop in server.loops if loop.name != "backfiller")
+            idle = {name for name, (theme, _) in OF_THEMES.items() if theme != world.theme}
+            server.loops = tuple(loop for loop in server.loops if loop.name not in idle)
             self.submit = Submit(server.context, render)
             server.start()
 
@@ -285,7 +290,7 @@ class World:
         self.trace("begin", witness.run_id, witness.attempt, witness.token, witness.worker)
 
     def shout(self, node: Node, topic: str) -> None:
-        if topic == Topic.BACKFILL and self.theme != backfills.THEME:
+        if any(topic == unheard and theme != self.theme for theme, unheard in OF_THEMES.values()):
             return
         for house in self.servers:
             if house.node is None or house.node is node or not house.node.alive or house.connection is None:

@@ -18,6 +18,7 @@ from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Attempt, Run, Status
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task import Task
+from timeball.domain.workflow import Workflow
 from timeball.ports.store import JobStatus
 
 JobStatusName = Literal["scheduled", "paused", "completed", "cancelled"]
@@ -50,7 +51,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
 
     name: str
     description: str
-    task: Task | UnsetType = UNSET
+    task: Task | Workflow | UnsetType = UNSET
     task_id: str | UnsetType = UNSET
     parameters: dict[str, Any]
     schedule: ScheduleView

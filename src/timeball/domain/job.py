@@ -21,6 +21,7 @@ from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Delivery, Retry
 from timeball.domain.schedule import Immediate, Schedule
 from timeball.domain.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
+from timeball.domain.workflow import WOVEN, Workflow, WorkflowTask
 
 Name = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[str, Meta(max_length=64)]
@@ -76,7 +77,7 @@ class JobSpec(
 
     name: Name = ""
     description: Annotated[str, Meta(max_length=4_096)] = ""
-    task: Task | None = None
+    task: Task | Workflow | None = None
     task_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     parameters: dict[str, Any] = {}
     schedule: Schedule = Immediate()
@@ -118,8 +119,16 @@ class JobSpec(
         _check_durations(self.timeout, self.grace, self.catch_up_window, self.jitter, self.start_deadline)
         if (self.task is None) == (self.task_id is None):
             raise ValueError("a job needs either a task or the taskId of a registered one")
+        if type(self.task) is Workflow:
+            self._check_workflow()
         if self.start_at is not None or self.end_at is not None or self.max_runs is not None:
             self._check_bounds()
+
+    def _check_workflow(self) -> None:
+        """A workflow is executed by nobody: its tasks are, each by its own rules."""
+        for field, name in _OF_TASKS.items():
+            if getattr(self, field) != getattr(_ANY_TASK, field):
+                raise ValueError(f"{name}: a workflow has no {name} of its own; give it to the tasks that need it")
 
     def _check_bounds(self) -> None:
         if self.one_shot:
@@ -147,7 +156,13 @@ class JobSpec(
         return fitting.need(self.resources, self.runs_on)
 
     @property
+    def is_workflow(self) -> bool:
+        return type(self.task) is Workflow
+
+    @property
     def profile(self) -> str | None:
+        if type(self.task) is Workflow:
+            return WOVEN
         if self.resources is None and not self.runs_on:
             return None
         return fitting.profile(self.need, self.level)
@@ -164,6 +179,49 @@ class JobSpec(
     @property
     def level(self) -> int:
         return priority.level(self.priority)
+
+
+def workflow_of(spec: JobSpec) -> list[WorkflowTask]:
+    """Its tasks, if it is a workflow."""
+    return spec.task.tasks if isinstance(spec.task, Workflow) else []
+
+
+_OF_TASKS: Final = {
+    "retry": "retry",
+    "timeout": "timeout",
+    "concurrency": "concurrency",
+    "rate_limit": "rateLimit",
+    "resources": "resources",
+    "runs_on": "runsOn",
+    "delivery": "delivery",
+}
+"""What only the tasks of a workflow have."""
+_ANY_TASK: Final = JobSpec(task_id="any")
+
+
+def task_spec(workflow: JobSpec, task: WorkflowTask, parameters: dict[str, Any]) -> JobSpec:
+    """What a run of one task of a workflow executes. Nobody waits behind it if it gives up: what follows from that is
+    the workflow's to say."""
+    return JobSpec(
+        name=f"{workflow.name}/{task.name}"[:200],
+        task=task.task,
+        task_id=task.task_id,
+        parameters=parameters,
+        retry=task.retry,
+        priority=workflow.priority if task.priority is None else task.priority,
+        timeout=task.timeout,
+        grace=task.grace,
+        start_deadline=task.start_deadline,
+        ordering_key=task.ordering_key,
+        on_failure="continue",
+        concurrency=task.concurrency,
+        rate_limit=task.rate_limit,
+        resources=task.resources,
+        runs_on=task.runs_on,
+        delivery=task.delivery,
+        tags=workflow.tags,
+        user_id=workflow.user_id,
+    )
 
 
 class Job(Struct, frozen=True, gc=False, kw_only=True):

@@ -26,6 +26,8 @@ class Origin(StrEnum):
     """A person ran a finished run once more; linked to it."""
     BACKFILL = "backfill"
     """A person had the fires of a past range run; linked to that backfill, by which it is accounted for."""
+    TASK = "task"
+    """A task of a workflow run."""
 
 
 DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})

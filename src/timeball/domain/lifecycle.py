@@ -183,12 +183,15 @@ def settle(
     delivery: Delivery,
     now: Micros,
     spread: float,
+    letters: bool = True,
 ) -> Transition:
     """Decide what becomes of a RUNNING run. Pure: the store persists the answer under the run's token.
 
     A requested cancel wins over everything, also over a success that was already on its way. `started` tells whether
-    an attempt that was handed back may have begun its work.
+    an attempt that was handed back may have begun its work. `letters`: a person is to deal with what is exhausted;
+    else it just fails, and others go on from there.
     """
+    exhausted = Event.EXHAUST if letters else Event.GIVE_UP
     if cancel_requested:
         return Transition(Event.CANCEL)
     if delivery == "at_most_once" and (reason := _why_not_again(outcome, started)) is not None:
@@ -202,7 +205,7 @@ def settle(
             return Transition(Event.GIVE_BACK, eligible_at=now + wait)
         case Lost():
             if attempt > policy.max_retries:
-                return Transition(Event.EXHAUST, failure=LOST)
+                return Transition(exhausted, failure=LOST)
             return Transition(Event.RETRY, eligible_at=now, failure=LOST)
         case Failed(failure):
             if retry.gives_up(
@@ -210,7 +213,7 @@ def settle(
             ):
                 return Transition(Event.GIVE_UP, failure=failure)
             if attempt > policy.max_retries:
-                return Transition(Event.EXHAUST, failure=failure)
+                return Transition(exhausted, failure=failure)
             wait = max(retry.delay(policy, attempt, spread), failure.retry_after or 0)
             return Transition(Event.RETRY, eligible_at=now + wait, failure=failure)
         case _:

@@ -9,6 +9,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, jitter_of
 from timeball.domain.ledger import DUE, Origin, Verdict
 from timeball.domain.lifecycle import Failure, Hold, State, Status
+from timeball.domain.workflow import WOVEN
 
 
 class NewRun(Struct, frozen=True, gc=False, kw_only=True):
@@ -23,7 +24,8 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     priority: int
     eligible_at: Micros
     serial: bool
-    """Belongs to a job whose runs must not overlap: ending it looks for the next one under the job's lock."""
+    """Its end concerns others of its job, and happens under the job's lock: runs that must not overlap with it, or the
+    workflow that it is, or is a task of."""
     created_at: Micros
     retry_of: str | None = None
     """The run that it follows: as its retry, or as its replay."""
@@ -66,6 +68,7 @@ def new_run(
     """A run of a job as it is now. `eligible_at` is by default the moment it should start."""
     spec = job.spec if edited is None else edited
     due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
+    profile = spec.profile
     run = NewRun(  # not more than 15 keywords: with the 16th, Python makes a dictionary of them, at twice the price
         id=run_id,
         job_id=job.id,
@@ -75,13 +78,13 @@ def new_run(
         origin=origin,
         priority=spec.level,
         eligible_at=due_at if eligible_at is None else max(eligible_at, due_at),
-        serial=job.serial,
+        serial=job.serial or profile is WOVEN or origin is Origin.TASK,
         created_at=now,
         due_at=None if due_at == fire_time else due_at,
         start_by=None if spec.start_deadline is None else due_at + duration.parse(spec.start_deadline),
         ordering_key=spec.ordering_key,
         gated=spec.gated,
-        profile=spec.profile,
+        profile=profile,
     )
     if retry_of is None and edited is None:
         return run

@@ -51,6 +51,7 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
                 context.hints.give(Topic.READY)
                 if amendment.cancel_runs:
                     context.hints.give(Topic.CANCEL)
+                    context.hints.give(Topic.WORKFLOW)
                 return
             case Fired(at):
                 await context.clock.sleep(max(1, at - context.store.now()))

@@ -46,6 +46,7 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
     await find_run(context, tenant, run_id)
     await context.store.request_cancel([run_id])
     context.hints.give(Topic.CANCEL)
+    context.hints.give(Topic.WORKFLOW)
     context.hints.give(Topic.READY)
     await _confirmed(context, [run_id])
     return await find_run(context, tenant, run_id)
@@ -56,6 +57,7 @@ async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[Fate]:
     run_ids = [match.run_id for match in matches]
     answers = await context.store.request_cancel(run_ids)
     context.hints.give(Topic.CANCEL)
+    context.hints.give(Topic.WORKFLOW)
     context.hints.give(Topic.READY)
     await _confirmed(context, [each.run_id for each in answers if each and each.token and not each.started])
     return [_fate(run_id, answer) for run_id, answer in zip(run_ids, answers, strict=True)]

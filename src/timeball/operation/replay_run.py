@@ -27,6 +27,8 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
     old = found.run
     if not old.is_terminal:
         raise Conflict(f"run {run_id} is {old.status}; only a run that has ended can be replayed")
+    if old.origin is Origin.TASK:
+        raise Conflict(f"run {run_id} is a task of a workflow run; replay that")
     try:
         job = (await find_job(context, tenant, old.job_id)).job
     except NotFound:

@@ -73,7 +73,9 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
                 Fate(match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more"))
             )
         else:
-            edited = await edited_spec(context, run_id, old.spec if edit or old.edited else None, edit)
+            # A workflow goes on with the tasks that it had, whatever its job has become.
+            own = edit is not None or old.edited or old.spec.is_workflow
+            edited = await edited_spec(context, run_id, old.spec if own else None, edit)
             pairs.append((match.run_id, _successor(found.job, run_id, match.run_id, edited, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
@@ -119,6 +121,8 @@ def _unready(match: Match, edit: Edit | None) -> TimeballError:
 def _refusal(run_id: str, run: Run | None) -> TimeballError:
     if run is None:
         return NotFound("run", run_id)
+    if run.origin is Origin.TASK:
+        return Conflict(f"run {run_id} is a task of a workflow run; retry that: it goes on with the tasks that failed")
     if run.retried_as is not None:
         return Conflict(f"run {run_id} was already retried, as {run.retried_as}")
     if run.discarded_at is not None:

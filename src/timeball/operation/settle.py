@@ -26,4 +26,6 @@ class Settle:
             self._hints.give(Topic.READY)
         if any(each is not None and each.backfills for each in settled):
             self._hints.give(Topic.BACKFILL)
+        if any(each is None or each.woven for each in settled):
+            self._hints.give(Topic.WORKFLOW)
         return settled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -10,9 +10,9 @@ from msgspec import Struct, structs
 
 from timeball.domain import ids, planning
 from timeball.domain.calendar import Closures, NamedCalendar
-from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable
+from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, Problem, TimeballError, Unavailable
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec
+from timeball.domain.job import Job, JobSpec, workflow_of
 from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
 from timeball.operation.context import Context
@@ -84,6 +84,7 @@ class Submit:
     ) -> list[Created | TimeballError]:
         now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
+        named |= {(job.tenant, task_id) for job in jobs if job.spec.is_workflow for task_id in _task_ids(job.spec)}
         unknown = await self._unknown(named) if named else named
         bound = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
         calendars = await self._context.store.calendars(list(bound)) if bound else {}
@@ -119,6 +120,8 @@ class Submit:
         for at, name in enumerate(new.spec.calendars):
             if (new.tenant, name) not in calendars:
                 return _no_calendar(name, at)
+        if new.spec.is_workflow and (wrong := unknown_tasks(new.spec, {each for _, each in unknown})):
+            return wrong
         try:
             job, fire = planning.begin(job_id, new.tenant, new.spec, now)
         except InvalidSchedule as error:
@@ -162,6 +165,8 @@ class Submit:
             await context.floor.hand_out(claims)
         if len(claims) < sum(len(submission.runs) for submission in submissions):
             context.hints.give(Topic.READY)
+            if any(submission.job.spec.is_workflow for submission in submissions):
+                context.hints.give(Topic.WORKFLOW)
         if any(submission.job.plan_at is not None for submission in submissions):
             context.hints.give(Topic.PLAN)
         return results
@@ -184,6 +189,21 @@ def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | Ti
     if job is not None:
         job = structs.replace(job, job=job.job.with_(spec=spec))
     return Created(created.job_id, answer, job)
+
+
+def _task_ids(spec: JobSpec) -> set[str]:
+    """The registered tasks that a workflow names."""
+    return {task.task_id for task in workflow_of(spec) if task.task_id is not None}
+
+
+def unknown_tasks(spec: JobSpec, unknown: Container[str]) -> Invalid | None:
+    """What is wrong with a workflow that names tasks which nobody registered."""
+    problems = tuple(
+        Problem(f"/task/tasks/{place}/taskId", f"there is no registered task {task.task_id!r}")
+        for place, task in enumerate(workflow_of(spec))
+        if task.task_id is not None and task.task_id in unknown
+    )
+    return Invalid(problems[0].detail, problems=problems) if problems else None
 
 
 def _answer(

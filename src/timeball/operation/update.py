@@ -9,11 +9,12 @@ from msgspec import structs
 from timeball.domain import planning, schedule
 from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed
+from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
 from timeball.operation.amend import amend
 from timeball.operation.closures import check_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.submit import unknown_tasks
 from timeball.operation.warn import warn
 from timeball.ports.store import Amendment, JobStatus
 
@@ -33,6 +34,9 @@ async def update(
         raise Invalid(f"there is no registered task {wanted.task_id!r}", "/taskId")
     if wanted.calendars:
         await check_calendars(context, tenant, wanted.calendars)
+    for named in {task.task_id for task in workflow_of(wanted) if task.task_id is not None}:
+        if await context.store.task(tenant, named) is None and (wrong := unknown_tasks(wanted, {named})):
+            raise wrong
 
     def decide(job: Job, now: Micros) -> Amendment | None:
         if if_match is not None and job.version != if_match:

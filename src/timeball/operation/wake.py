@@ -14,5 +14,8 @@ def wake(context: Context, jobs: Iterable[Job]) -> None:
     """Runs of these jobs were added: they may be claimed, may hold up a fire, and others may have to stop for them."""
     context.hints.give(Topic.READY)
     context.hints.give(Topic.PLAN)
-    if any(job.spec.overlap in REPLACING for job in jobs):
-        context.hints.give(Topic.CANCEL)
+    for job in jobs:
+        if job.spec.overlap in REPLACING:
+            context.hints.give(Topic.CANCEL)
+        if job.spec.is_workflow:
+            context.hints.give(Topic.WORKFLOW)

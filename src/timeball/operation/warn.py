@@ -17,7 +17,7 @@ from timeball.ports.store import Worker
 async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
     """What to know of each. The workers are asked for only if one of the jobs asks for something special; a warning is
     a courtesy, so nothing fails because of it."""
-    if all(spec.profile is None for spec in specs):
+    if all(spec.profile is None or spec.is_workflow for spec in specs):
         return [()] * len(specs)
     try:
         workers = await context.store.workers()
@@ -25,7 +25,7 @@ async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ..
         return [()] * len(specs)
     alive = [_hand(worker) for worker in workers]
     known: dict[tuple[Need, str | None], tuple[str, ...]] = {}
-    return [() if spec.profile is None else _warnings(spec, alive, known) for spec in specs]
+    return [() if spec.profile is None or spec.is_workflow else _warnings(spec, alive, known) for spec in specs]
 
 
 def _warnings(

@@ -19,6 +19,8 @@ class Topic(StrEnum):
     """A backfill was asked for, or one of its runs ended: another may be made."""
     CANCEL = "cancel"
     """A run that a worker holds is to be cancelled."""
+    WORKFLOW = "workflow"
+    """A workflow run is due, or was cancelled, or one of its tasks ended."""
     ENDED = "ended"
     """A run ended, or was found to have started."""
 

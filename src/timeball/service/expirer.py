@@ -25,6 +25,7 @@ class Expirer(Loop):
         if await self._store.expire(BATCH):
             self._hints.give(Topic.READY)
             self._hints.give(Topic.ENDED)
+            self._hints.give(Topic.WORKFLOW)
             return 0
         upcoming = await self._store.next_expiry()
         return TICK if upcoming is None else max(1, upcoming + 1 - self._store.now())

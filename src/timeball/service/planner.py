@@ -66,4 +66,6 @@ class Planner(Loop):
         self._hints.give(Topic.READY)
         if any(plan.job.spec.overlap in REPLACING for plan in plans):
             self._hints.give(Topic.CANCEL)
+        if any(plan.job.spec.is_workflow for plan in plans):
+            self._hints.give(Topic.WORKFLOW)
         return 0 if plans else TICK

@@ -25,6 +25,7 @@ from timeball.service.loop import TICK, Loop
 from timeball.service.planner import Planner
 from timeball.service.rescuer import Rescuer
 from timeball.service.waker import Waker
+from timeball.service.weaver import Weaver
 
 
 class Server:
@@ -53,6 +54,7 @@ class Server:
         self.loops: tuple[Loop, ...] = (
             Planner(self.context, hints),
             dispatcher,
+            Weaver(self.context, hints),
             Gatekeeper(self.context, hints),
             Expirer(self.context, hints),
             Canceller(self.context, hints, self.desk),

@@ -13,6 +13,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec, decode_spec
 from timeball.domain.lifecycle import Failed, Failure
 from timeball.domain.task import Python, Task, host_of
+from timeball.domain.workflow import Workflow
 from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
 
@@ -67,6 +68,8 @@ class Reader:
             return _unfit(f"this worker cannot read the job, its version may be too old: {error}")
         if task is None:
             return _unfit(f"the task {spec.task_id!r} is not registered any more")
+        if isinstance(task, Workflow):
+            return _unfit("a workflow is executed by no worker, but its tasks are")
         kind = str(type(task).__struct_config__.tag)
         executor = self._executors.get(kind)
         if executor is None:

@@ -26,7 +26,14 @@ from timeball.domain.instant import DAY, Micros
 from timeball.ports.housekeeping import Lead, Occupied
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.housekeeping import DROP_EDITED, Housekeeping, add_sums, check, drop_jobs, lock_one_shots
+from timeball.stores.sql.housekeeping import (
+    Housekeeping,
+    add_sums,
+    check,
+    drop_jobs,
+    drop_what_runs_had,
+    lock_one_shots,
+)
 from timeball.stores.sql.library import query
 from timeball.stores.sql.tables import TABLES
 
@@ -162,7 +169,7 @@ async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, most: int) -> N
         await _bring_back(tx, day, late)
     gone = [row for row in rows if row[1] < before]
     over = await lock_one_shots(tx, {row[2] for row in gone})
-    await tx.execute(DROP_EDITED, b=[row[0] for row in gone])
+    await drop_what_runs_had(tx, [row[0] for row in gone])
     await add_sums(tx, [row[2:] for row in gone], await drop_jobs(tx, over))
     await tx.execute(DEPARTED_UPTO, day=day, upto=rows[-1][0])
 

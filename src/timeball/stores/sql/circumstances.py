@@ -27,6 +27,7 @@ from timeball.domain.overlap import QUEUE_DEPTH
 from timeball.domain.priority import LEVELS, rank
 from timeball.domain.run import Attempt, Run
 from timeball.domain.task import Task, host_of
+from timeball.domain.workflow import Workflow
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import host_gate, limit_gate, rate_gate
 from timeball.stores.sql.jobs import JOBS_BY_ID
@@ -167,7 +168,7 @@ async def _job(tx: Tx, job_id: str) -> Job | None:
 
 async def _task(tx: Tx, tenant: str, spec: JobSpec) -> Task | None:
     if spec.task_id is None:
-        return spec.task
+        return None if isinstance(spec.task, Workflow) else spec.task
     rows = await tx.fetch(TASK, tenant=tenant, id=plain(spec.task_id))
     return _decode_task(rows[0][2]) if rows else None
 

@@ -29,7 +29,7 @@ PRUNE_LOGS = query("prune_logs")
 PRUNE_ATTEMPTS = query("prune_attempts")
 RUNS_TO_PRUNE = query("runs_to_prune")
 PRUNE_RUNS = query("prune_runs")
-DROP_EDITED = query("drop_edited")
+DROP_WHAT_RUNS_HAD = tuple(map(query, ("drop_edited", "drop_tasks_of_flows", "drop_nodes_of_flows", "drop_flows")))
 LOCK_IDLE_JOBS = query("lock_idle_jobs")
 JOBS_WITHOUT_RUNS = query("jobs_without_runs")
 ADD_SUMS = query("add_sums")
@@ -97,7 +97,7 @@ class Housekeeping(Part):
             run_ids = [run_id for run_id, _ in found]
             over = await lock_one_shots(tx, {job_id for _, job_id in found})
             gone = await tx.fetch(PRUNE_RUNS, **of_day, b=run_ids)
-            await tx.execute(DROP_EDITED, b=run_ids)
+            await drop_what_runs_had(tx, run_ids)
             await add_sums(tx, gone, await drop_jobs(tx, over))
             return True
 
@@ -126,6 +126,12 @@ async def check(tx: Tx, lead: Lead) -> None:
     """Who was deposed changes nothing."""
     if not await tx.execute(STILL_LEADS, **msgspec.structs.asdict(lead)):
         raise Deposed(f"{lead.holder} does not hold the lease {lead.name!r} any more")
+
+
+async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
+    """Drop what belongs to runs that are gone."""
+    for drop in DROP_WHAT_RUNS_HAD:
+        await tx.execute(drop, b=run_ids)
 
 
 async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from timeball.domain.run import NewRun
+from timeball.domain.workflow import WOVEN
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.tables import (
@@ -37,7 +38,7 @@ async def insert_history(tx: Tx, rows: Sequence[Row]) -> None:
 
 async def keep_profiles(tx: Tx, runs: Iterable[NewRun]) -> None:
     """Remember the kinds of runs that not every worker can take, so that whoever claims looks at each of them."""
-    if profiles := {run.profile for run in runs if run.profile is not None}:
+    if profiles := {run.profile for run in runs if run.profile is not None and run.profile != WOVEN}:
         await tx.execute(KEEP_PROFILES, b=sorted(profiles))
 
 

@@ -171,7 +171,7 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
                 tail.add(unstarted(run, verdict, reason, now, until=last, fires=count))
             case Fire(fire_time, origin, eligible_at):
                 run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at)
-                serial = job.serial or (crowd is not None and not crowd.alone)
+                serial = run.serial or (crowd is not None and not crowd.alone)
                 if crowd is not None and crowd.replaces and newest is not None and fire_time < newest:
                     tail.add(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
                 elif (holds := _admit(run, crowd, tail, now)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from timeball.domain import overlap
 from timeball.domain.instant import Micros
@@ -29,6 +30,10 @@ ASK_TO_CANCEL = query("ask_to_cancel")
 HOLDING = query("holding")
 CANCEL_ORDERS = query("cancel_orders")
 HURRY = query("hurry")
+LIVE_TASK_RUNS = query("live_task_runs")
+
+WEAVER: Final = "weaver"
+"""The session that holds workflow runs: that of no worker."""
 
 
 class Runs(Part):
@@ -114,6 +119,9 @@ class Runs(Part):
 
         async def work(tx: Tx) -> list[Cancelling | None]:
             runs, now = await lock_runs(tx, ids)
+            if flows := [run.id for run in runs if run.session == WEAVER]:  # with them, their tasks
+                tasks = [run_id for _, run_id in await tx.fetch(LIVE_TASK_RUNS, b=flows) if run_id not in ids]
+                runs += (await lock_runs(tx, tasks))[0]
             found = await cancel(tx, runs, now)
             if missing := [run_id for run_id in ids if run_id not in found]:
                 for run_id, status in await tx.fetch(RUN_STATUSES, b=missing):

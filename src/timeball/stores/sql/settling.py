@@ -8,7 +8,7 @@ repeats.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -17,8 +17,9 @@ from timeball.domain import circuit, lifecycle
 from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import MAX, Micros
 from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Event, Failed, Lost, Released, State, Status, Succeeded, Transition
+from timeball.domain.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.retry import Delivery, Retry
+from timeball.domain.workflow import TaskState
 from timeball.ports.store import Settled, Settlement
 from timeball.stores.sql import gates, turns
 from timeball.stores.sql.backfill_sums import count_ended
@@ -27,7 +28,7 @@ from timeball.stores.sql.gates import Answer, GateKey
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
-from timeball.stores.sql.tables import ATTEMPTS, AttemptRow, RunRow, as_tuple
+from timeball.stores.sql.tables import ATTEMPTS, NEW_HISTORY, AttemptRow, NewHistoryRow, RunRow, as_tuple
 from timeball.stores.sql.turns import Gone
 
 LOCK_JOB_IDS = query("lock_job_ids")
@@ -39,6 +40,11 @@ DROP_LOGS = query("drop_logs")
 NOW_AND_HEALTH = query("now_and_health")
 RELEASE = query("release")
 CLOSE_SPANS = query("close_spans")
+END_TASKS = query("end_tasks")
+
+LONGEST_REASON: Final = 500
+"""Characters of a failure that a task of a workflow remembers; its run knows all of them."""
+_ORIGIN: Final = NEW_HISTORY.columns.index("origin")
 
 
 class _Rules(Struct):
@@ -105,11 +111,12 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
             delivery=rule.delivery,
             now=now,
             spread=each.spread,
+            letters=run.origin != Origin.TASK,
         )
         status = _apply(writes, run, each, transition)
         frees = _share(writes, run, each, transition, rule, bool(unwell))
         backfills = status is not None and run.origin == Origin.BACKFILL
-        answers.append(Settled(run.id, status, frees, backfills))
+        answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
     await _persist(tx, writes)
     await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
     return answers
@@ -126,6 +133,21 @@ async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
         await insert_history(tx, ended_runs)
         await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])
         await count_ended(tx, ended_runs)
+        if tasks := [_task_ended(row) for row in ended_runs if row[_ORIGIN] == Origin.TASK]:
+            await tx.execute(END_TASKS, b=tasks)
+
+
+def _task_ended(row: Row) -> tuple[str, str, str]:
+    """What the end of a run means for the task that it was, in the words of the workflow."""
+    run = NewHistoryRow(*row[: len(NEW_HISTORY.columns)])
+    match Status(run.status):
+        case Status.SUCCEEDED:
+            return run.id, TaskState.SUCCEEDED.value, ""
+        case Status.CANCELLED:
+            return run.id, TaskState.CANCELLED.value, run.reason or "it was cancelled"
+        case _:
+            message = "" if run.failure is None else msgspec.json.decode(run.failure, type=Failure).message
+            return run.id, TaskState.FAILED.value, run.reason or message[:LONGEST_REASON]
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
@@ -177,7 +199,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     to = transition.to
     if isinstance(to, Status):
         writes.history.append(_ended(run, settlement, to, transition))
-        if run.serial:
+        if run.serial and run.origin != Origin.TASK:
             writes.released.add(run.job_id)
         return to
     assert to is State.READY

@@ -19,6 +19,7 @@ from timeball.stores.sql.rest import Keys, Tasks
 from timeball.stores.sql.runs import Runs
 from timeball.stores.sql.triggers import Triggers
 from timeball.stores.sql.waiting import WaitingRooms
+from timeball.stores.sql.weaving import Weaving
 from timeball.stores.sql.workers import Workers
 
 
@@ -30,6 +31,7 @@ class SqlStore(
     Plans,
     Runs,
     WaitingRooms,
+    Weaving,
     Workers,
     Reads,
     Matters,

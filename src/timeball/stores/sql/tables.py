@@ -225,6 +225,56 @@ class LogRow(Struct, frozen=True):
     text: str
 
 
+class WorkflowRunRow(Struct, frozen=True):
+    """A workflow run that has begun."""
+
+    id: str
+    job_id: str
+    tenant: str
+    version: int
+    state: str
+    """`live`; `stopping`: somebody cancelled it; `ended`."""
+    tasks: int
+    open: int
+    """Tasks that have not ended; of one that stops, runs that have not."""
+    failed: int
+    skipped: int
+    because: str
+    """The first task that failed, and how."""
+    spec: str
+    """What its tasks share with each other: the job without them."""
+
+
+class WorkflowTaskRow(Struct, frozen=True):
+    """A task of a workflow run, or an instance of one: see `workflow.Step`."""
+
+    flow_id: str
+    place: int
+    idx: int
+    name: str
+    state: str
+    fresh: int
+    waits: int
+    unmet: int
+    ill: int
+    because: str
+    open: int
+    instances: int | None
+    run_id: str | None
+    reason: str
+    item: str | None
+
+
+class WorkflowNodeRow(Struct, frozen=True):
+    """What of a task of a workflow run never changes."""
+
+    flow_id: str
+    place: int
+    definition: str
+    children: str
+    sources: str
+
+
 class TagRow(Struct, frozen=True):
     job_id: str
     tag: str
@@ -308,23 +358,27 @@ GATES: Final = Table("gates", GateRow)
 VERSIONS: Final = Table("job_versions", VersionRow)
 EDITED: Final = Table("edited_runs", EditedRow)
 BACKFILLS: Final = Table("backfills", BackfillRow)
-TABLES: Final = {
-    table.name: table
-    for table in (
-        JOBS,
-        RUNS,
-        HISTORY,
-        ATTEMPTS,
-        LOGS,
-        TAGS,
-        JOB_CALENDARS,
-        IDEMPOTENCY,
-        GATES,
-        PROFILES,
-        VERSIONS,
-        EDITED,
-        BACKFILLS,
-    )
-}
+WORKFLOW_RUNS: Final = Table("workflow_runs", WorkflowRunRow)
+WORKFLOW_TASKS: Final = Table("workflow_tasks", WorkflowTaskRow)
+WORKFLOW_NODES: Final = Table("workflow_nodes", WorkflowNodeRow)
+_ALL: Final = (
+    JOBS,
+    RUNS,
+    HISTORY,
+    ATTEMPTS,
+    LOGS,
+    TAGS,
+    JOB_CALENDARS,
+    IDEMPOTENCY,
+    GATES,
+    PROFILES,
+    VERSIONS,
+    EDITED,
+    BACKFILLS,
+    WORKFLOW_RUNS,
+    WORKFLOW_TASKS,
+    WORKFLOW_NODES,
+)
+TABLES: Final = {table.name: table for table in _ALL}
 
 as_tuple = msgspec.structs.astuple

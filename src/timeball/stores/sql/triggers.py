@@ -158,7 +158,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
         admission = Admission.RUN if crowd is None else crowd.admit()
         if admission is Admission.SKIP and run.id in heirs and crowd is not None and crowd.is_kept_back:
             admission = Admission.WAIT  # what is in its way waits for it
-        serial = jobs[run.job_id].serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
+        serial = run.serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
         match admission:
             case Admission.RUN | Admission.WAIT | Admission.REPLACE:
                 live.append((run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial))
@@ -169,7 +169,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
                 skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
             case _:
                 assert_never(admission)
-    known |= await _insert(tx, live, now)
+    known |= await insert(tx, live, now)
     known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
         await insert_history(tx, list(skipped.values()))
@@ -185,7 +185,7 @@ async def _take_over(tx: Tx, taken: Sequence[Crowd]) -> dict[str, Status]:
     return await _known(tx, successors) if successors else {}
 
 
-async def _insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) -> dict[str, Status]:
+async def insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) -> dict[str, Status]:
     """Insert runs with what holds each and whether it is serial; answers how they begin."""
     if not live:
         return {}

@@ -16,7 +16,8 @@ SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id 
 
 -- name: tags_to_archive
 -- The tags of jobs.
-SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.id ORDER BY t.job_id, t.tag;
+SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.id
+WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 
 -- name: logs_to_archive
 -- The next pieces of output of finished runs of a range.

@@ -3,12 +3,12 @@
 -- name: live_of_job
 -- The first live runs of a job, in the order of their instants.
 SELECT {columns runs r}, j.name FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.job_id = :job_id ORDER BY r.fire_time, r.id LIMIT :most;
+WHERE r.job_id = :job_id AND r.origin <> 'task' ORDER BY r.fire_time, r.id LIMIT :most;
 
 -- name: newest_of_job
 -- The newest run or span of a job that ended.
 SELECT {columns history r}, j.name FROM history r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.job_id = :job_id ORDER BY r.fire_time DESC, r.id DESC LIMIT 1;
+WHERE r.job_id = :job_id AND r.origin <> 'task' ORDER BY r.fire_time DESC, r.id DESC LIMIT 1;
 
 -- name: exceptions
 -- Of the newest instants of a job, those that did not start on time, newest first.

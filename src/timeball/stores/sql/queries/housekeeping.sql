@@ -18,6 +18,8 @@ UPDATE leases SET until = until WHERE name = :name AND holder = :holder AND epoc
 SELECT h.id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
+  AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
+    WHERE t.run_id = h.id AND w.state <> 'ended')
 ORDER BY h.id LIMIT 1;
 
 -- name: prune_logs
@@ -28,6 +30,8 @@ DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = l.run_id AND h.finished_at >= :before)
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = l.run_id)
+    AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
+      WHERE t.run_id = l.run_id AND w.state <> 'ended')
   ORDER BY l.run_id, l.attempt, l.seq LIMIT :most
 );
 
@@ -39,6 +43,8 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = a.run_id)
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = a.run_id AND h.finished_at >= :before)
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = a.run_id)
+    AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
+      WHERE t.run_id = a.run_id AND w.state <> 'ended')
   ORDER BY a.run_id, a.attempt LIMIT :most
 );
 
@@ -47,6 +53,8 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
 SELECT h.id, h.job_id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
+  AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
+    WHERE t.run_id = h.id AND w.state <> 'ended')
 ORDER BY h.id LIMIT :most;
 
 -- name: prune_runs
@@ -133,6 +141,8 @@ UPDATE departures SET upto = :upto WHERE day = :day;
 DELETE FROM departures WHERE day = :day;
 
 -- name: staying
--- Runs between two ids that are alive, or have the turn of an ordering key.
+-- Runs between two ids that are alive, or have the turn of an ordering key, or are tasks of a workflow run that goes on.
 SELECT r.id FROM runs r WHERE r.id >= :since AND r.id < :until
-UNION SELECT t.holder FROM turns t WHERE t.holder IS NOT NULL AND t.holder >= :since AND t.holder < :until;
+UNION SELECT t.holder FROM turns t WHERE t.holder IS NOT NULL AND t.holder >= :since AND t.holder < :until
+UNION SELECT t.run_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
+  WHERE t.run_id IS NOT NULL AND t.run_id >= :since AND t.run_id < :until AND w.state <> 'ended';

@@ -22,7 +22,7 @@ SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock
 -- backfill are not what comes next.
 SELECT r.job_id, MIN(CASE WHEN r.origin <> 'backfill' AND (r.attempt = 0 OR COALESCE(r.due_at, r.fire_time) > {now})
   THEN r.fire_time END)
-FROM {batch b: id text} JOIN runs r ON r.job_id = b.id GROUP BY r.job_id;
+FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> 'task' GROUP BY r.job_id;
 
 -- name: list_jobs
 -- A page of jobs, newest first.

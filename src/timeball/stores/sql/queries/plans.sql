@@ -63,7 +63,7 @@ WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 SELECT r.job_id, r.id, r.holds & 1, r.fire_time, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
   r.tenant, r.ordering_key, r.holds & 2
 FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
-WHERE r.origin <> 'backfill' ORDER BY r.job_id, r.fire_time, r.id;
+WHERE r.origin NOT IN ('backfill', 'task') ORDER BY r.job_id, r.fire_time, r.id;
 
 -- name: now
 -- The store's time.
@@ -87,7 +87,7 @@ WHERE (holds & 1) = 1 AND state = 'blocked' AND id IN (
   SELECT (
     SELECT h.id FROM runs h WHERE h.job_id = b.id AND (h.holds & 1) = 1 ORDER BY h.fire_time, h.id LIMIT 1
   ) FROM {batch b: id text}
-  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND (o.holds & 1) = 0 AND o.origin <> 'backfill')
+  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND (o.holds & 1) = 0 AND o.origin NOT IN ('backfill', 'task'))
 ) RETURNING job_id;
 
 -- name: close_spans

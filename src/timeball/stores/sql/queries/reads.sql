@@ -63,7 +63,8 @@ SELECT COUNT(*) FROM (SELECT 1 FROM ({chosen}) AS chosen LIMIT :most) AS counted
 -- name: last_started
 -- The run of a job that started last, of the hundred newest: their order by fire and by start differs only locally.
 SELECT {columns history r}, j.name FROM (
-  SELECT * FROM history WHERE job_id = :job_id AND started_at IS NOT NULL ORDER BY fire_time DESC, id DESC LIMIT 100
+  SELECT * FROM history 
+  WHERE job_id = :job_id AND started_at IS NOT NULL AND origin <> 'task' ORDER BY fire_time DESC, id DESC LIMIT 100
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY r.started_at DESC, r.id DESC LIMIT 1;
 
 -- name: attempts

@@ -3,7 +3,7 @@
 -- name: runs_to_follow
 -- Finished runs that may get a successor: their jobs, and what became of them. The jobs are locked.
 SELECT h.id, h.job_id, h.status, h.retried_as, h.discarded_at, h.replayed_as
-FROM {batch b: id text} {each_within history h: b.id};
+FROM {batch b: id text} {each_within history h: b.id} WHERE h.origin <> 'task';
 
 -- name: mark_retried
 -- Link finished runs to their successors, once. The jobs are locked.

@@ -211,7 +211,8 @@ SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND s
 
 -- name: cancel_orders
 -- Whom to tell that an attempt is to stop.
-SELECT session, token, kill FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL ORDER BY token;
+SELECT session, token, kill FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL AND session <> 'weaver'
+ORDER BY token;
 
 -- name: hurry
 -- Make waiting retries eligible now.

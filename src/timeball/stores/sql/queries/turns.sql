@@ -31,7 +31,7 @@ RETURNING runs.job_id;
 -- name: all_wait
 -- The jobs among these all of whose runs wait for another one of their job. The jobs are locked.
 SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (
-  SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0 AND r.origin <> 'backfill'
+  SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0 AND r.origin NOT IN ('backfill', 'task')
 );
 
 -- name: next_in_turn

@@ -25,7 +25,7 @@ UPDATE workers SET lapsed = 1 WHERE session IN (
 -- name: lost_runs
 -- Runs that are held by nobody who has a lease.
 SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.tenant, r.ordering_key, {now}, r.attempt_started_at
-FROM runs r WHERE r.state = 'running' AND NOT EXISTS (
+FROM runs r WHERE r.state = 'running' AND r.session <> 'weaver' AND NOT EXISTS (
   SELECT 1 FROM workers w WHERE w.session = r.session AND w.lapsed = 0
 ) LIMIT :most;
 
@@ -54,4 +54,5 @@ FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_a
 
 -- name: shares_used
 -- How many runs of which kind each session holds.
-SELECT r.session, r.profile, COUNT(*) FROM runs r WHERE r.state = 'running' GROUP BY r.session, r.profile;
+SELECT r.session, r.profile, COUNT(*) FROM runs r
+WHERE r.state = 'running' AND r.session <> 'weaver' GROUP BY r.session, r.profile;

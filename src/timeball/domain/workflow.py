@@ -1,0 +1,486 @@
+"""A workflow: tasks that need each other. What may be written, and what follows from how its tasks end.
+
+A workflow is a job whose task is of the kind `workflow`; so everything that rules jobs rules it, too. Each fire of it
+is one run, and the tasks of that run are runs themselves, made one by one as what they need has ended. Nothing here
+looks at a whole graph while it runs: a task counts what it still waits for.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, assert_never
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from timeball.domain.duration import Duration
+from timeball.domain.errors import Problem
+from timeball.domain.fitting import Label, Need, Resources, profile
+from timeball.domain.limits import Concurrency, Key, RateLimit
+from timeball.domain.retry import Delivery, Retry
+from timeball.domain.task import DEFAULT_GRACE, Task, check_duration
+
+MOST_TASKS: Final = 10_000
+MOST_NEEDS: Final = 100_000
+"""Of all tasks together."""
+MOST_INSTANCES: Final = 10_000
+"""Of one task with `forEach`."""
+MOST_SHOWN: Final = 20
+"""Names of a cycle that are told."""
+LARGEST: Final = 1 << 20
+"""Bytes of the parameters of one task, once the results of others are in them: as much as a request may bring."""
+
+WOVEN: Final = str(profile(Need(labels=frozenset({"(workflow)"})), 5))
+"""The queue in which runs of workflows wait: for no worker, since none can have such a label."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$(?!\n)")]
+RunIf = Literal["all_succeeded", "any_failed", "always"]
+
+
+class WorkflowTask(
+    Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
+    """One task of a workflow. It has what a job has to say of how it is executed, and nothing of when."""
+
+    name: Name
+    task: Task | None = None
+    task_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    parameters: dict[str, Any] = {}
+    """Anywhere in them, `{"$result": "extract", "path": "/rows"}` stands for the result of a task that it needs,
+    `{"$item": ""}` for its item of `forEach` and `{"$parameter": "day"}` for a parameter of the workflow."""
+    needs: Annotated[list[Name], Meta(max_length=MOST_TASKS)] = []
+    """The tasks that have to end before it."""
+    run_if: RunIf = "all_succeeded"
+    for_each: list[Any] | dict[str, Any] | UnsetType = UNSET
+    """Run it once for each item: a list, or a reference to one. Who needs it needs all of these, and its result is
+    the list of theirs."""
+    retry: Retry = Retry()
+    priority: Literal["high", "medium", "low"] | Annotated[int, Meta(ge=0, le=9)] | None = None
+    """By default that of the workflow."""
+    timeout: Duration | None = None
+    grace: Duration = DEFAULT_GRACE
+    start_deadline: Duration | None = None
+    ordering_key: Key | None = None
+    concurrency: Concurrency | None = None
+    rate_limit: RateLimit | None = None
+    resources: Resources | None = None
+    runs_on: Annotated[list[Label], Meta(max_length=20)] = []
+    delivery: Delivery = "at_least_once"
+
+    def __post_init__(self) -> None:
+        check_duration("timeout", self.timeout, shortest=1)
+        check_duration("grace", self.grace)
+        check_duration("startDeadline", self.start_deadline, shortest=1)
+        if (self.task is None) == (self.task_id is None):
+            raise ValueError(f"task {self.name} needs either a task or the taskId of a registered one")
+
+
+class Workflow(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename="camel",
+    tag_field="kind",
+    tag="workflow",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """Tasks that need each other."""
+
+    tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MOST_TASKS)]
+
+    def __post_init__(self) -> None:
+        if problems := check(self.tasks):
+            raise ValueError(f"tasks: {problems[0].detail}")
+
+
+# --- what may be written ------------------------------------------------------------------------------------------
+
+
+def check(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
+    """What is wrong with them together, each with a pointer into the list."""
+    problems: list[Problem] = []
+    known: set[str] = set()
+    for at, task in enumerate(tasks):
+        if task.name in known:
+            problems.append(Problem(f"/{at}/name", f"there are two tasks {task.name!r}; give each its own name"))
+        known.add(task.name)
+    for at, task in enumerate(tasks):
+        problems += _wrong_needs(at, task, known)
+        problems += _wrong_references(at, task)
+    if sum(len(task.needs) for task in tasks) > MOST_NEEDS:
+        problems.append(Problem("", f"the tasks have more than {MOST_NEEDS:,} needs together"))
+    return tuple(problems) or _cycle(tasks)
+
+
+def _wrong_needs(at: int, task: WorkflowTask, known: set[str]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for place, need in enumerate(task.needs):
+        if need == task.name:
+            yield Problem(f"/{at}/needs/{place}", f"task {need!r} needs itself")
+        elif need not in known:
+            yield Problem(f"/{at}/needs/{place}", f"there is no task {need!r}")
+        elif need in seen:
+            yield Problem(f"/{at}/needs/{place}", f"task {need!r} is named twice")
+        seen.add(need)
+    if task.run_if == "any_failed" and not task.needs:
+        yield Problem(f"/{at}/runIf", "a task that needs no other never finds that one failed")
+
+
+def _wrong_references(at: int, task: WorkflowTask) -> Iterator[Problem]:
+    sources = [("/parameters", task.parameters)]
+    if isinstance(task.for_each, dict):
+        sources.append(("/forEach", task.for_each))
+        if not isinstance(_reference(task.for_each), Result | Parameter):
+            yield Problem(f"/{at}/forEach", 'forEach is a list, or a reference such as {"$result": "list-files"}')
+    elif isinstance(task.for_each, list) and len(task.for_each) > MOST_INSTANCES:
+        yield Problem(f"/{at}/forEach", f"forEach has more than {MOST_INSTANCES:,} items")
+    for where, value in sources:
+        for found in references(value):
+            detail = _wrong_reference(found, task, inside=where)
+            if detail is not None:
+                yield Problem(f"/{at}{where}", detail)
+
+
+def _wrong_reference(found: Reference | Unreadable, task: WorkflowTask, inside: str) -> str | None:
+    match found:
+        case Unreadable(detail):
+            return detail
+        case Result(source) if source not in task.needs:
+            return f"it uses the result of {source!r}, which is not among its needs"
+        case Item() if task.for_each is UNSET or inside == "/forEach":
+            return "$item stands for an item of forEach, which this task has not"
+        case _:
+            return None
+
+
+def _cycle(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
+    """The first cycle there is, as a problem that names it in the order in which the tasks would have to run."""
+    try:
+        graphlib.TopologicalSorter({task.name: task.needs for task in tasks}).prepare()
+    except graphlib.CycleError as error:
+        cycle: list[str] = error.args[1]
+        place = next(at for at, task in enumerate(tasks) if task.name == cycle[0])
+        shown = cycle if len(cycle) <= MOST_SHOWN else [*cycle[: MOST_SHOWN - 2], "…", cycle[-1]]
+        return (Problem(f"/{place}/needs", f"the tasks need each other in a cycle: {' → '.join(shown)}"),)
+    return ()
+
+
+# --- references ---------------------------------------------------------------------------------------------------
+
+
+class Result(Struct, frozen=True):
+    """The result of a task, or what a pointer finds in it."""
+
+    source: str
+    path: str = ""
+    default: Any = UNSET
+
+
+class Item(Struct, frozen=True):
+    """The item of a `forEach`."""
+
+    path: str = ""
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter of the workflow."""
+
+    name: str
+
+
+Reference = Result | Item | Parameter
+
+
+class Unreadable(Struct, frozen=True):
+    """An object that looks like a reference and is none."""
+
+    detail: str
+
+
+class Missing(Exception):
+    """What a reference stands for is not there; says why."""
+
+
+_FIELDS: Final = {"$result": {"path", "default"}, "$item": set[str](), "$parameter": set[str]()}
+
+
+def _reference(value: dict[str, Any]) -> Reference | Unreadable | None:
+    """What an object stands for, if it is a reference."""
+    word = next((word for word in _FIELDS if word in value), None)
+    if word is None:
+        return None
+    named = value[word]
+    if not isinstance(named, str) or (extra := value.keys() - {word} - _FIELDS[word]):
+        wrong = f"has no field {sorted(extra)[0]!r}" if isinstance(named, str) else f"names a text, not {named!r:.50}"
+        return Unreadable(f"{word} {wrong}")
+    path = named if word == "$item" else value.get("path", "")
+    if not isinstance(path, str) or (path and not path.startswith("/")):
+        return Unreadable(f"{path!r:.100} is not a JSON pointer; write it like /rows/0")
+    match word:
+        case "$result":
+            return Result(named, path, value.get("default", UNSET))
+        case "$item":
+            return Item(path)
+        case _:
+            return Parameter(named)
+
+
+def references(value: Any) -> Iterator[Reference | Unreadable]:
+    """All that is referred to anywhere in a value."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            found = _reference(each)
+            if found is None:
+                waiting += each.values()
+            else:
+                yield found
+        elif isinstance(each, list):
+            waiting += each
+
+
+def sources(task: WorkflowTask) -> set[str]:
+    """The tasks whose results it uses."""
+    every = [*references(task.parameters)]
+    if isinstance(task.for_each, dict):
+        every += references(task.for_each)
+    return {found.source for found in every if isinstance(found, Result)}
+
+
+def resolve(value: Any, look_up: Callable[[Reference], Any]) -> Any:
+    """The value with everything in it that is referred to. Raises `Missing`."""
+    if isinstance(value, dict):
+        found = _reference(value)
+        if found is None:
+            return {name: resolve(each, look_up) for name, each in value.items()}
+        assert not isinstance(found, Unreadable), "it was checked when the workflow was written"
+        return look_up(found)
+    if isinstance(value, list):
+        return [resolve(each, look_up) for each in value]
+    return value
+
+
+def at_path(value: Any, path: str, of: str) -> Any:
+    """What a JSON pointer (RFC 6901) finds. Raises `Missing`."""
+    for step in path.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(value):
+            value = value[int(key[:9])]
+        else:
+            raise Missing(f"there is no {path} in {of}")
+    return value
+
+
+class Known(Struct):
+    """What the references of a task stand for."""
+
+    results: Mapping[str, Any]
+    """What the tasks it needs left behind: a `Missing` for those that left nothing."""
+    parameters: Mapping[str, Any]
+    item: Any = UNSET
+
+    def __call__(self, wanted: Reference) -> Any:
+        match wanted:
+            case Result(source, path, default):
+                try:
+                    found = self.results[source]
+                    if isinstance(found, Missing):
+                        raise Missing(*found.args)
+                    return at_path(found, path, f"the result of task {source}")
+                except Missing:
+                    if default is UNSET:
+                        raise
+                    return default
+            case Item(path):
+                return at_path(self.item, path, "this item")
+            case Parameter(name):
+                if name not in self.parameters:
+                    raise Missing(f"the workflow has no parameter {name!r}")
+                return self.parameters[name]
+            case _:
+                assert_never(wanted)
+
+
+def items(task: WorkflowTask, known: Known) -> list[Any]:
+    """What a task with `forEach` runs over. Raises `Missing`."""
+    if isinstance(task.for_each, list):
+        return task.for_each
+    found = resolve(task.for_each, known)
+    if not isinstance(found, list):
+        raise Missing(f"forEach wants a list, and got {type(found).__name__}")
+    if len(found) > MOST_INSTANCES:
+        raise Missing(f"forEach got {len(found):,} items; {MOST_INSTANCES:,} are the most")
+    return found
+
+
+def parameters(task: WorkflowTask, known: Known) -> dict[str, Any]:
+    """What a task is executed with. Raises `Missing`."""
+    found: dict[str, Any] = resolve(task.parameters, known)
+    if found is not task.parameters and (size := len(msgspec.json.encode(found))) > LARGEST:
+        raise Missing(f"its parameters come to {size:,} bytes; {LARGEST:,} are the most")
+    return found
+
+
+# --- how it goes on -----------------------------------------------------------------------------------------------
+
+
+class TaskState(StrEnum):
+    """Where a task of a workflow run stands. The last four are its end."""
+
+    WAITING = "waiting"
+    """For the tasks that it needs."""
+    RUNNING = "running"
+    """It has a run, or several, that are its own: queued, executing or waiting for another attempt."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """What its `runIf` asks for did not come about; its reason says what."""
+
+
+ENDED: Final = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED})
+
+
+class Step(Struct):
+    """A task of a workflow run, or one instance of one with `forEach`; changed as it goes on."""
+
+    place: int
+    """Its position in the workflow."""
+    index: int
+    """Of the item; -1: the task itself."""
+    name: str
+    state: TaskState = TaskState.WAITING
+    fresh: bool = False
+    """Whether somebody has to look at it: it may run, or it has ended and nobody has told those who need it."""
+    waits: int = 0
+    """Tasks that it needs and that have not ended."""
+    unmet: int = 0
+    """Of those that have, how many did not succeed."""
+    ill: int = 0
+    """Of those, how many failed, or were skipped because another one had."""
+    because: str = ""
+    """One that did not succeed: a failed one, if there is such."""
+    run_if: RunIf = "all_succeeded"
+    open: int = 0
+    """Instances that have not ended."""
+    instances: int | None = None
+    """How many it has; None: it has no `forEach`, or has not begun."""
+    run_id: str | None = None
+    reason: str = ""
+    item: str | None = None
+    """JSON, of an instance."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.place, self.index
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether it counts as a failure for those who need it."""
+        return self.state in (TaskState.FAILED, TaskState.CANCELLED) or (
+            self.state is TaskState.SKIPPED and self.ill > 0
+        )
+
+    def end(self, state: TaskState, reason: str = "") -> None:
+        self.state, self.reason, self.fresh = state, reason, True
+
+
+class Node(Struct, frozen=True):
+    """What of a task in a graph never changes."""
+
+    task: WorkflowTask
+    children: tuple[int, ...]
+    """The places of those who need it."""
+    sources: dict[str, int]
+    """The places of the tasks whose results it uses."""
+
+
+def graph(tasks: Sequence[WorkflowTask]) -> list[Node]:
+    """The tasks, in their places."""
+    places = {task.name: place for place, task in enumerate(tasks)}
+    children: list[list[int]] = [[] for _ in tasks]
+    for place, task in enumerate(tasks):
+        for need in task.needs:
+            children[places[need]].append(place)
+    return [
+        Node(task, tuple(children[place]), {name: places[name] for name in sorted(sources(task))})
+        for place, task in enumerate(tasks)
+    ]
+
+
+def begin(tasks: Sequence[WorkflowTask], kept: frozenset[int] = frozenset()) -> list[Step]:
+    """The steps of a workflow run that starts. Those at the `kept` places have succeeded before."""
+    places = {task.name: place for place, task in enumerate(tasks)}
+    steps = []
+    for place, task in enumerate(tasks):
+        waits = sum(places[need] not in kept for need in task.needs)
+        steps.append(
+            Step(
+                place=place,
+                index=-1,
+                name=task.name,
+                state=TaskState.SUCCEEDED if place in kept else TaskState.WAITING,
+                fresh=not waits and place not in kept,
+                waits=waits,
+                run_if=task.run_if,
+            )
+        )
+    return steps
+
+
+def kept(tasks: Sequence[WorkflowTask], succeeded: Iterable[int]) -> frozenset[int]:
+    """The places that a retry leaves alone: what succeeded, and needs nothing that runs again."""
+    places = {task.name: place for place, task in enumerate(tasks)}
+    good = set(succeeded)
+    stays: set[int] = set()
+    for name in graphlib.TopologicalSorter({task.name: task.needs for task in tasks}).static_order():
+        place = places[name]
+        if place in good and all(places[need] in stays for need in tasks[place].needs):
+            stays.add(place)
+    return frozenset(stays)
+
+
+def tell(ended: Step, child: Step) -> None:
+    """Let a task know that one it needs has ended."""
+    child.waits -= 1
+    if ended.state is not TaskState.SUCCEEDED:
+        if not child.unmet or (ended.is_ill and not child.ill):
+            child.because = ended.name
+        child.unmet += 1
+        child.ill += ended.is_ill
+    if child.waits == 0:
+        child.fresh = True
+
+
+def skip_reason(step: Step) -> str | None:
+    """Why a task all of whose needs have ended does not run; None: it does."""
+    match step.run_if:
+        case "all_succeeded":
+            if not step.unmet:
+                return None
+            others = f" (nor did {step.unmet - 1} others)" if step.unmet > 1 else ""
+            return f"task {step.because} did not succeed{others}"
+        case "any_failed":
+            return None if step.ill else "none of the tasks it needs failed"
+        case "always":
+            return None
+        case _:
+            assert_never(step.run_if)
+
+
+def join(task: Step, failed: int, first: str) -> None:
+    """End a task with `forEach`, all of whose instances have ended."""
+    if failed:
+        task.end(TaskState.FAILED, f"{failed} of {task.instances} instances did not succeed; the first: {first}")
+    else:
+        task.end(TaskState.SUCCEEDED)

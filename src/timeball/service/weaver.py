@@ -1,0 +1,56 @@
+"""Lets workflow runs go on: begins those that are due, makes the runs of tasks whose needs have ended, ends them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.operation.context import Context
+from timeball.ports.hints import Topic
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK, Loop
+
+BATCH: Final = 500
+"""Tasks to look at in one transaction."""
+MOST_FETCHED: Final = 20
+BREATH: Final = 5 * MILLISECOND
+"""Between two looks that found nothing to do: another server is at it."""
+
+
+class Weaver(Loop):
+    name = "weaver"
+    topics = (Topic.WORKFLOW,)
+
+    def __init__(self, context: Context, hints: LocalHints) -> None:
+        super().__init__(context.clock, hints)
+        self._store = context.store
+        self._depot = context.depot
+        self._large: dict[str, bytes | None] = {}
+        """What the next look needs, and is not in the store."""
+
+    async def turn(self) -> Micros:
+        upcoming = await self._store.next_weaving_at()
+        if upcoming is None:
+            return TICK
+        if (left := upcoming - self._store.now()) > 0:
+            return left
+        done = await self._store.weave(BATCH, self._large)
+        self._large = await self._fetched(done.wants)
+        if done.made or done.ended:
+            self._hints.give(Topic.READY)
+        if done.stopped:
+            self._hints.give(Topic.CANCEL)
+        if done.ended:
+            self._hints.give(Topic.ENDED)
+            self._hints.give(Topic.BACKFILL)
+        return 0 if done.anything or self._large else TICK if done.wants else BREATH
+
+    async def _fetched(self, keys: tuple[str, ...]) -> dict[str, bytes | None]:
+        """Large results that tasks wait for; without those that cannot be had now."""
+        found: dict[str, bytes | None] = {}
+        for key in keys[:MOST_FETCHED]:
+            with contextlib.suppress(Unavailable):
+                found[key] = await self._depot.content(key)
+        return found

@@ -1,0 +1,59 @@
+-- Workflows: where the tasks of a workflow run stand. Nothing here is written for other jobs.
+-- works with: 4
+-- Servers of that schema do not know who holds workflow runs: nobody should create one before all servers are new.
+
+-- Workflow runs that have begun. The run itself is in `runs`, and then in the history, like any other.
+CREATE TABLE workflow_runs (
+  id {id} PRIMARY KEY,
+  job_id {id} NOT NULL,
+  tenant {id} NOT NULL,
+  version BIGINT NOT NULL,
+  state TEXT NOT NULL,
+  tasks BIGINT NOT NULL,
+  open BIGINT NOT NULL,
+  failed BIGINT NOT NULL,
+  skipped BIGINT NOT NULL,
+  because TEXT NOT NULL,
+  spec TEXT NOT NULL
+) {clustered};
+
+-- The tasks of a workflow run (idx -1), and the instances of those that run once for each of many items. The key is what
+-- lets each be made once: a row gets its run when it begins, and never another.
+CREATE TABLE workflow_tasks (
+  flow_id {id} NOT NULL,
+  place BIGINT NOT NULL,
+  idx BIGINT NOT NULL,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  fresh BIGINT NOT NULL,
+  waits BIGINT NOT NULL,
+  unmet BIGINT NOT NULL,
+  ill BIGINT NOT NULL,
+  because TEXT NOT NULL,
+  open BIGINT NOT NULL,
+  instances BIGINT,
+  run_id {id},
+  reason TEXT NOT NULL,
+  item TEXT,
+  PRIMARY KEY (flow_id, place, idx)
+) {clustered};
+
+-- What of a task never changes: how it is executed, the places of those that need it, and of those whose results it uses.
+-- Apart from what does: both may be long.
+CREATE TABLE workflow_nodes (
+  flow_id {id} NOT NULL,
+  place BIGINT NOT NULL,
+  definition TEXT NOT NULL,
+  children TEXT NOT NULL,
+  sources TEXT NOT NULL,
+  PRIMARY KEY (flow_id, place)
+) {clustered};
+
+-- What somebody has to look at.
+CREATE INDEX workflow_tasks_fresh ON workflow_tasks (flow_id, place, idx) WHERE fresh = 1;
+CREATE INDEX workflow_tasks_by_run ON workflow_tasks (run_id) WHERE run_id IS NOT NULL;
+
+-- Workflow runs that begin, and those that somebody cancelled.
+CREATE INDEX runs_to_weave ON runs (eligible_at, id) WHERE state = 'ready' AND profile = '5|1|0|0|(workflow)';
+CREATE INDEX runs_to_unravel ON runs (id) WHERE state = 'running' AND session = 'weaver'
+  AND cancel_requested_at IS NOT NULL;

@@ -1,0 +1,150 @@
+-- Workflows: how the runs of workflows begin, go on and end. Everything happens under the job's lock.
+
+-- name: flows_to_begin
+-- Workflow runs whose time has come, those first that wait the longest.
+SELECT r.id, r.job_id FROM runs r
+WHERE r.state = 'ready' AND r.profile = '5|1|0|0|(workflow)' AND r.eligible_at <= {now}
+ORDER BY r.eligible_at, r.id LIMIT :most;
+
+-- name: flows_to_stop
+-- Workflow runs that somebody cancelled and of which tasks may still be made.
+SELECT r.id, r.job_id FROM runs r JOIN workflow_runs w ON w.id = r.id
+WHERE r.state = 'running' AND r.session = 'weaver' AND r.cancel_requested_at IS NOT NULL AND w.state = 'live'
+ORDER BY r.id LIMIT :most;
+
+-- name: flows_to_advance
+-- Workflow runs of which a task may run, or has ended.
+SELECT t.flow_id, w.job_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
+WHERE t.fresh = 1 AND w.state <> 'ended'
+  AND EXISTS (SELECT 1 FROM runs r WHERE r.id = t.flow_id AND r.state = 'running')
+ORDER BY t.flow_id, t.place, t.idx LIMIT :most;
+
+-- name: next_flow_at
+-- When the next workflow run begins.
+SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = '5|1|0|0|(workflow)'
+ORDER BY r.eligible_at LIMIT 1;
+
+-- name: specs_of_flows
+-- What workflow runs, whose rows are locked, execute; and whether each has begun before.
+SELECT r.id, COALESCE(r.spec, j.spec), (SELECT w.state FROM workflow_runs w WHERE w.id = r.id)
+FROM {batch b: id text} JOIN runs r ON r.id = b.id JOIN jobs j ON j.id = r.job_id;
+
+-- name: live_flows
+-- Workflow runs that have begun and not ended, and whether somebody cancelled them. Their jobs are locked.
+SELECT {columns workflow_runs w}, r.cancel_requested_at, r.kill
+FROM {batch b: id text} JOIN workflow_runs w ON w.id = b.id JOIN runs r ON r.id = w.id
+WHERE w.state <> 'ended' AND r.state = 'running' ORDER BY w.id;
+
+-- name: fresh_tasks
+-- The tasks of workflow runs that somebody has to look at.
+SELECT {columns workflow_tasks t} FROM {batch b: id text} JOIN workflow_tasks t ON t.flow_id = b.id
+WHERE t.fresh = 1 ORDER BY t.flow_id, t.place, t.idx LIMIT :most;
+
+-- name: tasks_at
+-- Certain tasks of workflow runs.
+SELECT {columns workflow_tasks t} FROM {batch b: flow_id text, place bigint}
+JOIN workflow_tasks t ON t.flow_id = b.flow_id AND t.place = b.place AND t.idx = -1;
+
+-- name: nodes_at
+-- What of certain tasks never changes.
+SELECT {columns workflow_nodes n} FROM {batch b: flow_id text, place bigint}
+JOIN workflow_nodes n ON n.flow_id = b.flow_id AND n.place = b.place;
+
+-- name: children_at
+-- Who needs certain tasks.
+SELECT n.flow_id, n.place, n.children FROM {batch b: flow_id text, place bigint}
+JOIN workflow_nodes n ON n.flow_id = b.flow_id AND n.place = b.place;
+
+-- name: results_of_tasks
+-- What finished runs left behind.
+SELECT h.id, h.result FROM {batch b: id text} {each_within history h: b.id};
+
+-- name: results_at
+-- Certain tasks of workflow runs, and their instances, which may have left something behind.
+SELECT t.flow_id, t.place, t.idx, t.name, t.state, t.instances, t.run_id
+FROM {batch b: flow_id text, place bigint} JOIN workflow_tasks t ON t.flow_id = b.flow_id AND t.place = b.place
+ORDER BY t.flow_id, t.place, t.idx;
+
+-- name: failed_instances
+-- How many instances of certain tasks did not succeed, and the first of those.
+SELECT b.flow_id, b.place, COUNT(*), MIN(t.idx) FROM {batch b: flow_id text, place bigint}
+JOIN workflow_tasks t ON t.flow_id = b.flow_id AND t.place = b.place AND t.idx >= 0
+WHERE t.state <> 'succeeded' GROUP BY b.flow_id, b.place;
+
+-- name: reasons_of_instances
+-- Why certain instances did not succeed.
+SELECT t.flow_id, t.place, t.reason FROM {batch b: flow_id text, place bigint, idx bigint}
+JOIN workflow_tasks t ON t.flow_id = b.flow_id AND t.place = b.place AND t.idx = b.idx;
+
+-- name: write_tasks
+-- Where tasks of workflow runs stand now.
+UPDATE workflow_tasks SET state = b.state, fresh = b.fresh, waits = b.waits, unmet = b.unmet, ill = b.ill,
+  because = b.because, open = b.open, instances = b.instances, run_id = b.run_id, reason = b.reason
+FROM {batch b: flow_id text, place bigint, idx bigint, state text, fresh bigint, waits bigint, unmet bigint,
+  ill bigint, because text, open bigint, instances bigint, run_id text, reason text}
+WHERE workflow_tasks.flow_id = b.flow_id AND workflow_tasks.place = b.place AND workflow_tasks.idx = b.idx;
+
+-- name: write_flows
+-- Where workflow runs stand now.
+UPDATE workflow_runs SET state = b.state, open = b.open, failed = b.failed, skipped = b.skipped, because = b.because
+FROM {batch b: id text, state text, open bigint, failed bigint, skipped bigint, because text}
+WHERE workflow_runs.id = b.id;
+
+-- name: end_tasks
+-- The runs of these tasks ended. Their jobs are locked.
+UPDATE workflow_tasks SET state = b.state, reason = b.reason, fresh = 1
+FROM {batch b: run_id text, state text, reason text}
+WHERE workflow_tasks.run_id = b.run_id AND workflow_tasks.state = 'running';
+
+-- name: drop_waiting_tasks
+-- No more runs are made for workflow runs: whatever of them waits never runs.
+UPDATE workflow_tasks SET state = 'cancelled', reason = :reason
+WHERE (state = 'waiting' OR (state = 'running' AND run_id IS NULL)) AND flow_id {in b: text};
+
+-- name: look_at_nothing
+-- Nobody has to look at the tasks of workflow runs any more.
+UPDATE workflow_tasks SET fresh = 0 WHERE fresh = 1 AND flow_id {in b: text};
+
+-- name: live_task_runs
+-- The runs of the tasks of workflow runs that are alive.
+SELECT t.flow_id, t.run_id FROM {batch b: id text} JOIN workflow_tasks t ON t.flow_id = b.id
+JOIN runs r ON r.id = t.run_id WHERE t.state = 'running' ORDER BY t.run_id;
+
+-- name: flow_by_id
+-- A workflow run that has begun.
+SELECT {columns workflow_runs w} FROM workflow_runs w WHERE w.id = :id;
+
+-- name: tasks_of_flow
+-- The tasks of a workflow run.
+SELECT {columns workflow_tasks t} FROM workflow_tasks t
+WHERE t.flow_id = :id AND t.idx < 0 ORDER BY t.place;
+
+-- name: definitions_of_flow
+-- How the tasks of a workflow run are executed.
+SELECT n.place, n.definition FROM workflow_nodes n WHERE n.flow_id = :id ORDER BY n.place;
+
+-- name: instances_of_flow
+-- The instances of the tasks of a workflow run, as far as so many.
+SELECT {columns workflow_tasks t} FROM workflow_tasks t
+WHERE t.flow_id = :id AND t.idx >= 0 ORDER BY t.place, t.idx LIMIT :most;
+
+-- name: running_tasks
+-- Some tasks of a workflow run that have not ended, those with a run first.
+SELECT t.name, t.run_id FROM workflow_tasks t WHERE t.flow_id = :id AND t.state = 'running' AND t.idx < 0
+ORDER BY t.place LIMIT :most;
+
+-- name: flows_of_tasks
+-- The workflow runs that runs are tasks of.
+SELECT t.run_id, t.flow_id FROM {batch b: id text} JOIN workflow_tasks t ON t.run_id = b.id;
+
+-- name: drop_tasks_of_flows
+-- Drop the tasks of workflow runs that are gone.
+DELETE FROM workflow_tasks WHERE flow_id {in b: text};
+
+-- name: drop_nodes_of_flows
+-- Drop what their tasks were.
+DELETE FROM workflow_nodes WHERE flow_id {in b: text};
+
+-- name: drop_flows
+-- Drop workflow runs that are gone.
+DELETE FROM workflow_runs WHERE id {in b: text};

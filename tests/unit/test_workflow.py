@@ -1,0 +1,168 @@
+"""Workflows: what may be written, and what follows from how tasks end."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from timeball.domain import workflow
+from timeball.domain.job import JobSpec
+from timeball.domain.task import Shell
+from timeball.domain.workflow import Known, Missing, Step, TaskState, Workflow, WorkflowTask
+
+TRUE = Shell(command="true")
+
+
+def task(name: str, *needs: str, **fields: Any) -> WorkflowTask:
+    return WorkflowTask(name=name, needs=list(needs), **{"task": TRUE, **fields})
+
+
+def problems(*tasks: WorkflowTask) -> list[tuple[str, str]]:
+    return [(each.pointer, each.detail) for each in workflow.check(tasks)]
+
+
+def test_a_cycle_is_named_in_the_order_in_which_its_tasks_would_run() -> None:
+    ((pointer, detail),) = problems(task("a", "c"), task("b", "a"), task("c", "b"), task("d", "c"))
+    assert detail.endswith(("a → b → c → a", "b → c → a → b", "c → a → b → c"))
+    assert pointer in ("/0/needs", "/1/needs", "/2/needs")
+
+
+def test_a_long_cycle_is_named_in_short() -> None:
+    tasks = [task(f"t{at}", f"t{(at - 1) % 100}") for at in range(100)]
+    ((_, detail),) = problems(*tasks)
+    assert "…" in detail
+    assert len(detail) < 300
+
+
+@pytest.mark.parametrize(
+    ("tasks", "pointer", "word"),
+    [
+        ([task("a", "b")], "/0/needs/0", "no task 'b'"),
+        ([task("a", "a")], "/0/needs/0", "needs itself"),
+        ([task("a"), task("a")], "/1/name", "two tasks 'a'"),
+        ([task("a"), task("b", "a", "a")], "/1/needs/1", "twice"),
+        ([task("a", run_if="any_failed")], "/0/runIf", "needs no other"),
+        ([task("a"), task("b", parameters={"x": [{"$result": "a"}]})], "/1/parameters", "not among its needs"),
+        ([task("a", parameters={"x": {"$item": ""}})], "/0/parameters", "$item"),
+        ([task("a", parameters={"x": {"$result": 1}})], "/0/parameters", "names a text"),
+        ([task("a", parameters={"x": {"$parameter": "p", "oh": 1}})], "/0/parameters", "no field 'oh'"),
+        ([task("a"), task("b", "a", parameters={"x": {"$result": "a", "path": "rows"}})], "/1/parameters", "pointer"),
+        ([task("a", for_each={"rows": 1})], "/0/forEach", "a list, or a reference"),
+        ([task("a", for_each=[0] * 10_001)], "/0/forEach", "10,000"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_is(tasks: list[WorkflowTask], pointer: str, word: str) -> None:
+    found = problems(*tasks)
+    assert found[0][0] == pointer
+    assert word in found[0][1]
+
+
+def test_a_wrong_workflow_cannot_even_be_decoded() -> None:
+    with pytest.raises(msgspec.ValidationError, match="there is no task 'b'"):
+        msgspec.json.decode(
+            b'{"kind": "workflow", "tasks": [{"name": "a", "taskId": "t", "needs": ["b"]}]}', type=Workflow
+        )
+
+
+@pytest.mark.parametrize(
+    "field", [{"timeout": "1m"}, {"retry": {"maxRetries": 1}}, {"runsOn": ["gpu"]}, {"delivery": "at_most_once"}]
+)
+def test_what_only_tasks_have_is_refused_for_the_workflow(field: dict[str, Any]) -> None:
+    document = {"task": {"kind": "workflow", "tasks": [{"name": "a", "taskId": "t"}]}, **field}
+    with pytest.raises(msgspec.ValidationError, match="give it to the tasks"):
+        msgspec.convert(document, JobSpec)
+
+
+# --- references ---------------------------------------------------------------------------------------------------
+
+
+def test_references_are_found_at_any_depth_and_replaced() -> None:
+    each = task(
+        "load",
+        "extract",
+        parameters={
+            "rows": {"$result": "extract", "path": "/rows/1"},
+            "deep": [{"day": {"$parameter": "day"}}],
+            "item": {"$item": "/id"},
+            "else": {"$result": "extract", "path": "/nothing", "default": 7},
+        },
+        for_each=[{"id": 5}],
+    )
+    known = Known({"extract": {"rows": [1, {"a/b": 2}]}}, {"day": "monday"}, {"id": 5})
+    assert workflow.parameters(each, known) == {
+        "rows": {"a/b": 2},
+        "deep": [{"day": "monday"}],
+        "item": 5,
+        "else": 7,
+    }
+    assert each.parameters["item"] == {"$item": "/id"}
+    assert workflow.sources(each) == {"extract"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"x": {"$result": "a", "path": "/rows"}}, "there is no /rows in the result of task a"),
+        ({"x": {"$result": "b"}}, "b left nothing"),
+        ({"x": {"$parameter": "day"}}, "no parameter 'day'"),
+    ],
+)
+def test_what_is_missing_is_said(parameters: dict[str, Any], words: str) -> None:
+    known = Known({"a": [1], "b": Missing("b left nothing")}, {})
+    with pytest.raises(Missing, match=words):
+        workflow.parameters(task("c", "a", "b", parameters=parameters), known)
+
+
+def test_for_each_wants_a_list_that_is_not_too_long() -> None:
+    each = task("b", "a", for_each={"$result": "a"})
+    assert workflow.items(each, Known({"a": [1, 2]}, {})) == [1, 2]
+    with pytest.raises(Missing, match="wants a list"):
+        workflow.items(each, Known({"a": {"rows": []}}, {}))
+    with pytest.raises(Missing, match="10,001 items"):
+        workflow.items(each, Known({"a": [0] * 10_001}, {}))
+
+
+def test_parameters_that_results_make_too_large_are_refused() -> None:
+    each = task("b", "a", parameters={"x": {"$result": "a"}})
+    with pytest.raises(Missing, match="bytes"):
+        workflow.parameters(each, Known({"a": "x" * (1 << 20)}, {}))
+
+
+# --- how it goes on -----------------------------------------------------------------------------------------------
+
+
+def ended(name: str, state: TaskState, *, ill: int = 0) -> Step:
+    return Step(place=0, index=-1, name=name, state=state, ill=ill)
+
+
+@pytest.mark.parametrize(
+    ("run_if", "parents", "reason"),
+    [
+        ("all_succeeded", [ended("a", TaskState.SUCCEEDED)], None),
+        ("all_succeeded", [ended("a", TaskState.FAILED), ended("b", TaskState.SUCCEEDED)], "task a did not succeed"),
+        ("all_succeeded", [ended("s", TaskState.SKIPPED), ended("f", TaskState.FAILED)], "task f did not succeed"),
+        ("any_failed", [ended("a", TaskState.SUCCEEDED)], "none of the tasks it needs failed"),
+        ("any_failed", [ended("a", TaskState.SKIPPED)], "none of the tasks it needs failed"),
+        ("any_failed", [ended("a", TaskState.SKIPPED, ill=1)], None),
+        ("any_failed", [ended("a", TaskState.CANCELLED), ended("b", TaskState.SUCCEEDED)], None),
+        ("always", [ended("a", TaskState.FAILED)], None),
+    ],
+)
+def test_a_task_runs_if_its_rule_holds(run_if: Any, parents: list[Step], reason: str | None) -> None:
+    child = Step(place=1, index=-1, name="child", waits=len(parents), run_if=run_if)
+    for parent in parents:
+        assert not child.fresh
+        workflow.tell(parent, child)
+    assert child.fresh
+    found = workflow.skip_reason(child)
+    assert (found is None) == (reason is None)
+    assert found is None or found.startswith(reason or "")
+
+
+def test_a_retry_keeps_what_needs_nothing_that_runs_again() -> None:
+    tasks = [task("make"), task("use", "make"), task("clean", "use", run_if="always"), task("other", "make")]
+    kept = workflow.kept(tasks, succeeded=[0, 2, 3])
+    assert kept == {0, 3}
+    steps = {step.name: step for step in workflow.begin(tasks, kept)}
+    assert [name for name, step in steps.items() if step.fresh] == ["use"]
+    assert steps["clean"].waits == 1
