@@ -170,6 +170,42 @@ def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(client: Cli
     assert run("plan", "jobs.yaml") == "nothing to do, 2 unchanged\n"
 
 
+@pytest.mark.parametrize("set_name", ["again", None])
+def test_a_job_that_was_cancelled_by_hand_is_made_anew_also_if_it_is_another_one_now(
+    client: Client, set_name: str | None
+) -> None:
+    name = set_name or "again-loose"
+    text = NIGHTLY.format(set=name) if set_name else NIGHTLY.format(set=name).partition("\n")[2]
+    write(text)
+    run("apply", "jobs.yaml")
+    seen = set()
+    for timeout in ("30m", "45m", "30m"):
+        job = the(client, f"{name}-etl")
+        seen.add(job.job_id)
+        client.update_job(job.job_id, tags=[])  # nobody can tell any more that it belonged to the set
+        client.delete_job(job.job_id)
+        write(text.replace("30m", timeout))
+        assert run("apply", "jobs.yaml").splitlines()[-1] == "1 created, 1 unchanged"
+        assert the(client, f"{name}-etl").timeout == timeout
+    assert the(client, f"{name}-etl").job_id not in seen
+
+
+def test_two_who_apply_different_files_at_once_make_one_job(client: Client) -> None:
+    from timeball.declared import applying, planning
+    from timeball.declared.files import read
+    from timeball.declared.server import Server
+    from timeball.system import wall
+
+    plans = []
+    for number, text in enumerate((NIGHTLY, NIGHTLY.replace("30m", "45m"), NIGHTLY)):
+        write(text.format(set="race"), f"{number}.yaml")
+        plans.append(planning.make(read([Path(f"{number}.yaml")]), Server(client), wall()))
+    done = [[each.error for each in applying.apply(plan, Server(client))] for plan in plans]
+    assert [len(list(client.jobs(name=f"race-{name}"))) for name in ("etl", "ping")] == [1, 1]
+    assert done[0] == done[2] == [None, None], "who wants the same gets the same"
+    assert "somebody else creates it" in str(done[1][0])
+
+
 def test_files_that_name_no_set_only_see_to_what_they_name(client: Client) -> None:
     write(NIGHTLY.format(set="loose").partition("\n")[2])
     run("apply", "jobs.yaml")

@@ -104,6 +104,8 @@ def apply_command(
         made = _plan(session, paths, set_name, prune, take_over)
     except TimeballError as error:
         fail(error)
+    if session.output.form != "json":
+        _tell_undeclared(made)
     if not carry_out(session, made, yes=yes):
         click.get_current_context().exit(WRONG)
 
@@ -234,6 +236,14 @@ def server_of(session: Session) -> Server:
     from timeball.declared.server import Server
 
     return Server(session.client)
+
+
+def _tell_undeclared(made: Plan) -> None:
+    from timeball.declared import telling
+
+    for step in made.of("undeclared"):
+        for line in telling.lines(step, made.now):
+            click.secho(printable(line), fg=_COLOURS[step.action])
 
 
 def _tell(session: Session, done: Done, now: int) -> None:

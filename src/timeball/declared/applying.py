@@ -9,7 +9,7 @@ from typing import assert_never
 from timeball.declared import comparing
 from timeball.declared.comparing import Known
 from timeball.declared.planning import Plan, Step
-from timeball.declared.server import Server, key_of
+from timeball.declared.server import Server
 from timeball.domain.errors import (
     Conflict,
     IdempotencyMismatch,
@@ -62,8 +62,8 @@ def _do(step: Step, plan: Plan, server: Server) -> Known | None:
 def _create(step: Step, plan: Plan, server: Server) -> Known:
     assert step.declared is not None
     spec = comparing.marked(step.declared.spec, plan.set_name)
-    key = key_of(plan.set_name, step.name, step.predecessor)
-    return server.create_paused(spec, key) if step.declared.paused else server.create(spec, key)
+    create = server.create_paused if step.declared.paused else server.create
+    return create(spec, plan.set_name, step.predecessor)
 
 
 def _change(step: Step, plan: Plan, server: Server) -> Known:

@@ -119,11 +119,18 @@ class _Rest:
             for name, each in value.items():
                 below = f"{at}/{name.replace('~', '~0').replace('/', '~1').replace('[0]', '/0')}"
                 yield from self._left(each, below, f"{path}.{name}" if path else name)
-        elif value not in (None, [], {}):
+        elif value not in (None, [], {}) and _DEFAULTS.get(path.rpartition(".")[2]) != value:
             yield path, self._document.line(at)
 
 
 _TOLD_WHOLE: Final = ("labels", "annotations", "affinity", "securityContext", "nodeSelector", "limits", "lifecycle")
+_DEFAULTS: Final = {
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+"""What Kubernetes writes into every manifest, and nobody has asked for."""
 _POD: Final = ("spec", "jobTemplate", "spec", "template", "spec")
 _CONTAINER: Final = (*_POD, "containers[0]")
 

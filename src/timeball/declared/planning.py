@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -38,7 +39,7 @@ class Step:
     """Of a new job: its first fire."""
     notes: tuple[str, ...] = ()
     predecessor: str | None = None
-    """Of a new job: the id of the one of its name and set that was cancelled last."""
+    """Of a new job: the id of the one of its name that was cancelled last."""
 
     @property
     def timezone(self) -> str:
@@ -73,10 +74,14 @@ class _Planner:
     def plan(self) -> Plan:
         name = self.wanted.name
         members = [] if name is None else self.server.of_set(name)
+        by_name: defaultdict[str, list[Known]] = defaultdict(list)
+        for each in members:
+            if each.status != "cancelled":
+                by_name[each.name].append(each)
         steps: list[Step] = []
         for job in self.wanted.jobs:
             try:
-                steps.append(self._step(job, [each for each in members if each.name == job.name]))
+                steps.append(self._step(job, by_name[job.name]))
             except InvalidSchedule as error:
                 self.complaints.append(job.complaint(error.detail))
         declared = {job.name for job in self.wanted.jobs}
@@ -87,20 +92,16 @@ class _Planner:
         return Plan(name, self.now, tuple(steps))
 
     def _step(self, job: Declared, members: Sequence[Known]) -> Step:
-        alive = [each for each in members if each.status != "cancelled"]
-        current = self._one(job, alive) if alive else self._stranger(job)
+        current = self._one(job, members) if members else self._stranger(job)
         self._check_task(job)
-        if current is None:
-            gone = max((each.job_id for each in members), default=None)
-            return self._creation(job, gone)
-        return self._comparison(job, current)
+        return self._creation(job) if current is None else self._comparison(job, current)
 
     def _stranger(self, job: Declared) -> Known | None:
         """A job of this name that does not belong to the set, or not yet."""
         found = self.server.named(job.name)
         live = [each for each in found if each.live]
-        if not live:
-            # One that is over is the same only if it would not be started again by mistake, or was meant to repeat.
+        if not live and self.wanted.name is None:
+            # Files without a set know what is over by its name alone: it must not be started again.
             live = [each for each in found if job.spec.one_shot or not each.spec.one_shot][:1]
         return self._one(job, live)
 
@@ -114,17 +115,19 @@ class _Planner:
             )
         return live[0] if live else None
 
-    def _creation(self, job: Declared, predecessor: str | None) -> Step:
+    def _creation(self, job: Declared) -> Step:
         spec = job.spec
-        asks = fires.has_hash(spec)
-        coming = self.server.preview(spec, job.name, 1) if asks else fires.of_new(spec, self.now, 1)
+        if fires.has_hash(spec):
+            sentence, coming = self.server.preview(spec, job.name, self.now, 1)
+        else:
+            sentence, coming = describe(spec.schedule), fires.of_new(spec, self.now, 1)
         return Step(
             "create",
             job.name,
             declared=job,
-            sentence="" if asks else describe(spec.schedule),
+            sentence=sentence,
             first=coming[0] if coming else None,
-            predecessor=predecessor,
+            predecessor=self.server.last_cancelled(job.name),
         )
 
     def _comparison(self, job: Declared, current: Known) -> Step:
@@ -150,7 +153,7 @@ class _Planner:
             return None, ()
         coming = self.server.coming(current.job_id, effect.MOST)
         if fires.has_hash(new):
-            ahead = self.server.preview(new, job.name, effect.MOST)
+            _, ahead = self.server.preview(new, job.name, self.now, effect.MOST)
         else:
             ahead = fires.of_changed(old, new, coming, self.now, effect.MOST)
         notes = [_MARGIN] if new.max_runs is not None else []

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
+import msgspec
 import yaml
 
 from timeball.api.explain import pointer
@@ -63,7 +64,16 @@ def read(file: str, raw: bytes) -> list[Document]:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Refused([Complaint(file, line, "it is not UTF-8 here; save the file as UTF-8")]) from None
-    return [_toml(file, text)] if file.endswith(".toml") else list(read_yaml(file, text))
+    if file.endswith(".toml"):
+        return [_toml(file, text)]
+    return [_read_json(file, raw)] if file.endswith(".json") else list(read_yaml(file, text))
+
+
+def _read_json(file: str, raw: bytes) -> Document:
+    try:
+        return Document(file, msgspec.json.decode(raw))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Refused([Complaint(file, None, f"this is not JSON: {error}")]) from None
 
 
 # --- YAML ---------------------------------------------------------------------------------------------------------

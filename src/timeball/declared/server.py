@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -15,13 +16,15 @@ from timeball.declared import comparing
 from timeball.declared.comparing import Known
 from timeball.declared.job import MARK
 from timeball.domain import instant
-from timeball.domain.errors import NotFound, PreconditionFailed, Unavailable
+from timeball.domain.errors import Conflict, IdempotencyMismatch, NotFound, PreconditionFailed, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
 
 PAGE: Final = 1_000
 NEVER: Final = "9000-01-01T00:00:00Z"
 """When a job starts that is to be paused before it could fire."""
+GENERATIONS: Final = 100
+_JOB_ID: Final = re.compile(r"j_[0-9a-f]{28}")
 _THERE: Final = "scheduled,paused,completed"
 
 
@@ -40,18 +43,25 @@ class Server:
         found = (comparing.known(each) for each in self._jobs(name=name, status=_THERE))
         return [job for job in found if job.name == name]
 
+    def last_cancelled(self, name: str) -> str | None:
+        """The id of the newest job of this name that was cancelled."""
+        request = requests.jobs(name=name, status="cancelled", limit=1)
+        page = msgspec.json.decode(self._client.send(request))
+        return next((str(each["jobId"]) for each in page["items"]), None)
+
     def all(self, status: str | None = None) -> Iterator[dict[str, Any]]:
         return self._jobs(status=status)
 
     def coming(self, job_id: str, most: int) -> list[Micros]:
         return [instant.of(at) for at in self._client.next(job_id, most)]
 
-    def preview(self, spec: JobSpec, name: str, most: int) -> list[Micros]:
-        """The fires of a schedule that only the server can tell; it knows nothing of bounds."""
+    def preview(self, spec: JobSpec, name: str, now: Micros, most: int) -> tuple[str, list[Micros]]:
+        """What a schedule means and when it fires, if only the server can tell; it knows nothing of bounds."""
         written = msgspec.json.decode(msgspec.json.encode(spec.schedule))
-        found = self._client.preview_schedule(written, count=most, name=name, after=spec.start_at)
+        after = spec.start_at if spec.starts is not None and spec.starts > now else None
+        found = self._client.preview_schedule(written, count=most, name=name, after=after)
         fires = [instant.of(fire.at) for fire in found.fires]
-        return fires if spec.ends is None else [at for at in fires if at <= spec.ends]
+        return found.description, fires if spec.ends is None else [at for at in fires if at <= spec.ends]
 
     def has_task(self, task_id: str) -> bool:
         try:
@@ -65,15 +75,36 @@ class Server:
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    def create(self, spec: JobSpec, key: str) -> Known:
-        return self._known(requests.create_job(comparing.document(spec), key))
+    def create(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> Known:
+        """Once, however often it is asked for and by however many: the key follows from the names, and from the job
+        that was cancelled before, so that a name can come back."""
+        for _ in range(GENERATIONS):
+            key = _key_of(set_name, spec.name, predecessor)
+            try:
+                made = self._known(requests.create_job(comparing.document(spec), key)).job_id
+            except IdempotencyMismatch as error:
+                made = _named_in(error)
+                if self._is_there(made, spec.name) is not None:
+                    raise
+            # The answer may be that of an earlier request, to a job that somebody has cancelled since.
+            found = self._is_there(made, spec.name)
+            if found is not None:
+                return found
+            predecessor = made
+        raise Conflict(f"job {spec.name!r} was cancelled {GENERATIONS} times; choose another name")
 
-    def create_paused(self, spec: JobSpec, key: str) -> Known:
+    def create_paused(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> Known:
         """Whatever breaks off in between, it has not fired: it begins in a time that never comes until it is paused."""
         asleep = msgspec.structs.replace(spec, start_at=NEVER, end_at=None)
-        made = self.create(asleep, key)
-        paused = self.pause(made)
+        paused = self.pause(self.create(asleep, set_name, predecessor))
         return self.change(paused, comparing.patch(asleep, spec))
+
+    def _is_there(self, job_id: str, name: str) -> Known | None:
+        try:
+            found = self.read(job_id)
+        except NotFound:
+            return None
+        return None if found.status == "cancelled" or found.name != name else found
 
     def change(self, job: Known, body: Mapping[str, Any]) -> Known:
         """Only if nobody changed the job since it was read. Where the answer is lost, what the server has tells it."""
@@ -120,10 +151,18 @@ class Server:
                 return
 
 
-def key_of(set_name: str | None, name: str, predecessor: str | None) -> str:
-    """The idempotency key of a declared job: the same for all who apply it, until it is cancelled and made anew."""
+def _key_of(set_name: str | None, name: str, predecessor: str | None) -> str:
+    """The same for all who apply it, until it is cancelled and made anew."""
     said = msgspec.json.encode(["declared", set_name, name, predecessor])
     return f"declared-{hashlib.sha256(said).hexdigest()[:40]}"
+
+
+def _named_in(error: IdempotencyMismatch) -> str:
+    """The job that the key was used for."""
+    found = _JOB_ID.search(error.detail)
+    if found is None:
+        raise error
+    return found[0]
 
 
 def _differs(found: Known, body: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
         case "create":
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
             first = "" if step.first is None else f"; first fire {effect.first_fire(step.first, now, step.timezone)}"
-            yield f"    {step.sentence or 'created'}{first}"
+            yield f"    {step.sentence}{first}"
         case "change":
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
             for change in step.changes:
