@@ -1,5 +1,6 @@
 """Files that declare jobs: what they mean, and what is said of them if they mean nothing."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -244,6 +245,9 @@ def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> eff
         ("0 0 * * *", "0 */12 * * *", NOW,
          "tomorrow's fire at 12:00 UTC is added, 7 are added until Sun 22 Nov; none is dropped"),
         ("0 0 1 1 *", "0 0 2 1 *", NOW, "no fire until Sun 22 Nov moves, is added or falls away"),
+        ("*/15 * * * *", "1/20 * * * *", NOW,
+         ("514 fires until Sun 22 Nov instead of 686; the first new one today at 20:41 UTC,"
+          " the first that falls away today at 20:30 UTC")),
         ("* * * * *", "*/2 * * * *", NOW,
          "today's fire at 20:27 UTC falls away, 107 fall away until today"),
     ],
@@ -269,3 +273,13 @@ def test_an_interval_keeps_its_grid_when_only_its_end_changes() -> None:
     assert fires.of_changed(old, new, coming, NOW, 1_000) == coming[:4]
     assert not fires.same_fires(old, new)
     assert fires.same_fires(old, old)
+
+
+# --- the documentation --------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_the_documentation_can_be_used() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "declared.md").read_text()
+    blocks = re.findall(r"^```(yaml|toml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert {kind for kind, _ in blocks} == {"yaml", "toml"}
+    assert all(load(block, f"jobs.{kind}").name == "nightly" for kind, block in blocks)

@@ -69,9 +69,25 @@ def marked(spec: JobSpec, set_name: str | None) -> JobSpec:
 
 def document(spec: JobSpec) -> dict[str, Any]:
     """What there is to say of a job, without what goes without saying. When it runs is always said."""
-    said: dict[str, Any] = msgspec.json.decode(encode_spec(spec))
+    said = _without_defaults(spec, msgspec.json.decode(encode_spec(spec)))
     said.setdefault("schedule", {"type": "immediate"})
     return {name: said[name] for name in FIELDS if name in said}
+
+
+def _without_defaults(value: msgspec.Struct, said: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a value without what is as it would be anyway: the encoder leaves that out only where it can tell at
+    a glance, which for texts it cannot."""
+    lean = dict(said)
+    for field in msgspec.structs.fields(value):
+        name = field.encode_name
+        if name not in said:
+            continue
+        own = getattr(value, field.name)
+        if own == field.default:
+            del lean[name]
+        elif isinstance(own, msgspec.Struct):
+            lean[name] = _without_defaults(own, said[name])
+    return lean
 
 
 def changes(old: JobSpec, new: JobSpec) -> list[Change]:

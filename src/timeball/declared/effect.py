@@ -17,6 +17,8 @@ from timeball.domain.instant import DAY, HOUR, SECOND, Micros, to_datetime
 DAYS: Final = 7
 MOST: Final = 1_000
 """Fires that are looked at."""
+_FEW: Final = 10
+"""Fires that can be told one by one."""
 _NEAR_DAYS: Final = ("today", "tomorrow")
 _NEAR: Final = 36 * HOUR
 """How far a fire may move and still be the same one."""
@@ -41,6 +43,8 @@ class Effect:
         """`tomorrow's fire moves from 02:00 to 03:00, and 6 more until Sun 22 Nov; none is dropped`"""
         if self.nothing:
             return f"no fire {self._until} moves, is added or falls away"
+        if self.added and self.dropped and len(self.added) + len(self.dropped) > _FEW:
+            return self._another_rhythm()
         parts = []
         if self.moved:
             parts.append(self._moves())
@@ -52,6 +56,13 @@ class Effect:
     @property
     def _until(self) -> str:
         return f"until {self._day(self.until - 1)}"
+
+    def _another_rhythm(self) -> str:
+        """`512 fires until Sun 22 Nov instead of 683; the first new one today at 21:27 UTC, …`"""
+        unmoved = self.kept + len(self.moved)
+        counts = f"{unmoved + len(self.added):,} fires {self._until} instead of {unmoved + len(self.dropped):,}"
+        first, instead = (first_fire(fires[0], self.now, self.timezone) for fires in (self.added, self.dropped))
+        return f"{counts}; the first new one {first}, the first that falls away {instead}"
 
     def _moves(self) -> str:
         old, new = self.moved[0]

@@ -15,6 +15,8 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 
 LONGEST: Final = 200
+MOST_FIRES: Final = 100
+"""Of each kind that are told one by one; all of them are counted."""
 _SIGNS: Final = {"create": "+", "change": "~", "cancel": "-", "undeclared": "?", "unchanged": " "}
 
 
@@ -129,8 +131,13 @@ def _fires(found: Effect) -> dict[str, Any]:
     return {
         "until": render(found.until),
         "summary": str(found),
-        "moved": [{"from": render(old), "to": render(new)} for old, new in found.moved],
-        "added": [render(at) for at in found.added],
-        "dropped": [render(at) for at in found.dropped],
-        "kept": found.kept,
+        "counts": {
+            "moved": len(found.moved),
+            "added": len(found.added),
+            "dropped": len(found.dropped),
+            "kept": found.kept,
+        },
+        "moved": [{"from": render(old), "to": render(new)} for old, new in found.moved[:MOST_FIRES]],
+        "added": [render(at) for at in found.added[:MOST_FIRES]],
+        "dropped": [render(at) for at in found.dropped[:MOST_FIRES]],
     }
