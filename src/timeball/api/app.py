@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -81,7 +82,7 @@ def create_app(
         new_secret=new_secret,
         forget_key=authenticate.forget,
         version=version,
-        documents=_documents(routes, version),
+        documents=cache(partial(_documents, routes, version)),
         stopping=stopping,
     )
     paths: dict[str, list[Route]] = {}
