@@ -310,14 +310,14 @@ async def long_past(connect: Connect) -> Past:
 @pytest.fixture
 def visits(long_past: Past, monkeypatch: pytest.MonkeyPatch) -> Callable[[Awaitable[Any]], Awaitable[int]]:
     found = Visits()
-    kind = "sqlite" if isinstance(long_past.store, SqliteStore) else "postgres"
-    counted = getattr(found, kind)
+    is_sqlite = isinstance(long_past.store, SqliteStore)
+    counted = found.sqlite if is_sqlite else found.postgres
 
     async def fetch(tx: Any, query: Query, **parameters: Any) -> list[Any]:
         rows: list[Any] = await counted(tx, query, **parameters)
         return rows
 
-    monkeypatch.setattr(f"timeball.stores.{kind}._Tx.fetch", fetch)
+    monkeypatch.setattr(f"timeball.stores.{'sqlite._Tx' if is_sqlite else 'postgres_tx.Tx'}.fetch", fetch)
 
     async def during(call: Awaitable[Any]) -> int:
         found.count = 0
