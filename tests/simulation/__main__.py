@@ -68,7 +68,9 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happened")
     parser.add_argument("--plant", choices=sorted(PLANTS), help="with this bug planted")
     parser.add_argument(
-        "--theme", choices=("mixed", "zombies", "edits", "deploys", "backfills", *THEMES), help="only such worlds"
+        "--theme",
+        choices=("mixed", "zombies", "edits", "deploys", "backfills", "retention", *THEMES),
+        help="only such worlds",
     )
     parser.add_argument("--keep-going", action="store_true", help="do not stop after 3 violations")
     options = parser.parse_args()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation import backfills
+from tests.simulation import backfills, pruning
 from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
@@ -82,6 +82,8 @@ class Auditor:
         """Do it, and look at what happened."""
         if name in ("give_back", "end_session"):
             return self._watch_return(name, args)
+        if name == "prune_day" and self._world.theme == pruning.THEME:
+            return self._watch_pruning(args)
         result = at_once(getattr(self._world.store, name)(*args, **named))
         observe = self._observers.get(name)
         if observe is not None:
@@ -224,6 +226,13 @@ class Auditor:
         before, self._leader = self._leader, lead
         if before is not None and (lead.epoch > before.epoch) != (lead.holder != before.holder):
             raise Violation("I9", f"{before} was followed by {lead}")
+
+    def _watch_pruning(self, args: tuple[Any, ...]) -> bool:
+        try:
+            return self._world.gone.watch(args, self._leader, set(self.held))
+        except Violation as violation:
+            self._world.fail(violation)
+            return False
 
     def _watch_return(self, name: str, args: tuple[Any, ...]) -> Any:
         session = args[0]

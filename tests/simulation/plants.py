@@ -28,6 +28,7 @@ from timeball.stores.sql import (
     backfills,
     claiming,
     gates,
+    housekeeping,
     overlapping,
     plans,
     runs,
@@ -407,6 +408,38 @@ def _parallelism_ignored(world: World) -> Patches:
     return [mock.patch.object(backfill, "next_fires", at_once)]
 
 
+def _deposed_keeper(world: World) -> Patches:
+    """Who keeps house is not asked in the transaction."""
+
+    async def check(tx: Tx, lead: Any) -> None:
+        return None
+
+    return [mock.patch.object(housekeeping, "check", check)]
+
+
+def _sums_forgotten(world: World) -> Patches:
+    """What goes is not added to the daily sums."""
+
+    async def add_sums(tx: Tx, gone: Any, jobs_gone: Any) -> None:
+        return None
+
+    return [mock.patch.object(housekeeping, "add_sums", add_sums)]
+
+
+def _pruned_by_day(world: World) -> Patches:
+    """What was made on a day that is over goes, whenever it ended."""
+    return [
+        _text(housekeeping, "RUNS_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
+        _text(housekeeping, "OLDEST_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
+    ]
+
+
+def _live_silenced(world: World) -> Patches:
+    """Output of a day that is over goes, also that of runs which are alive."""
+    alive = "AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)"
+    return [_text(housekeeping, "PRUNE_LOGS", alive, "")]
+
+
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
@@ -451,5 +484,9 @@ PLANTS: dict[str, Plant] = {
         ("end-ignored", "I2", _end_ignored, None, 321),
         ("cursor-apart", "I2 I18", _cursor_apart, "backfills", 7),
         ("parallelism-ignored", "I18", _parallelism_ignored, "backfills", 1),
+        ("deposed-keeper", "I9", _deposed_keeper, "retention", 4),
+        ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
+        ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),
+        ("live-silenced", "I2 I8", _live_silenced, "retention", 3),
     )
 }

@@ -15,6 +15,7 @@ from tests.simulation.simulate import simulate
 SEEDS = 200
 CHUNK = 10
 BACKFILL_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 10
+RETENTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 5
 MOST_SEEDS_PER_PLANT = 150
 
 
@@ -41,6 +42,15 @@ def test_promises_hold_for_backfills(first: int) -> None:
         assert outcome.violation is None, (
             f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
             f"see: python -m tests.simulation --theme backfills --seed {seed} --trace"
+        )
+
+
+def test_promises_hold_when_history_goes() -> None:
+    for seed in range(RETENTION_SEEDS):
+        outcome = simulate(seed, tail=0, theme="retention")
+        assert outcome.violation is None, (
+            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
+            f"see: python -m tests.simulation --theme retention --seed {seed} --trace"
         )
 
 

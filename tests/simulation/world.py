@@ -5,13 +5,14 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import Context
 from random import Random
 from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, workflows
+from tests.simulation import backfills, pruning, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -20,10 +21,12 @@ from tests.simulation.loop import Micros, VirtualLoop
 from tests.simulation.network import Link, Network
 from tests.simulation.node import Node
 from tests.simulation.process import SimulatedExecutor, SimulatedGuard
+from tests.simulation.pruning import Gone
 from tests.simulation.records import JobRecord, Violation, Witness
 from tests.simulation.rules import THEMES, Offer, Rules
 from tests.simulation.storage import Connection, at_once, open_migrated
 from tests.simulation.weather import Damage, S, Weather
+from timeball.domain import retention
 from timeball.domain.job import JobState
 from timeball.domain.run import Status
 from timeball.domain.task import Http
@@ -93,7 +96,7 @@ class ServerHouse:
         world.homes[node.name] = self
 
         def boot() -> None:
-            self.server = server = Server(connection, node.clock, world.dice)  # type: ignore[arg-type]
+            self.server = server = Server(connection, node.clock, world.dice, keep_for=world.keep_for)  # type: ignore[arg-type]
             idle = {name for name, (theme, _) in OF_THEMES.items() if theme != world.theme}
             server.loops = tuple(loop for loop in server.loops if loop.name not in idle)
             self.submit = Submit(server.context, render)
@@ -224,6 +227,8 @@ class World:
         self.storm = Weather.forecast(dice, severity)
         if self.theme == "zombies":
             self.storm.repeated_request, self.storm.slow_message = 0.3, 0.1
+        if self.theme == pruning.THEME:
+            self.storm.slow_store = 0.15  # who keeps house is often deposed while a call is under way
         self.weather = self.storm
         self.wandering = dice.choice((0.0, 0.0, 0.05, 0.5))
         """How often a worker asks another server than the one it stays with."""
@@ -235,12 +240,15 @@ class World:
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
-        self.rules = Rules(seed, dice, self.theme, self.now, self.calm_at)
+        shared = "mixed" if self.theme == pruning.THEME else self.theme
+        self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
         self.credit: Micros = dice.choice((S // 5, S, 60 * S))
         """What a level of priority is worth in waiting time."""
         self.store = SqliteStore(
             ":memory:", wall=self._wall, monotonic=self._monotonic, inline=True, credit=self.credit
         )
+        self.keep_for = pruning.keep_for(seed) if self.theme == pruning.THEME else retention.DEFAULT
+        self.gone = Gone(self)
         self.auditor = Auditor(self)
         self.network = Network(self)
         self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 1, 2, 2, 3)))]
@@ -311,7 +319,7 @@ class World:
 
     def read(self, name: str, *args: Any) -> Any:
         """Ask the store itself, at no cost and without faults."""
-        return at_once(getattr(self.store, name)(*args))
+        return self.gone.recalled(name, args, at_once(getattr(self.store, name)(*args)))
 
     def rows(self, sql: str, *parameters: Any) -> list[Any]:
         """What the tables say."""
@@ -373,6 +381,10 @@ class World:
     # --- the course of things ----------------------------------------------------------------------------------
 
     def run(self) -> None:
+        with pruning.short_days() if self.theme == pruning.THEME else nullcontext():
+            self._run()
+
+    def _run(self) -> None:
         open_migrated(self.store)
         try:
             for house in (*self.servers, *self.workers):

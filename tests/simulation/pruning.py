@@ -1,0 +1,166 @@
+"""History that goes, in a world of its own, the theme `retention`: days last seconds there, and the keeper is busy.
+
+In other worlds nothing gets old enough, so that their traces stay what they were. Here every step of pruning is looked
+at: who does it, what goes, and whether the sums stay the same. What went is remembered, and told to whoever checks the
+other promises as if it were still there: so all of them hold for it, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from msgspec import structs
+
+from tests.simulation.records import Micros, Violation
+from tests.simulation.storage import at_once
+from tests.simulation.weather import S
+from timeball.domain import ids, retention
+from timeball.domain.job import JobState
+from timeball.domain.ledger import DUE
+from timeball.domain.run import Run
+from timeball.ports.housekeeping import Lead
+from timeball.ports.store import JobStatus, LedgerSums, LogLine, Page, RunFilter
+from timeball.service import keeper
+from timeball.stores.sql import housekeeping
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+THEME = "retention"
+DAY = 5 * S
+LOGS_OF_DAY = "SELECT run_id, attempt, seq, stream, at, text FROM logs WHERE run_id >= ? AND run_id < ?"
+FINISHED_OF_DAY = "SELECT id FROM history WHERE id >= ? AND id < ?"
+
+
+def keep_for(seed: int) -> Micros:
+    """From dice of its own."""
+    return Random(f"retention {seed}").choice((12, 20, 40)) * S
+
+
+@contextmanager
+def short_days() -> Iterator[None]:
+    patches = [
+        mock.patch.object(retention, "DAY", DAY),
+        mock.patch.object(housekeeping, "DAY", DAY),
+        mock.patch.object(keeper, "LEASE", S),
+        mock.patch.object(keeper, "REST", S // 2),
+        mock.patch.object(keeper, "SELDOM", 3 * S),
+        mock.patch.object(keeper, "ROWS", 2),
+    ]
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in reversed(patches):
+            patch.stop()
+
+
+class Gone:
+    """What was pruned, as it was."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.runs: dict[str, Run] = {}
+        self.jobs: dict[str, JobStatus] = {}
+        self.logs: dict[str, list[LogLine]] = defaultdict(list)
+
+    # --- each step -------------------------------------------------------------------------------------------------
+
+    def watch(self, args: tuple[Any, ...], leader: Lead | None, held: set[str]) -> bool:
+        """One `prune_day`, with everything that it changes. Raises a `Violation` after the fact."""
+        world = self._world
+        lead, day, before, _ = args
+        of_day = ids.first_run(day), ids.first_run(day + DAY)
+        runs: dict[str, Run] = world.read("runs", [run_id for (run_id,) in world.rows(FINISHED_OF_DAY, *of_day)])
+        logs = world.rows(LOGS_OF_DAY, *of_day)
+        jobs: dict[str, JobStatus] = world.read("jobs", sorted({run.job_id for run in runs.values()}))
+        sums = {job_id: self._sums(job_id) for job_id in jobs}
+        answer: bool = at_once(world.store.prune_day(*args))
+        self._rightful("prune_day", lead, leader)
+        left = {run_id for (run_id,) in world.rows(FINISHED_OF_DAY, *of_day)}
+        gone = {run_id: run for run_id, run in runs.items() if run_id not in left}
+        silent = set(logs) - set(world.rows(LOGS_OF_DAY, *of_day))
+        world.trace("prune", day, len(gone), len(silent))
+        self.runs |= gone
+        for run_id, *line in sorted(silent):
+            self.logs[run_id].append(LogLine(*line))
+        still = at_once(world.store.jobs(list(jobs)))
+        self.jobs |= {job_id: found for job_id, found in jobs.items() if job_id not in still}
+        self._old_enough(gone, day, before)
+        self._nobody_needs(set(gone) | {run_id for run_id, *_ in silent}, held)
+        for job_id, status in jobs.items():
+            if job_id in self.jobs:
+                self._over(status)
+            elif (now := self._sums(job_id)) != sums[job_id]:
+                raise Violation("I23", f"pruning changed the sums of {job_id} from {sums[job_id]} to {now}")
+        return answer
+
+    def _rightful(self, what: str, lead: Lead, leader: Lead | None) -> None:
+        """I9: who was deposed changes nothing."""
+        if leader is not None and lead.epoch != leader.epoch:
+            raise Violation("I9", f"{what} was done for {lead}, while {leader} leads")
+
+    def _old_enough(self, gone: dict[str, Run], day: Micros, before: Micros) -> None:
+        world = self._world
+        if before > world.now - world.keep_for or day + DAY > before:
+            raise Violation("I2", f"at {world.now} the day {day} was pruned of what ended before {before}")
+        for run in gone.values():
+            if run.finished_at is None or run.finished_at >= before or not run.is_terminal:
+                raise Violation("I2", f"{run} went, although it did not end before {before}")
+
+    def _nobody_needs(self, run_ids: set[str], held: set[str]) -> None:
+        """Neither a worker, nor those who wait behind a run that gave up."""
+        alive = held | {run_id for (run_id,) in self._world.rows("SELECT id FROM runs")}
+        alive |= {run_id for (run_id,) in self._world.rows("SELECT holder FROM turns WHERE holder IS NOT NULL")}
+        if needed := run_ids & alive:
+            raise Violation("I2", f"what somebody still needs went: {sorted(needed)[:3]}")
+
+    def _over(self, status: JobStatus) -> None:
+        job = status.job
+        if not job.spec.one_shot or job.next_fire_at is not None or job.state is JobState.PAUSED:
+            raise Violation("I1", f"{job} went, although it may fire again")
+        if self._world.rows("SELECT id FROM runs WHERE job_id = ?", job.id):
+            raise Violation("I1", f"{job} went, although a run of it is alive")
+
+    def _sums(self, job_id: str) -> LedgerSums:
+        sums: LedgerSums = at_once(self._world.store.ledger_sums(job_id, 0, self._world.now + 1))
+        return sums
+
+    # --- as if it were still there ---------------------------------------------------------------------------------
+
+    def recalled(self, name: str, args: tuple[Any, ...], found: Any) -> Any:
+        """What the store answered, with what is gone."""
+        match name:
+            case "runs":
+                return {run_id: self.runs[run_id] for run_id in args[0] if run_id in self.runs} | found
+            case "jobs":
+                return {job_id: self.jobs[job_id] for job_id in args[0] if job_id in self.jobs} | found
+            case "list_jobs" if found.next_cursor is None:
+                return Page([*found.items, *self.jobs.values()])
+            case "list_runs" if found.next_cursor is None:
+                return Page([*found.items, *(run for run in self.runs.values() if _is_meant(run, args[0]))])
+            case "ledger" if found.next_cursor is None:
+                rows = [run for run in self.runs.values() if run.job_id == args[0] and run.origin in DUE]
+                return Page(sorted([*found.items, *rows], key=lambda run: (run.fire_time, run.id)))
+            case "ledger_sums" if args[0] in self.jobs:
+                rows = [run for run in self.runs.values() if run.job_id == args[0] and run.origin in DUE]
+                counts = Counter[Any]()
+                for run in rows:
+                    counts[run.verdict] += run.fires
+                return LedgerSums(counts.total(), dict(counts))
+            case "logs" if args[0] in self.logs:
+                return sorted([*self.logs[args[0]], *found], key=lambda line: (line.attempt, line.seq))
+            case _:
+                return found
+
+
+def _is_meant(run: Run, where: RunFilter) -> bool:
+    narrowed = structs.replace(where, job_id=None, status=frozenset())
+    assert narrowed == RunFilter(tenant=where.tenant), "remember how to look for this"
+    return where.job_id in (None, run.job_id) and (not where.status or run.status in where.status)
