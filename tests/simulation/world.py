@@ -66,7 +66,11 @@ LIVE = RunFilter(
 )
 
 
-OF_THEMES = {"backfiller": (backfills.THEME, Topic.BACKFILL), "weaver": (workflows.THEME, Topic.WORKFLOW)}
+OF_THEMES: dict[str, tuple[str, Topic | None]] = {
+    "backfiller": (backfills.THEME, Topic.BACKFILL),
+    "weaver": (workflows.THEME, Topic.WORKFLOW),
+    "preemptor": ("preemption", None),
+}
 """Loops that have something to do only in worlds of one theme, and the topic that wakes them. In other worlds they are
 left out, so that the traces of those stay what they were."""
 

@@ -43,6 +43,9 @@ class RecordedAttempt:
         if self.cancelled:
             callback()
 
+    def on_pause(self, stand_still: Callable[[], None], go_on: Callable[[], None]) -> None:
+        self.stand_still, self.go_on = stand_still, go_on
+
     def cancel(self, *, force: bool = False) -> None:
         self.cancelled = True
         self._force = force

@@ -93,6 +93,7 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     calendars: list[CalendarName] | None = None
     excluded: Excluded | None = None
     delivery: Delivery | None = None
+    preemptible: bool | None = None
     tags: list[str] | None = None
     user_id: str | None = None
     schedule_type: str | None = None

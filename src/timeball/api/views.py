@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from timeball.domain.instant import MILLISECOND, Micros, render
 from timeball.domain.job import JobSpec
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.limits import Concurrency, RateLimit
+from timeball.domain.preemption import Preemption
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Attempt, Run, Status
 from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
@@ -78,6 +80,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     excluded: str | UnsetType = UNSET
     """What becomes of fires while a calendar is closed; only with `calendars`."""
     delivery: str
+    preemptible: bool | UnsetType = UNSET
     tags: list[str]
     user_id: str
     schedule_type: str
@@ -171,6 +174,7 @@ def _view(kind: type[View], spec: JobSpec, **more: Any) -> View:
         calendars=spec.calendars or UNSET,
         excluded=spec.excluded if spec.calendars else UNSET,
         delivery=spec.delivery,
+        preemptible=spec.preemptible or UNSET,
         tags=spec.tags,
         user_id=spec.user_id,
         schedule_type=_FLAT_TYPES[type(schedule)],
@@ -243,6 +247,17 @@ class AttemptView(Struct, frozen=True, rename="camel", kw_only=True):
     error: ErrorView | None
 
 
+class PreemptionView(Struct, frozen=True, rename="camel", kw_only=True):
+    """One time that a run made room for another."""
+
+    by: str
+    asked_at: str
+    paused_at: str | None
+    """When it stopped; null: it was handed back to start anew, or has not stopped yet."""
+    resumed_at: str | None
+    """When it went on, or was handed back, or ended."""
+
+
 class LatenessView(Struct, frozen=True, rename="camel"):
     """Where the time went until a run started. The parts add up to the total."""
 
@@ -301,6 +316,10 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     """The same for all runs that gave up with the same error."""
     discarded_at: str | UnsetType = UNSET
     """When somebody took it off the dead letters."""
+    preempted_by: str | UnsetType = UNSET
+    """The run that it makes room for: it stands still, or is about to."""
+    preemptions: list[PreemptionView] | UnsetType = UNSET
+    """Every time that it made room for another."""
     fencing_token: int | None
     created_at: str
     archived: bool | UnsetType = UNSET
@@ -341,7 +360,13 @@ def progress(run: Run) -> str | None:
     return None if run.progress is None else f"{round(run.progress * 100)}%"
 
 
-def run_view(run: Run, earlier: list[Attempt] | None = None, *, archived: bool = False) -> RunView:
+def run_view(
+    run: Run,
+    earlier: list[Attempt] | None = None,
+    *,
+    archived: bool = False,
+    preemptions: Sequence[Preemption] = (),
+) -> RunView:
     return RunView(
         run_id=run.id,
         job_id=run.job_id,
@@ -375,10 +400,21 @@ def run_view(run: Run, earlier: list[Attempt] | None = None, *, archived: bool =
         backfill_id=(run.retry_of or UNSET) if run.origin is Origin.BACKFILL else UNSET,
         fingerprint=run.fingerprint or UNSET,
         discarded_at=UNSET if run.discarded_at is None else render(run.discarded_at),
+        preempted_by=next((each.by_run for each in preemptions if each.is_open and each.token == run.token), UNSET),
+        preemptions=[_preemption(each) for each in preemptions] or UNSET,
         fencing_token=run.token,
         created_at=render(run.created_at),
         archived=archived or UNSET,
         attempts=UNSET if earlier is None else [*map(_earlier_attempt, earlier), *_last_attempt(run, earlier)],
+    )
+
+
+def _preemption(each: Preemption) -> PreemptionView:
+    return PreemptionView(
+        by=each.by_run,
+        asked_at=render(each.asked_at),
+        paused_at=moment(each.paused_at),
+        resumed_at=moment(each.ended_at),
     )
 
 

@@ -34,6 +34,7 @@ def order_options(command: F) -> F:
             click.option("--excluded", metavar="RULE", help=_EXCLUDED_HELP),
             click.option("--runs-on", multiple=True, metavar="LABEL", help="A label its worker must have; repeatable."),
             click.option("--delivery", metavar="RULE", help=_DELIVERY_HELP),
+            click.option("--preemptible/--no-preemptible", default=None, help=_PREEMPTIBLE_HELP),
         )
     ):
         command = option(command)
@@ -43,6 +44,7 @@ def order_options(command: F) -> F:
 _OVERLAP_HELP = f"When the last run is still alive: {', '.join(_OVERLAPS)}."
 _DELIVERY_HELP = "at_least_once, or at_most_once: what may have been done is never repeated."
 _EXCLUDED_HELP = "Fires while a --calendar is closed: skip, or next_open for one when it opens."
+_PREEMPTIBLE_HELP = "Whether its runs stop for a while when one of a higher class of priority finds no slot."
 _FAILURE_HELP = "Behind a run with the same --ordering-key that gave up: block, or continue."
 
 
@@ -59,6 +61,7 @@ def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
         "calendars": None if flags["calendar"] in ((), (NONE,)) else list(flags["calendar"]),
         "excluded": _one_of(["skip", "next_open"], flags["excluded"], "--excluded"),
         "delivery": _one_of(["at_least_once", "at_most_once"], flags["delivery"], "--delivery"),
+        "preemptible": flags["preemptible"],
     }
 
 

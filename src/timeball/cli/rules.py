@@ -32,6 +32,7 @@ def of_job(job: Job) -> list[tuple[str, str | None]]:
         ("takes", _resources(job.resources)),
         ("runs on", None if not job.runs_on else f"workers with {' and '.join(job.runs_on)}"),
         ("calendars", _calendars(job)),
+        ("preemptible", "makes room for runs of a higher class" if job.preemptible else None),
         ("delivery", None if job.delivery == "at_least_once" else "at most once: never repeated once it has started"),
     ]
 

@@ -92,6 +92,8 @@ def show(session: Session, run: str) -> None:
             ("progress", found.progress),
             ("note", found.progress_note),
             ("worker", found.executor_id),
+            ("makes room for", found.preempted_by),
+            ("made room", _times(len(found.preemptions))),
             ("cancel requested", found.cancel_requested_at),
             ("because", found.cancel_reason),
             ("retry of", found.retry_of),
@@ -264,6 +266,10 @@ def _write(text: bytes) -> None:
 
 def _being_cancelled(run: Run) -> str:
     return " and asked to stop" if run.cancel_requested_at is not None and not run.done else ""
+
+
+def _times(count: int) -> str | None:
+    return f"{count} time{'' if count == 1 else 's'}" if count else None
 
 
 def _attempt(attempt: Attempt) -> str:

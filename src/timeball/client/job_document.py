@@ -73,6 +73,7 @@ class JobOptions(TypedDict, total=False):
     excluded: Literal["skip", "next_open"]
     """What becomes of such fires: nothing, or one for all of them when the calendars open."""
     delivery: Literal["at_least_once", "at_most_once"]
+    preemptible: bool
     """`at_most_once`: an attempt that may have done something is never repeated."""
     tags: Sequence[str]
     user_id: str
@@ -101,6 +102,7 @@ _PLAIN: Final = {
     "calendars": "calendars",
     "excluded": "excluded",
     "delivery": "delivery",
+    "preemptible": "preemptible",
     "tags": "tags",
     "user_id": "userId",
     "idempotency_key": "idempotencyKey",

@@ -51,6 +51,7 @@ class Job(Answer, frozen=True):
     calendars: list[str] = []
     excluded: str | None = None
     delivery: str = "at_least_once"
+    preemptible: bool = False
     tags: list[str] = []
     user_id: str = ""
     pause_reason: str = ""
@@ -101,6 +102,16 @@ class Lateness(Answer, frozen=True):
         return " + ".join(f"{name} {round(length)} ms" for name, length in parts.items() if length >= 1)
 
 
+class Preemption(Answer, frozen=True):
+    """One time that a run made room for another."""
+
+    by: str = ""
+    asked_at: datetime | None = None
+    paused_at: datetime | None = None
+    """When it stopped; None: it was handed back to start anew, or has not stopped yet."""
+    resumed_at: datetime | None = None
+
+
 class Run(Answer, frozen=True):
     run_id: str
     job_id: str = ""
@@ -142,6 +153,9 @@ class Run(Answer, frozen=True):
     """The same for all runs that gave up with the same error."""
     discarded_at: datetime | None = None
     """When somebody took it off the dead letters."""
+    preempted_by: str | None = None
+    """The run that it makes room for: it stands still, or is about to."""
+    preemptions: list[Preemption] = []
     result: Any = None
     archived: bool = False
     """It has left the store for the archive: nothing can be done with it any more."""

@@ -11,6 +11,7 @@ from timeball.domain.crew import Hand
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec
 from timeball.domain.limits import Bucket
+from timeball.domain.preemption import Preemption
 from timeball.domain.run import Attempt, Run
 from timeball.domain.task import Task
 
@@ -97,6 +98,10 @@ class Circumstances(Past, frozen=True, kw_only=True):
     target: Target | None = None
     gate_before: int = 0
     """Runs that wait at the same gate and come before it."""
+    makes_room: Preemption | None = None
+    """While it stands still for another run, or is about to."""
+    room_made: Preemption | None = None
+    """While another run stands still for it, or is about to."""
     crew: tuple[Hand, ...] = ()
     ahead: Ahead = Ahead()
 

@@ -112,6 +112,8 @@ class JobSpec(
     excluded: Excluded = "skip"
     """What becomes of such fires: nothing, or one for all of them when the calendars open."""
     delivery: Delivery = "at_least_once"
+    preemptible: bool = False
+    """Whether its runs make room for waiting ones of a higher class of priority."""
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
 

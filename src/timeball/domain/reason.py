@@ -51,11 +51,15 @@ class Code(StrEnum):
     CLAIMABLE = "claimable"
     """A worker has room for it."""
     START_DEADLINE = "start_deadline"
+    ROOM_MADE = "room_made"
+    """Another run makes room for it."""
 
     # Of runs that a worker has.
     CLAIMED = "claimed"
     RUNNING = "running"
     CANCELLING = "cancelling"
+    PREEMPTED = "preempted"
+    """It makes room for another."""
     SILENT = "silent"
     """Its worker does not answer."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct, structs
 
-from timeball.domain import duration, lifecycle
+from timeball.domain import duration, lifecycle, preemption
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, jitter_of
 from timeball.domain.ledger import DUE, Origin, Verdict
@@ -40,6 +40,8 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     """Shares a limit with others."""
     profile: str | None = None
     """What it asks of a worker, if that is anything special."""
+    preemptible: int | None = None
+    """How often it may be asked to make room for another."""
 
     @property
     def is_simple(self) -> bool:
@@ -51,6 +53,7 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
             and self.profile is None
             and self.due_at is None
             and self.start_by is None
+            and self.preemptible is None
         )
 
 
@@ -86,9 +89,10 @@ def new_run(
         gated=spec.gated,
         profile=profile,
     )
-    if retry_of is None and edited is None:
+    if retry_of is None and edited is None and not spec.preemptible:
         return run
-    return structs.replace(run, retry_of=retry_of, spec=edited)
+    preemptible = preemption.MOST if spec.preemptible else None
+    return structs.replace(run, retry_of=retry_of, spec=edited, preemptible=preemptible)
 
 
 class Run(Struct, frozen=True, kw_only=True):

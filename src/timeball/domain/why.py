@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from timeball.domain import circuit, crew, ended, planning, priority
+from timeball.domain import circuit, crew, ended, planning, preemption, priority
 from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing
 from timeball.domain.english import about, counted, listed, moment, when
@@ -16,6 +16,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.overlap import REPLACING, Overlap
+from timeball.domain.preemption import Preemption
 from timeball.domain.reason import Code, Reason
 from timeball.domain.run import Run, Status
 from timeball.domain.task import Python
@@ -118,8 +119,25 @@ def _held(facts: Circumstances) -> list[Reason]:
     if not facts.leased:
         text = f"Its worker {run.worker} fell silent; the run is about to be taken from it."
         reasons.append(Reason(code=Code.SILENT, text=text))
+    if facts.makes_room is not None:
+        reasons.append(_preempted(facts.makes_room, now))
     reasons.append(_progress(facts))
     return reasons + ended.late(facts)
+
+
+def _preempted(made: Preemption, now: Micros) -> Reason:
+    if made.paused_at is None:
+        text = f"It was asked {when(made.asked_at, now)} to make room for run {made.by_run}."
+        return Reason(code=Code.PREEMPTED, text=text, since=made.asked_at, run_id=made.by_run)
+    until = made.paused_at + preemption.LONGEST
+    return Reason(
+        code=Code.PREEMPTED,
+        text=f"It stands still since {moment(made.paused_at, now)}, to make room for run {made.by_run}.",
+        unblocks=f"The end of what runs in its place; {moment(until, now)} at the latest.",
+        since=made.paused_at,
+        until=until,
+        run_id=made.by_run,
+    )
 
 
 def _progress(facts: Circumstances) -> Reason:
@@ -151,6 +169,9 @@ def _waiting(facts: Circumstances) -> list[Reason]:
     if lacking is not None:
         reasons.append(lacking)
     elif not reasons:
+        if (made := facts.room_made) is not None:
+            text = f"Run {made.run_id} makes room for it."
+            reasons.append(Reason(code=Code.ROOM_MADE, text=text, since=made.asked_at, run_id=made.run_id))
         reasons += _in_line(facts)
     if run.start_by is not None and run.attempt == 0:
         text = f"It is skipped unless it starts {when(run.start_by, facts.now)} at the latest: its startDeadline."

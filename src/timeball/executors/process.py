@@ -14,6 +14,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from timeball.domain.instant import SECOND
@@ -122,6 +123,7 @@ class _Watch:
     def watch(self, child: Child) -> None:
         self._child = child
         self._attempt.on_cancel(self._stop)
+        self._attempt.on_pause(partial(child.signal, signal.SIGSTOP), partial(child.signal, signal.SIGCONT))
 
     async def hear_out(self) -> None:
         open_pipes = [pipe.ended for pipe in self._pipes if not pipe.ended.done()]

@@ -7,7 +7,7 @@ abandoned poll's answer must never be acted on: the next poll's `held` list tell
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -80,6 +80,9 @@ class Orders(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
     assignments: list[Assignment] = []
     cancel: list[int] = []
     """Tokens of held attempts to stop: a user cancelled the run. Report them `cancelled`. Repeated until reported."""
+    pause: list[tuple[int, int]] = []
+    """Tokens of held attempts that are to make room for others, each with a number that grows: stop its processes and
+    lend its slots, or hand it back. Repeated until something is reported about that number."""
     kill: list[int] = []
     """Like `cancel`, but at once, without the grace that jobs get to stop by themselves."""
     lost: list[int] = []
@@ -106,6 +109,17 @@ class Progress(Struct, frozen=True, rename="camel", kw_only=True):
     token: Whole
     fraction: float
     note: str = ""
+
+
+class Pausing(Struct, frozen=True, rename="camel", kw_only=True):
+    """What became of an order to make room."""
+
+    run_id: str
+    token: Whole
+    number: Whole
+    what: Literal["paused", "resumed", "refused"]
+    """It stands still; it goes on; or it cannot be stopped, and is not to be asked again."""
+    age: Whole
 
 
 class LogChunk(Struct, frozen=True, rename="camel", kw_only=True):
@@ -147,6 +161,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
     progress: list[Progress] = []
     logs: list[LogChunk] = []
     ended: list[Ended] = []
+    pausing: list[Pausing] = []
 
 
 class Receipt(Struct, frozen=True, rename="camel", kw_only=True):

@@ -46,6 +46,11 @@ class Attempt(Protocol):
         """
         ...
 
+    def on_pause(self, stand_still: Callable[[], None], go_on: Callable[[], None]) -> None:
+        """It can be stopped where it is, by calling the first, and go on from there, by calling the second. What does
+        not say so is ended and started anew if it has to make room for another."""
+        ...
+
 
 class Executor(Protocol):
     """Executes attempts of one task kind.

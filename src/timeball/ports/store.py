@@ -27,10 +27,11 @@ from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Failure, Outcome, Status
 from timeball.domain.planning import Plan, Span
+from timeball.domain.preemption import Preemption
 from timeball.domain.record import Finished
 from timeball.domain.run import Attempt, NewRun, Run
 from timeball.domain.workflow import TaskState, WorkflowTask
-from timeball.ports.dispatch import LogChunk, Progress, Started
+from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
 from timeball.ports.housekeeping import HousekeepingStore
 
 T = TypeVar("T")
@@ -415,6 +416,29 @@ class BackfillStore(Protocol):
         ...
 
 
+# --- preemption ---------------------------------------------------------------------------------------------------
+
+
+class PreemptionStore(Protocol):
+    async def preempt(self) -> bool:
+        """Ask one running attempt that allows it to make room, if a run of a higher class waits which then fits, and
+        nobody makes room for that one yet. Guarded by id, attempt, token and RUNNING. Whether there is anybody who
+        could make room, or does: else there is nothing to look at soon."""
+        ...
+
+    async def pause_orders(self) -> list[tuple[str, int, int]]:
+        """Session, token and number of every order that its worker has not answered."""
+        ...
+
+    async def note_pauses(self, session: str, pauses: Sequence[tuple[Pausing, Micros]]) -> list[int]:
+        """Record what became of orders (with the instant); answers the tokens that are stale."""
+        ...
+
+    async def preemptions(self, run_id: str) -> list[Preemption]:
+        """Every time that a run made room."""
+        ...
+
+
 class GateStore(Protocol):
     async def open_gates(self, limit: int) -> int:
         """Let runs go on that wait at gates whose time has come: a rate has a token again, a host had its rest. How
@@ -434,7 +458,7 @@ class GateStore(Protocol):
         ...
 
     async def forget_unused(self, limit: int) -> None:
-        """Drop gates and turns that nobody uses any more."""
+        """Drop gates and turns that nobody uses any more, and preemptions of long ago."""
         ...
 
 
@@ -842,6 +866,7 @@ class Store(
     RunStore,
     RepeatStore,
     BackfillStore,
+    PreemptionStore,
     GateStore,
     WorkflowStore,
     WorkerStore,

@@ -70,6 +70,8 @@ class _Session:
     answer right now."""
     cancelling: dict[int, bool] = field(default_factory=dict)
     """Tokens whose cancel went out with an answer, and whether at once; beats repeat the order."""
+    to_pause: dict[int, int] = field(default_factory=dict)
+    """Tokens that are to make room, with the number of the order: it goes out with the next answer."""
     waiting: _Waiting | None = None
     polled: int = 0
     """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
@@ -154,7 +156,7 @@ class Desk:
             return Orders()
         if pending:
             return _with_cancels(session, self._assign(session, pending, poll.free))
-        if session.to_cancel:
+        if session.to_cancel or session.to_pause:
             return _with_cancels(session, Orders())
         free = session.offered[1] if session.offered[0] == poll.seq else poll.free
         waiting = _Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
@@ -207,6 +209,8 @@ class Desk:
             started = [(item, now - item.age) for item in report.started]
             stale.update(await self._store.note(session.id, started, report.progress))
             self._hints.give(Topic.ENDED)
+        if report.pausing:
+            stale.update(await self._store.note_pauses(session.id, [(item, now - item.age) for item in report.pausing]))
         if report.ended:
             settlements = [self._settlement(ended, now) for ended in report.ended]
             if any(is_large(ended.outcome) for ended in report.ended):
@@ -339,6 +343,14 @@ class Desk:
                 session.to_cancel[token] = at_once
                 self._answer(session, Orders())
 
+    def order_pauses(self, orders: Iterable[tuple[str, int, int]]) -> None:
+        """Tell the workers that poll here. Who does not answer is told again, until the store knows the answer."""
+        for session_id, token, number in orders:
+            session = self._sessions.get(session_id)
+            if session is not None:
+                session.to_pause[token] = number
+                self._answer(session, Orders())
+
     def forget_silent(self) -> None:
         """Drop what is remembered of workers that died or went to another server; the store still knows them."""
         long_ago = self._clock.monotonic() - 2 * LEASE
@@ -425,12 +437,14 @@ class Desk:
 
 def _with_cancels(session: _Session, orders: Orders) -> Orders:
     """The orders, with the cancels that wait for an answer to go out with."""
-    if not session.to_cancel:
+    if not session.to_cancel and not session.to_pause:
         return orders
     told, session.to_cancel = session.to_cancel, {}
+    pauses, session.to_pause = session.to_pause, {}
     session.cancelling |= told
     return Orders(
         assignments=orders.assignments,
+        pause=sorted(pauses.items()),
         cancel=sorted(token for token, at_once in told.items() if not at_once),
         kill=sorted(token for token, at_once in told.items() if at_once),
     )

@@ -23,6 +23,7 @@ from timeball.service.hints import LocalHints
 from timeball.service.keeper import Keeper
 from timeball.service.loop import TICK, Loop
 from timeball.service.planner import Planner
+from timeball.service.preemptor import Preemptor
 from timeball.service.rescuer import Rescuer
 from timeball.service.waker import Waker
 from timeball.service.weaver import Weaver
@@ -58,6 +59,7 @@ class Server:
             Gatekeeper(self.context, hints),
             Expirer(self.context, hints),
             Canceller(self.context, hints, self.desk),
+            Preemptor(self.context, hints, self.desk),
             Rescuer(self.context, hints, settle),
             Waker(self.context, hints),
             Backfiller(self.context, hints),

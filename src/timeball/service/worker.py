@@ -98,6 +98,7 @@ class Worker:
             return
         self._attempts.closed = True
         self._attempts.release_waiting()
+        self._attempts.let_all_go_on()
         if self._session is not None:
             self._outbox.amend()
         await self._within(patience, self._attempts.idle())
@@ -243,6 +244,8 @@ class Worker:
             self._attempts.stop(token, Stop.CANCEL)
         for token in orders.kill:
             self._attempts.stop(token, Stop.KILL)
+        for token, number in orders.pause:
+            self._attempts.make_room(token, number)
         return bool(orders.assignments)
 
     def confirmed(self, batch: Batch) -> None:

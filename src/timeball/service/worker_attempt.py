@@ -37,6 +37,18 @@ class Stop(IntEnum):
     """It is not ours any more: end it by force and say nothing."""
 
 
+class Loan(Struct):
+    """The slots of an attempt that stands still."""
+
+    since: Micros
+    left: Micros | None
+    """What was left until its time-out: that clock stands still, too."""
+    alarms: list[Alarm]
+    """When nobody came for them, and when it has stood still for long enough."""
+    taken: bool = False
+    """Whether somebody has them by now."""
+
+
 class Listener(Protocol):
     """Who passes on what an attempt says while it lasts."""
 
@@ -71,6 +83,15 @@ class HeldAttempt(Struct, eq=False):
     stop: Stop | None = None
     callback: Callable[[], None] | None = None
     """How its executor wants to be told that it is to stop."""
+    stand_still: Callable[[], None] | None = None
+    """How its processes are stopped where they are, if they can be."""
+    go_on: Callable[[], None] | None = None
+    loan: Loan | None = None
+    """Its slots, while others have them: it stands still."""
+    asked: int = 0
+    """The number of the last order to make room."""
+    ends_by: Micros | None = None
+    """When its time-out rings."""
 
     @classmethod
     def of(cls, assignment: Assignment, work: Work, listener: Listener) -> Self:
@@ -116,6 +137,9 @@ class HeldAttempt(Struct, eq=False):
         self.callback = callback
         if self.stop is not None:
             callback()
+
+    def on_pause(self, stand_still: Callable[[], None], go_on: Callable[[], None]) -> None:
+        self.stand_still, self.go_on = stand_still, go_on
 
     def tell_to_stop(self) -> None:
         """For an attempt that executes: let the executor know, or interrupt it if it did not ask to be told."""

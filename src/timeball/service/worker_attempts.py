@@ -9,14 +9,14 @@ from typing import Final, assert_never
 
 from msgspec import structs
 
-from timeball.domain import duration
+from timeball.domain import duration, preemption
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
 from timeball.service.alarms import Alarms
-from timeball.service.worker_attempt import HeldAttempt, Stop
+from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
 from timeball.service.worker_lanes import Lanes
 from timeball.service.worker_outbox import Outbox
 from timeball.service.worker_output import clean
@@ -53,6 +53,8 @@ class Attempts:
         self._may_start = may_start
         self._lanes = Lanes(self._begin, self._executed, clock)
         self._held: dict[int, HeldAttempt] = {}
+        self._lent: dict[int, HeldAttempt] = {}
+        """Those that stand still, in the order in which they go on."""
         self._watched = False
         """Whether somebody will look who has been running for a while."""
         self._occupied = 0
@@ -95,6 +97,9 @@ class Attempts:
                 self._lanes.put(attempt)
         if self._occupied:
             self._idle.clear()
+        for lender in self._lent.values():
+            if lender.loan is not None and self._occupied + lender.work.slots > self._slots:
+                lender.loan.taken = True
 
     def confirm(self, attempts: list[HeldAttempt]) -> None:
         """The server knows that these have ended."""
@@ -110,12 +115,80 @@ class Attempts:
             del self._held[token]
             self._outbox.forget(token)
         if attempt.outcome is None and (attempt.stop is None or reason > attempt.stop):
+            self._take_back(attempt)
             attempt.stop = reason
             if attempt.started_at is None:
                 self._end(attempt, self._verdict(attempt, Released()))
             else:
                 attempt.tell_to_stop()
                 self._watch_stopping(attempt)
+
+    def make_room(self, token: int, number: int) -> None:
+        """Stop an attempt where it is and lend its slots; or hand it back, if it cannot be stopped but repeated."""
+        attempt = self._held.get(token)
+        if attempt is None or not attempt.runs or attempt.stop is not None or number <= attempt.asked:
+            return
+        attempt.asked = number
+        if attempt.stand_still is not None and not self.closed:
+            self._lend(attempt, attempt.stand_still)
+        elif attempt.stand_still is None and attempt.spec.delivery != "at_most_once":
+            self.stop(token, Stop.RELEASE)
+        else:
+            self._outbox.pausing(attempt, "refused")
+
+    def let_all_go_on(self) -> None:
+        """Nobody comes any more for whom others stand still."""
+        for attempt in list(self._lent.values()):
+            self._go_on(attempt)
+
+    def _lend(self, attempt: HeldAttempt, stand_still: Callable[[], None]) -> None:
+        now = self._clock.monotonic()
+        stand_still()
+        left = None if attempt.ends_by is None else max(0, attempt.ends_by - now)
+        if attempt.alarm is not None:
+            self._alarms.cancel(attempt.alarm)
+            attempt.alarm = None
+        unused, enough = now + preemption.LENDING, now + preemption.LONGEST
+        attempt.loan = Loan(
+            since=now,
+            left=left,
+            alarms=[
+                self._alarms.at(unused, partial(self._go_on_if_unused, attempt)),
+                self._alarms.at(enough, partial(self._go_on, attempt)),
+            ],
+        )
+        self._lent[attempt.token] = attempt
+        self._occupied -= attempt.work.slots
+        self._outbox.pausing(attempt, "paused")
+
+    def _go_on_if_unused(self, attempt: HeldAttempt) -> None:
+        if attempt.loan is not None and not attempt.loan.taken:
+            self._go_on(attempt)
+
+    def _go_on(self, attempt: HeldAttempt) -> None:
+        loan = attempt.loan
+        if loan is None or attempt.outcome is not None:
+            return
+        self._take_back(attempt)
+        if attempt.go_on is not None:
+            attempt.go_on()
+        if loan.left is not None:
+            self._limit(attempt, self._clock.monotonic() + loan.left)
+        self._outbox.pausing(attempt, "resumed")
+
+    def _take_back(self, attempt: HeldAttempt) -> None:
+        """It has its slots again, also if somebody else still has them, too: then there is less to offer."""
+        loan, attempt.loan = attempt.loan, None
+        if loan is not None:
+            for alarm in loan.alarms:
+                self._alarms.cancel(alarm)
+            del self._lent[attempt.token]
+            self._occupied += attempt.work.slots
+            self._idle.clear()
+
+    def _limit(self, attempt: HeldAttempt, ends_by: Micros) -> None:
+        attempt.ends_by = ends_by
+        attempt.alarm = self._alarms.at(ends_by, partial(self.stop, attempt.token, Stop.TIMEOUT))
 
     def stop_all(self, reason: Stop) -> None:
         """Let all end that have not. Outcomes that are still to be confirmed stay."""
@@ -156,7 +229,7 @@ class Attempts:
             return None
         attempt.started_at = now
         if work.timeout is not None:
-            attempt.alarm = self._alarms.at(now + work.timeout, partial(self.stop, attempt.token, Stop.TIMEOUT))
+            self._limit(attempt, now + work.timeout)
         if not self._watched:
             self._watched = True
             self._alarms.at(now + STARTED_AFTER, self._report_started)
@@ -211,9 +284,19 @@ class Attempts:
         attempt.outcome = _presentable(outcome) if isinstance(outcome, Failed) else outcome
         if attempt.stop is not Stop.LOST:
             self._outbox.ended(attempt)
+        self._take_back(attempt)
         self._occupied -= attempt.work.slots
-        if not self._occupied:
+        if self._lent:
+            self._let_go_on()
+        if not self._occupied and not self._lent:
             self._idle.set()
+
+    def _let_go_on(self) -> None:
+        """Those whose slots are free again, who has waited longest first."""
+        for attempt in list(self._lent.values()):
+            taken = attempt.loan is not None and attempt.loan.taken
+            if taken and self._occupied + attempt.work.slots <= self._slots:
+                self._go_on(attempt)
 
 
 def _presentable(outcome: Failed) -> Failed:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.clock import Clock
-from timeball.ports.dispatch import Ended, LogChunk, Progress, Report, Started
+from timeball.ports.dispatch import Ended, LogChunk, Pausing, Progress, Report, Started
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Stop
 from timeball.service.worker_output import CHUNK, clean
@@ -29,6 +29,19 @@ MOST_UNSAID: Final = 20_000
 MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
 
 
+class Said(Struct, frozen=True):
+    """What became of an order to make room."""
+
+    attempt: HeldAttempt
+    number: int
+    what: Literal["paused", "resumed", "refused"]
+    at: Micros
+
+    def message(self, now: Micros) -> Pausing:
+        held = self.attempt
+        return Pausing(run_id=held.run_id, token=held.token, number=self.number, what=self.what, age=now - self.at)
+
+
 class Batch(Struct):
     """What one report carries. Sent again with the same content until it is answered; only its ages grow."""
 
@@ -36,6 +49,7 @@ class Batch(Struct):
     progress: list[Progress] = []
     logs: list[LogChunk] = []
     ended: list[HeldAttempt] = []
+    pausing: list[Said] = []
 
     def parts(self, reason: str) -> list[Batch]:
         """The server understood it and refused it: what to send instead, in this order.
@@ -44,6 +58,7 @@ class Batch(Struct):
         """
         kinds = [
             *([Batch(started=self.started)] if self.started else []),
+            *([Batch(pausing=self.pausing)] if self.pausing else []),
             *([Batch(progress=self.progress)] if self.progress else []),
             *([Batch(logs=self.logs)] if self.logs else []),
             *([Batch(ended=self.ended)] if self.ended else []),
@@ -53,7 +68,7 @@ class Batch(Struct):
         if self.size > 1:
             first, second = (slice(None, self.size // 2), slice(self.size // 2, None))
             return [
-                Batch(self.started[half], self.progress[half], self.logs[half], self.ended[half])
+                Batch(self.started[half], self.progress[half], self.logs[half], self.ended[half], self.pausing[half])
                 for half in (first, second)
             ]
         for attempt in self.ended:
@@ -62,7 +77,7 @@ class Batch(Struct):
 
     @property
     def size(self) -> int:
-        return len(self.started) + len(self.progress) + len(self.logs) + len(self.ended)
+        return len(self.started) + len(self.progress) + len(self.logs) + len(self.ended) + len(self.pausing)
 
     def report(self, session: str, poll_seq: int, free: int, now: Micros) -> Report:
         return Report(
@@ -77,6 +92,7 @@ class Batch(Struct):
             progress=self.progress,
             logs=self.logs,
             ended=[_ended(attempt, now) for attempt in self.ended],
+            pausing=[said.message(now) for said in self.pausing],
         )
 
 
@@ -110,6 +126,7 @@ class Outbox:
         self._logs: deque[LogChunk] = deque()
         self._log_size = 0
         self._ended: deque[HeldAttempt] = deque()
+        self._pausing: list[Said] = []
         self._under_way: Batch | None = None
         self._alarm_set = False
         self._news = asyncio.Event()
@@ -149,6 +166,11 @@ class Outbox:
             self._tell()
         self._ended.append(attempt)
 
+    def pausing(self, attempt: HeldAttempt, what: Literal["paused", "resumed", "refused"]) -> None:
+        """It stands still, goes on, or cannot be stopped: the slots that are free may have changed, too."""
+        self._pausing.append(Said(attempt, attempt.asked, what, self._clock.monotonic()))
+        self._tell()
+
     def amend(self) -> None:
         """Report although nothing happened: the free slots changed under a poll that hangs."""
         self._tell()
@@ -161,6 +183,7 @@ class Outbox:
     def clear(self) -> None:
         """The session is gone: nobody would listen."""
         self._started.clear()
+        self._pausing.clear()
         self._progress.clear()
         self._talking.clear()
         self._logs.clear()
@@ -186,8 +209,10 @@ class Outbox:
             progress=list(self._progress.values()),
             logs=logs,
             ended=self._take_ended(),
+            pausing=[said for said in self._pausing if said.attempt.outcome is None],
         )
         self._started.clear()
+        self._pausing.clear()
         self._progress.clear()
         return self._under_way
 

@@ -87,7 +87,10 @@ async def _answer_run(call: Call, run: Run) -> Answer:
 
 async def read(call: Call) -> Answer:
     found = await find_run_anywhere(call.context, call.tenant, call.run_id)
-    return answer_json(views.run_view(found.run, await found.attempts(), archived=found.is_archived))
+    preemptions = [] if found.is_archived else await call.context.store.preemptions(found.run.id)
+    return answer_json(
+        views.run_view(found.run, await found.attempts(), archived=found.is_archived, preemptions=preemptions)
+    )
 
 
 async def cancel(call: Call) -> Answer:

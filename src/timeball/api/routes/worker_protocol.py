@@ -66,6 +66,9 @@ def _check_report(report: Report) -> None:
     for index, started in enumerate(report.started):
         if not 0 <= started.age <= LONGEST_RUN:
             raise Invalid("an attempt started between now and ten years ago", f"/started/{index}/age")
+    for index, pausing in enumerate(report.pausing):
+        if not 0 <= pausing.age <= LONGEST_RUN:
+            raise Invalid("an attempt stopped between now and ten years ago", f"/pausing/{index}/age")
     for index, chunk in enumerate(report.logs):
         if not 0 <= chunk.seq < MOST_CHUNKS:
             raise Invalid(f"seq must be between 0 and {MOST_CHUNKS:,}", f"/logs/{index}/seq")

@@ -33,6 +33,7 @@ from timeball.stores.sql.gates import host_gate, limit_gate, rate_gate
 from timeball.stores.sql.jobs import JOBS_BY_ID
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
+from timeball.stores.sql.preempting import made_room, making_room
 from timeball.stores.sql.reads import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
 from timeball.stores.sql.rows import finished_run, live_run, plain, readable
 from timeball.stores.sql.tables import RUNS, GateRow, RunRow
@@ -130,7 +131,9 @@ class Matters(Part):
             crew=tuple(crew),
         )
         if found.state == State.RUNNING:
-            return facts
+            if found.preemptible is None:
+                return facts
+            return msgspec.structs.replace(facts, makes_room=await made_room(tx, run.id, run.token))
         more: dict[str, Any] = await _gates(tx, found, spec, task, now)
         if run.holds & Hold.OVERLAP:
             more |= await _rivals(tx, run, now)
@@ -138,6 +141,7 @@ class Matters(Part):
             more["turn"] = await _turn(tx, run, now)
         if found.state == State.READY and found.eligible_at <= now:
             more["ahead"] = await self._ahead(tx, found, spec.need, crew)
+            more["room_made"] = await making_room(tx, run.id)
         return msgspec.structs.replace(facts, **more)
 
     async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[Hand]) -> Ahead:

@@ -25,7 +25,7 @@ LARGEST: Final = 2**63 - 1
 MOST_TOLD: Final = 10_000
 _told: Final[set[str]] = set()
 _log = structlog.get_logger()
-_NO_RULES: Final = (None, None, None, None, 0, None)
+_NO_RULES: Final = (None, None, None, None, 0, None, None)
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 
 
@@ -152,7 +152,7 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
     """A row of `runs`, as far as a run has one when it is born; longer if rules apply to it."""
     row = (*_born(run, eligible_at), (State.BLOCKED if holds else State.READY).value, int(serial), holds)
     key = run.ordering_key and plain(run.ordering_key)
-    rules = (run.retry_of, run.due_at, run.start_by, key, int(run.gated), run.profile)
+    rules = (run.retry_of, run.due_at, run.start_by, key, int(run.gated), run.profile, run.preemptible)
     return row if rules == _NO_RULES else row + rules
 
 

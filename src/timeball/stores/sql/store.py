@@ -14,6 +14,7 @@ from timeball.stores.sql.housekeeping import Housekeeping
 from timeball.stores.sql.jobs import Jobs
 from timeball.stores.sql.large import LargeValues
 from timeball.stores.sql.plans import NOW, Plans
+from timeball.stores.sql.preempting import Preempting
 from timeball.stores.sql.reads import Reads
 from timeball.stores.sql.rest import Keys, Tasks
 from timeball.stores.sql.runs import Runs
@@ -28,6 +29,7 @@ class SqlStore(
     Amendments,
     Triggers,
     Backfills,
+    Preempting,
     Plans,
     Runs,
     WaitingRooms,

@@ -82,6 +82,7 @@ class RuledRunRow(NewRunRow, frozen=True):
     ordering_key: str | None
     gated: int
     profile: str | None
+    preemptible: int | None
 
 
 class RunRow(RuledRunRow, frozen=True):
@@ -316,6 +317,17 @@ class BackfillRow(Struct, frozen=True):
     finished_at: Micros | None
 
 
+class PreemptionRow(Struct, frozen=True):
+    run_id: str
+    number: int
+    by_run: str
+    attempt: int
+    token: int
+    asked_at: Micros
+    paused_at: Micros | None
+    ended_at: Micros | None
+
+
 _KINDS: Final[dict[object, str]] = {str: "text", int: "bigint", float: "double precision", bytes: "bytea"}
 
 
@@ -358,6 +370,7 @@ GATES: Final = Table("gates", GateRow)
 VERSIONS: Final = Table("job_versions", VersionRow)
 EDITED: Final = Table("edited_runs", EditedRow)
 BACKFILLS: Final = Table("backfills", BackfillRow)
+PREEMPTIONS: Final = Table("preemptions", PreemptionRow)
 WORKFLOW_RUNS: Final = Table("workflow_runs", WorkflowRunRow)
 WORKFLOW_TASKS: Final = Table("workflow_tasks", WorkflowTaskRow)
 WORKFLOW_NODES: Final = Table("workflow_nodes", WorkflowNodeRow)
@@ -375,6 +388,7 @@ _ALL: Final = (
     VERSIONS,
     EDITED,
     BACKFILLS,
+    PREEMPTIONS,
     WORKFLOW_RUNS,
     WORKFLOW_TASKS,
     WORKFLOW_NODES,

@@ -20,6 +20,7 @@ NEXT_EXPIRY = query("next_expiry")
 FORGET_GATES = query("forget_gates")
 FORGET_TURNS = query("forget_turns")
 FORGET_PROFILES = query("forget_profiles")
+FORGET_PREEMPTIONS = query("forget_preemptions")
 
 EXPIRED: Final = "it did not start within its start deadline"
 
@@ -72,5 +73,6 @@ class WaitingRooms(Part):
             await tx.execute(FORGET_GATES, most=limit, lately=10 * MINUTE)
             await tx.execute(FORGET_TURNS, most=limit)
             await tx.execute(FORGET_PROFILES, most=limit, long=DAY)
+            await tx.execute(FORGET_PREEMPTIONS, long=90 * DAY)
 
         await self._db.write(work)

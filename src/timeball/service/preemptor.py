@@ -1,0 +1,29 @@
+"""Has running attempts that allow it make room for waiting runs of a higher class."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.operation.context import Context
+from timeball.service.desk import Desk
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK, Loop
+
+OFTEN: Final = 250 * MILLISECOND
+"""How often to look while there is somebody who could make room."""
+
+
+class Preemptor(Loop):
+    name = "preemptor"
+
+    def __init__(self, context: Context, hints: LocalHints, desk: Desk) -> None:
+        super().__init__(context.clock, hints)
+        self._store = context.store
+        self._desk = desk
+
+    async def turn(self) -> Micros:
+        if not await self._store.preempt():
+            return TICK
+        self._desk.order_pauses(await self._store.pause_orders())
+        return OFTEN
