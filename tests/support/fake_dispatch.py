@@ -62,8 +62,16 @@ class FakeDispatch:
     def give(self, *assignments: Assignment) -> None:
         self._orders.put_nowait(Orders(assignments=list(assignments)))
 
-    def order(self, *, cancel: Iterable[int] = (), kill: Iterable[int] = (), lost: Iterable[int] = ()) -> None:
-        self._orders.put_nowait(Orders(cancel=list(cancel), kill=list(kill), lost=list(lost)))
+    def order(
+        self,
+        *,
+        cancel: Iterable[int] = (),
+        kill: Iterable[int] = (),
+        lost: Iterable[int] = (),
+        pause: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        orders = Orders(cancel=list(cancel), kill=list(kill), lost=list(lost), pause=list(pause))
+        self._orders.put_nowait(orders)
 
     async def hello(self, hello: Hello) -> Welcome:
         self.hellos.append(hello)

@@ -198,6 +198,25 @@ async def test_a_process_may_end_by_itself_within_the_grace(shell: ShellExecutor
     assert attempt.text() == "up\nbye\n"
 
 
+async def test_a_process_stands_still_goes_on_and_can_be_stopped_for_good_meanwhile(
+    shell: ShellExecutor, tmp_path: Path
+) -> None:
+    file = tmp_path / "count"
+    command = f"(while :; do echo x >> {shlex.quote(str(file))}; sleep 0.01; done) & wait"
+    attempt = RecordedAttempt(Shell(command=command))
+    executing = asyncio.create_task(shell.execute(attempt))
+    await until(lambda: file.exists() and file.read_text())
+    attempt.stand_still()
+    group = psutil.Process(os.getpid()).children(recursive=True)
+    await until(lambda: any(each.status() == psutil.STATUS_STOPPED for each in group))
+    size = file.stat().st_size
+    attempt.go_on()
+    await until(lambda: file.stat().st_size > size + 2)
+    attempt.stand_still()
+    attempt.cancel()
+    assert isinstance(await executing, Failed), "it saw the signal although it stood still"
+
+
 async def test_cancelled_before_its_process_exists(shell: ShellExecutor) -> None:
     attempt = RecordedAttempt(Shell(command="sleep 600"))
     attempt.cancel(force=True)

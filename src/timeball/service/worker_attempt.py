@@ -23,6 +23,8 @@ from timeball.service.worker_work import Work
 class Stop(IntEnum):
     """Why an attempt is to stop. A later reason replaces an earlier one only if it weighs more."""
 
+    YIELD = 0
+    """It makes room for another: hand it back, unless it comes to a good end nevertheless."""
     RELEASE = 1
     """The worker leaves: hand it back."""
     TIMEOUT = 2

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from timeball.domain import duration, preemption
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released
+from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
@@ -132,7 +132,7 @@ class Attempts:
         if attempt.stand_still is not None and not self.closed:
             self._lend(attempt, attempt.stand_still)
         elif attempt.stand_still is None and attempt.spec.delivery != "at_most_once":
-            self.stop(token, Stop.RELEASE)
+            self.stop(token, Stop.YIELD)
         else:
             self._outbox.pausing(attempt, "refused")
 
@@ -267,6 +267,8 @@ class Attempts:
                 return outcome
             case Stop.CANCEL | Stop.KILL:
                 return Cancelled()
+            case Stop.YIELD:
+                return outcome if isinstance(outcome, Succeeded) else Released()
             case Stop.RELEASE | Stop.ABANDON:
                 return Released()
             case Stop.TIMEOUT:
