@@ -146,6 +146,19 @@ def test_a_changed_schedule_says_which_fires_move_and_that_none_is_dropped(clien
     assert run("plan", "jobs.yaml") == "nothing to do, 2 unchanged\n"
 
 
+def test_a_calendar_shows_which_fires_it_takes_away(client: Client) -> None:
+    write(NIGHTLY.format(set="closed"))
+    run("apply", "jobs.yaml")
+    tomorrow = client.next(the(client, "closed-etl").job_id, 2)
+    run("calendars", "set", "freeze", "--date", f"{tomorrow[1]:%Y-%m-%d}")
+    write(NIGHTLY.format(set="closed").replace("    timeout: 30m", "    calendars: [freeze]"))
+    [item] = run_json("plan", "jobs.yaml", code=2)["items"]
+    assert [change["field"] for change in item["changes"]] == ["timeout", "calendars", "excluded"]
+    assert item["fires"]["dropped"] == [tomorrow[1].strftime("%Y-%m-%dT%H:%M:%SZ")]
+    run("apply", "jobs.yaml")
+    assert run("plan", "jobs.yaml") == "nothing to do, 2 unchanged\n"
+
+
 def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(client: Client) -> None:
     write(NIGHTLY.format(set="leaves"))
     run("apply", "jobs.yaml")
@@ -280,13 +293,14 @@ def test_a_task_that_is_not_registered_and_a_schedule_that_is_over_are_found_bef
 ) -> None:
     write(
         "jobs:\n"
-        "  - {name: early-a, taskId: nobody, schedule: {type: cron, expression: '@daily'}}\n"
+        "  - {name: early-a, taskId: nobody, calendars: [never], schedule: {type: cron, expression: '@daily'}}\n"
         "  - {name: early-b, task: {kind: shell, command: x}, endAt: '2020-01-01T00:00:00Z',"
         " schedule: {type: cron, expression: '@daily'}}\n"
     )
     refused = invoke("apply", "jobs.yaml")
     assert refused.exit_code == 1
     assert "jobs.yaml:2: early-a: there is no registered task 'nobody'" in refused.stderr
+    assert "jobs.yaml:2: early-a: there is no calendar 'never'" in refused.stderr
     assert "jobs.yaml:3: early-b: this schedule never fires" in refused.stderr
     assert wire.writes == []
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from timeball.api import job_body, views
 from timeball.declared import comparing, files, reading, writing
 from timeball.declared.comparing import Known
-from timeball.domain.job import JobSpec, decode_spec
+from timeball.domain.job import OF_TASKS, JobSpec, decode_spec
 from timeball.domain.overlap import Overlap
 
 CASES = 1_000 if os.environ.get("TIMEBALL_THOROUGH") else 80
@@ -112,6 +112,8 @@ rules = fields(
     ),
     resources=fields(cpu=st.just(0.5), memoryMb=st.integers(0, 9), slots=st.integers(1, 9)),
     runsOn=st.just(["gpu", "zone=a"]),
+    calendars=st.just(["holidays"]),
+    excluded=st.sampled_from(["skip", "next_open"]),
     delivery=st.sampled_from(["at_least_once", "at_most_once"]),
     tags=st.lists(words, max_size=3).filter(lambda tags: not any(tag.startswith("declared:") for tag in tags)),
     userId=text,
@@ -122,7 +124,14 @@ bounds = fields(startAt=moments, endAt=st.just("2199-01-01T00:00:00Z"), maxRuns=
 @st.composite
 def specs(draw: st.DrawFn, name: str | None = None) -> JobSpec:
     job = {"name": name or draw(command), **draw(rules)}
-    job |= {"taskId": "registered"} if draw(st.integers(0, 4)) == 0 else {"task": draw(tasks)}
+    match draw(st.integers(0, 4)):
+        case 0:
+            job |= {"taskId": "registered"}
+        case 1:
+            job = {field: value for field, value in job.items() if field not in OF_TASKS.values()}
+            job |= {"task": {"kind": "workflow", "tasks": [{"name": "b", "task": draw(tasks)}]}}
+        case _:
+            job |= {"task": draw(tasks)}
     job |= {"schedule": draw(once)} if draw(st.integers(0, 2)) == 0 else {"schedule": draw(repeating), **draw(bounds)}
     return decode_spec(msgspec.json.encode(job))
 

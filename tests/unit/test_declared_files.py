@@ -170,6 +170,18 @@ def test_defaults_fill_in_what_a_job_leaves_out_and_can_have() -> None:
     assert b.timeout is None
 
 
+def test_a_workflow_takes_no_default_that_only_tasks_have() -> None:
+    job = one(
+        "defaults: {retry: {maxRetries: 1}, timeout: 5m, catchUp: last, task: {env: {A: '1'}}}\n"
+        "jobs:\n"
+        "- name: a\n"
+        "  task: {kind: workflow, tasks: [{name: b, task: {kind: shell, command: x}}]}\n"
+        "  schedule: {type: interval, expression: 1h}\n"
+    )
+    assert job.spec.is_workflow
+    assert (job.spec.timeout, job.spec.catch_up) == (None, "last")
+
+
 def test_other_shapes_of_a_job_are_understood() -> None:
     job = one(
         "jobs: [{name: flat, scheduleType: cron, cronExpression: '@daily', payload: {script: a.py}, maxRetries: 1}]"
@@ -223,7 +235,7 @@ def spec(expression: str, timezone: str = "UTC", **more: str) -> JobSpec:
 
 
 def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> effect.Effect:
-    before, after = (fires.of_new(spec(each, timezone), now, effect.MOST) for each in (old, new))
+    before, after = (fires.of(spec(each, timezone), now, effect.MOST) for each in (old, new))
     return effect.compare(before, after, now, timezone)
 
 
@@ -270,9 +282,9 @@ def test_an_interval_keeps_its_grid_when_only_its_end_changes() -> None:
     old = decode_spec(msgspec.json.encode(base))
     new = decode_spec(msgspec.json.encode({**base, "endAt": "2026-11-16T00:00:00Z"}))
     coming = [NOW + 17_000_000 + n * HOUR for n in range(100)]
-    assert fires.of_changed(old, new, coming, NOW, 1_000) == coming[:4]
-    assert not fires.same_fires(old, new)
-    assert fires.same_fires(old, old)
+    assert fires.of(new, NOW, 1_000, fires.anchor(old, new, fires.Ahead(coming))) == fires.Ahead(coming[:4])
+    assert not fires.stay(old, new)
+    assert fires.stay(old, old)
 
 
 # --- the documentation --------------------------------------------------------------------------------------------

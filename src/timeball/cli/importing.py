@@ -156,7 +156,7 @@ def _show(session: Session, wanted: FileSet, found: Translation) -> None:
 
     def first(job: Declared) -> int | None:
         try:
-            return next(iter(fires.of_new(job.spec, now, 1)), None)
+            return fires.of(job.spec, now, 1).first
         except Invalid:
             return None
 

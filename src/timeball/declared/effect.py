@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from timeball.declared.fires import Ahead
 from timeball.domain import zone
 from timeball.domain.instant import DAY, HOUR, SECOND, Micros, to_datetime
 
@@ -92,10 +93,10 @@ class Effect:
         return clock(at, self.timezone)
 
 
-def compare(old: Sequence[Micros], new: Sequence[Micros], now: Micros, timezone: str) -> Effect:
-    """Fires as they were to come and as they will, in order; each list may end at `MOST`."""
+def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Effect:
+    """Fires as they were to come and as they will."""
     until = _until(old, new, now, timezone)
-    before, after = ({at for at in fires if at < until} for fires in (old, new))
+    before, after = ({at for at in ahead.fires if at < until} for ahead in (old, new))
     gone, come = sorted(before - after), sorted(after - before)
     moved, gone, come = _pair_days(gone, come, timezone)
     if len(gone) == len(come) and all(abs(a - b) <= _NEAR for a, b in zip(gone, come, strict=True)):
@@ -103,10 +104,10 @@ def compare(old: Sequence[Micros], new: Sequence[Micros], now: Micros, timezone:
     return Effect(now, until, timezone, tuple(moved), tuple(come), tuple(gone), len(before & after))
 
 
-def _until(old: Sequence[Micros], new: Sequence[Micros], now: Micros, timezone: str) -> Micros:
-    """The end of a day, so that no fire is cut off from the one it moved to; a list that is full ends sooner."""
+def _until(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Micros:
+    """The end of a day, so that no fire is cut off from the one it moved to; sooner, if less is known."""
     far = now + DAYS * DAY
-    end = min([far, *(fires[-1] for fires in (old, new) if len(fires) >= MOST)])
+    end = min([far, *(ahead.until for ahead in (old, new) if ahead.until is not None)])
     midnight = end - _wall(end, timezone) % DAY
     if end == far:
         return midnight + DAY

@@ -4,45 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from timeball.domain import duration, planning, schedule
 from timeball.domain.describe import uses_hash
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
-from timeball.domain.schedule import CronSchedule, Interval
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval
 
 _NOBODY: Final = "j_" + "0" * 28
+_ALIKE: Final = "the same name"
+"""Names do not change here, so two schedules spread alike."""
 
 
-def has_hash(spec: JobSpec) -> bool:
-    """Whether the server has to be asked: `H` hashes the tenant, which only the server knows."""
-    return isinstance(spec.schedule, CronSchedule) and uses_hash(spec.schedule.expression)
+class Ahead(NamedTuple):
+    """The coming fires, in order."""
+
+    fires: Sequence[Micros]
+    until: Micros | None = None
+    """How far they are known; None: these are all."""
+
+    @property
+    def first(self) -> Micros | None:
+        return self.fires[0] if self.fires else None
 
 
-def of_new(spec: JobSpec, now: Micros, most: int) -> list[Micros]:
-    """Raises `InvalidSchedule` for a schedule that never fires."""
+def are_known_here(spec: JobSpec) -> bool:
+    """Or has the server to be asked? Only it knows its calendars, and the tenant, which `H` hashes."""
+    if spec.calendars:
+        return False
+    if isinstance(spec.schedule, CronSchedule):
+        return not uses_hash(spec.schedule.expression)
+    return isinstance(spec.schedule, Immediate | Date | Interval)
+
+
+def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> Ahead:
+    """The fires if it were saved now. Raises `InvalidSchedule` for a schedule that never fires. `anchor`: of a grid
+    that goes on."""
+    if anchor is not None:
+        return _bounded(schedule.fires(spec.schedule, anchor, now, _ALIKE, ends=spec.ends), most)
     job, fire = planning.begin(_NOBODY, "default", spec, now)
     if spec.one_shot:
-        return [at for at in (fire.fire_time if fire else job.next_fire_at,) if at is not None]
-    return list(islice(planning.coming(job.with_(fired=0), now), most))
+        return Ahead([at for at in (fire.fire_time if fire else job.next_fire_at,) if at is not None])
+    return _bounded(planning.coming(job.with_(fired=0), now), most)
 
 
-def of_changed(old: JobSpec, new: JobSpec, coming: Sequence[Micros], now: Micros, most: int) -> list[Micros]:
-    """Of a job whose fires are `coming` so far. An interval that stays as it is goes on in its grid."""
-    same = schedule.same_instants(old.schedule, new.schedule, "same", "same")
-    if same and isinstance(new.schedule, Interval) and new.starts is None and coming:
-        step = duration.parse(new.schedule.expression)
-        grid = schedule.fires(new.schedule, coming[0] - step, max(now, coming[0] - 1), "", ends=new.ends)
-        return list(islice(_counted(grid, new), most))
-    return of_new(new, now, most)
+def _bounded(fires: Iterator[Micros], most: int) -> Ahead:
+    found = list(islice(fires, most))
+    return Ahead(found, found[-1] if len(found) == most else None)
 
 
-def _counted(fires: Iterator[Micros], spec: JobSpec) -> Iterator[Micros]:
-    return fires if spec.max_runs is None else islice(fires, spec.max_runs)
+def anchor(old: JobSpec, new: JobSpec, coming: Ahead) -> Micros | None:
+    """Where the grid of an interval begins that a change leaves as it is; None: it begins anew, or there is none."""
+    goes_on = schedule.same_instants(old.schedule, new.schedule, _ALIKE, _ALIKE) and old.starts == new.starts
+    if not (goes_on and isinstance(new.schedule, Interval)) or coming.first is None:
+        return None
+    return coming.first - duration.parse(new.schedule.expression)
 
 
-def same_fires(old: JobSpec, new: JobSpec) -> bool:
-    """Whether a change leaves the fires alone. A name is what `H` hashes, and names do not change here."""
-    same_bounds = (old.starts, old.ends, old.max_runs) == (new.starts, new.ends, new.max_runs)
-    return same_bounds and schedule.same_instants(old.schedule, new.schedule, "same", "same")
+def stay(old: JobSpec, new: JobSpec) -> bool:
+    """Whether a change leaves the fires alone."""
+    before, after = (
+        (spec.starts, spec.ends, spec.max_runs, spec.calendars, spec.excluded if spec.calendars else None)
+        for spec in (old, new)
+    )
+    return before == after and schedule.same_instants(old.schedule, new.schedule, _ALIKE, _ALIKE)

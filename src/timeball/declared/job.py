@@ -14,7 +14,7 @@ from timeball.declared.complaint import Complaint
 from timeball.declared.reading import Document
 from timeball.domain import schedule, task
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
-from timeball.domain.job import JobSpec
+from timeball.domain.job import OF_TASKS, JobSpec
 
 MARK: Final = "declared:"
 """What the tag begins with by which a server knows the set that a job belongs to."""
@@ -158,7 +158,11 @@ _INSTEAD: Final = {"task": "taskId", "taskId": "task"}
 def with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """A job with what it leaves out. Its own values win; objects are put together; null takes a default away."""
     merged = dict(job)
+    own_task = job.get("task")
+    woven = isinstance(own_task, dict) and own_task.get("kind") == "workflow"
     for name, value in defaults.items():
+        if woven and name in OF_TASKS.values():
+            continue
         if name not in job:
             if _INSTEAD.get(name) not in job:
                 merged[name] = value
@@ -175,5 +179,5 @@ def _fitting(name: str, value: dict[str, Any], own: Mapping[str, Any]) -> dict[s
     kind = own.get(tag_field, value.get(tag_field))
     if value.get(tag_field, kind) != kind:
         return {}
-    known = fields.get(str(kind))
-    return value if known is None else {key: each for key, each in value.items() if key in known or key == tag_field}
+    known = fields.get(str(kind), frozenset())
+    return {key: each for key, each in value.items() if key in known or key == tag_field}

@@ -17,8 +17,7 @@ from timeball.declared.server import Server
 from timeball.domain.describe import describe
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
-from timeball.domain.schedule import CronSchedule
+from timeball.domain.job import JobSpec, workflow_of
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
 """`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
@@ -69,7 +68,7 @@ class _Planner:
     prune: bool
     take_over: bool
     complaints: list[Complaint] = field(default_factory=list)
-    tasks: dict[str, bool] = field(default_factory=dict)
+    found: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def plan(self) -> Plan:
         name = self.wanted.name
@@ -93,7 +92,8 @@ class _Planner:
 
     def _step(self, job: Declared, members: Sequence[Known]) -> Step:
         current = self._one(job, members) if members else self._stranger(job)
-        self._check_task(job)
+        if not self._check(job):
+            return Step("unchanged", job.name)  # which is never shown: all that is missing is
         return self._creation(job) if current is None else self._comparison(job, current)
 
     def _stranger(self, job: Declared) -> Known | None:
@@ -117,16 +117,16 @@ class _Planner:
 
     def _creation(self, job: Declared) -> Step:
         spec = job.spec
-        if fires.has_hash(spec):
-            sentence, coming = self.server.preview(spec, job.name, self.now, 1)
+        if fires.are_known_here(spec):
+            sentence, coming = describe(spec.schedule), fires.of(spec, self.now, 1)
         else:
-            sentence, coming = describe(spec.schedule), fires.of_new(spec, self.now, 1)
+            sentence, coming = self.server.preview(spec, self.now, 1)
         return Step(
             "create",
             job.name,
             declared=job,
             sentence=sentence,
-            first=coming[0] if coming else None,
+            first=coming.first,
             predecessor=self.server.last_cancelled(job.name),
         )
 
@@ -149,26 +149,42 @@ class _Planner:
 
     def _effect(self, job: Declared, current: Known) -> tuple[Effect | None, tuple[str, ...]]:
         old, new = current.spec, job.spec
-        if fires.same_fires(old, new):
+        if fires.stay(old, new):
             return None, ()
         coming = self.server.coming(current.job_id, effect.MOST)
-        if fires.has_hash(new):
-            _, ahead = self.server.preview(new, job.name, self.now, effect.MOST)
+        anchor = fires.anchor(old, new, coming)
+        if fires.are_known_here(new):
+            ahead = fires.of(new, self.now, effect.MOST, anchor)
         else:
-            ahead = fires.of_changed(old, new, coming, self.now, effect.MOST)
+            _, ahead = self.server.preview(new, self.now, effect.MOST, anchor)
         notes = [_MARGIN] if new.max_runs is not None else []
         if current.paused and job.paused is not False:
             notes.append("it is paused: none of these fires until it is resumed")
         return effect.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
 
-    def _check_task(self, job: Declared) -> None:
-        task_id = job.spec.task_id
-        if task_id is None:
-            return
-        if task_id not in self.tasks:
-            self.tasks[task_id] = self.server.has_task(task_id)
-        if not self.tasks[task_id]:
-            self.complaints.append(job.complaint(f"there is no registered task {task_id!r}: timeball tasks set"))
+    def _check(self, job: Declared) -> bool:
+        """Whether everything is there that the job refers to."""
+        spec = job.spec
+        tasks = [spec.task_id, *(task.task_id for task in workflow_of(spec))]
+        missing = [
+            f"there is no registered task {each!r}; make it with `timeball tasks set`"
+            for each in dict.fromkeys(tasks)
+            if each is not None and not self._is_there("task", each)
+        ]
+        missing += [
+            f"there is no calendar {each!r}; make it with `timeball calendars set`"
+            for each in spec.calendars
+            if not self._is_there("calendar", each)
+        ]
+        self.complaints += [job.complaint(each) for each in missing]
+        return not missing
+
+    def _is_there(self, kind: Literal["task", "calendar"], name: str) -> bool:
+        """Each is asked for once."""
+        if (kind, name) not in self.found:
+            look = self.server.has_task if kind == "task" else self.server.has_calendar
+            self.found[kind, name] = look(name)
+        return self.found[kind, name]
 
 
 def make(wanted: FileSet, server: Server, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
@@ -177,4 +193,4 @@ def make(wanted: FileSet, server: Server, now: Micros, *, prune: bool = False, t
 
 
 def timezone_of(spec: JobSpec) -> str:
-    return spec.schedule.timezone if isinstance(spec.schedule, CronSchedule) else "UTC"
+    return str(getattr(spec.schedule, "timezone", "UTC"))

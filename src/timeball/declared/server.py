@@ -14,6 +14,7 @@ from timeball.client.client import Client
 from timeball.client.requests import Request
 from timeball.declared import comparing
 from timeball.declared.comparing import Known
+from timeball.declared.fires import Ahead
 from timeball.declared.job import MARK
 from timeball.domain import instant
 from timeball.domain.errors import Conflict, IdempotencyMismatch, NotFound, PreconditionFailed, Unavailable
@@ -52,23 +53,31 @@ class Server:
     def all(self, status: str | None = None) -> Iterator[dict[str, Any]]:
         return self._jobs(status=status)
 
-    def coming(self, job_id: str, most: int) -> list[Micros]:
-        return [instant.of(at) for at in self._client.next(job_id, most)]
+    def coming(self, job_id: str, most: int) -> Ahead:
+        found = self._client.ask(requests.next_of_job(job_id, most))
+        until = instant.of(found.items[-1].fire_time) if len(found.items) == most else None
+        return Ahead([instant.of(at) for at in found.times], until)
 
-    def preview(self, spec: JobSpec, name: str, now: Micros, most: int) -> tuple[str, list[Micros]]:
-        """What a schedule means and when it fires, if only the server can tell; it knows nothing of bounds."""
-        written = msgspec.json.decode(msgspec.json.encode(spec.schedule))
-        after = spec.start_at if spec.starts is not None and spec.starts > now else None
-        found = self._client.preview_schedule(written, count=most, name=name, after=after)
-        fires = [instant.of(fire.at) for fire in found.fires]
-        return found.description, fires if spec.ends is None else [at for at in fires if at <= spec.ends]
+    def preview(self, spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> tuple[str, Ahead]:
+        """What a schedule means and when it fires, where only the server can tell. Of bounds it knows nothing."""
+        begin = spec.starts if spec.starts is not None and spec.starts > now else anchor
+        found = self._client.preview_schedule(
+            msgspec.json.decode(msgspec.json.encode(spec.schedule)),
+            count=most,
+            name=spec.name,
+            after=None if begin is None else instant.render(begin),
+            calendars=spec.calendars,
+            excluded=spec.excluded if spec.calendars else None,
+        )
+        until = instant.of(found.fires[-1].at) if len(found.fires) == most else None
+        fires = [instant.of(fire.at) for fire in found.fires if fire.mark != "excluded"]
+        return found.description, Ahead([at for at in fires if spec.ends is None or at <= spec.ends], until)
 
     def has_task(self, task_id: str) -> bool:
-        try:
-            self._client.ask(requests.task(task_id))
-        except NotFound:
-            return False
-        return True
+        return self._has(requests.task(task_id))
+
+    def has_calendar(self, name: str) -> bool:
+        return self._has(requests.calendar(name))
 
     def read(self, job_id: str) -> Known:
         return self._known(requests.job(job_id))
@@ -137,6 +146,13 @@ class Server:
         if found.version > job.version + 1:
             raise _changed(job)
         return found
+
+    def _has(self, request: Request[Any]) -> bool:
+        try:
+            self._client.send(request)
+        except NotFound:
+            return False
+        return True
 
     def _known(self, request: Request[Any]) -> Known:
         return comparing.known(msgspec.json.decode(self._client.send(request)))

@@ -128,7 +128,7 @@ class JobSpec(
 
     def _check_workflow(self) -> None:
         """A workflow is executed by nobody: its tasks are, each by its own rules."""
-        for field, name in _OF_TASKS.items():
+        for field, name in OF_TASKS.items():
             if getattr(self, field) != getattr(_ANY_TASK, field):
                 raise ValueError(f"{name}: a workflow has no {name} of its own; give it to the tasks that need it")
 
@@ -188,7 +188,7 @@ def workflow_of(spec: JobSpec) -> list[WorkflowTask]:
     return spec.task.tasks if isinstance(spec.task, Workflow) else []
 
 
-_OF_TASKS: Final = {
+OF_TASKS: Final = {
     "retry": "retry",
     "timeout": "timeout",
     "concurrency": "concurrency",
