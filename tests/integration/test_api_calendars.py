@@ -1,4 +1,4 @@
-"""Calendars over the API: what is refused and where, what is shown, and that tenants have their own."""
+"""Calendars and windows over the API: what is refused and where, what is shown, and that tenants have their own."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -141,3 +141,36 @@ async def test_a_job_tells_what_is_excluded_and_why(api: Api) -> None:
     assert why["reasons"][0]["until"] == "2037-01-01T00:00:00Z"
     await api("PATCH", path, json={"calendars": None})
     assert "mark" not in (await api("GET", f"{path}/next?count=1")).json()["items"][0]
+
+
+async def test_a_window_is_answered_with_its_slot(api: Api) -> None:
+    schedule = {"type": "window", "from": "01:00", "to": "05:00", "timezone": "Europe/Berlin", "days": ["MON", "FRI"]}
+    created = await api("POST", "/v1/jobs", json={"task": TASK, "schedule": schedule}, headers={"Idempotency-Key": "w"})
+    again = await api("POST", "/v1/jobs", json={"task": TASK, "schedule": schedule}, headers={"Idempotency-Key": "w"})
+    job = created.json()
+    assert again.json() == job
+    assert (created.status_code, job["schedule"], job["scheduleType"]) == (201, schedule, "window")
+    assert "01:00:00" <= job["slot"] < "05:00:00"
+    path = f"/v1/jobs/{job['jobId']}"
+    assert (await api("GET", path)).json() == job
+    coming = (await api("GET", f"{path}/next?count=2")).json()["items"]
+    assert coming[0]["fireTime"] == job["nextFireAt"]
+    sent_back = await api("PUT", path, json={**job, "description": "d"})
+    assert (sent_back.status_code, sent_back.json()["slot"]) == (200, job["slot"])
+    moved = (await api("PATCH", path, json={"window": {"from": "22:00", "to": "02:00"}})).json()
+    assert moved["schedule"] == {"type": "window", "from": "22:00", "to": "02:00", "timezone": "UTC"}
+    assert moved["slot"] >= "22:00:00" or moved["slot"] < "02:00:00"
+    assert moved["nextFireAt"][11:19] == moved["slot"]
+
+
+async def test_a_window_instead_of_a_schedule(api: Api) -> None:
+    job = {"task": TASK, "window": {"from": "01:00", "to": "05:00"}, "timezone": "Asia/Tokyo"}
+    made = (await api("POST", "/v1/jobs", json=job)).json()
+    assert made["schedule"] == {"type": "window", "from": "01:00", "to": "05:00", "timezone": "Asia/Tokyo"}
+    batch = (await api("POST", "/v1/jobs:batch", json=[job, {**job, "window": {"from": "1", "to": "2"}}])).json()
+    accepted, refused = batch["items"]
+    assert "jobId" in accepted
+    assert refused["error"]["errors"][0]["pointer"] == "/window"
+    found = (await api("POST", "/v1/schedules:preview", json={"schedule": {**made["schedule"]}, "count": 1})).json()
+    assert "its slot between 01:00 and 05:00" in found["description"]
+    assert "01:00" <= found["fires"][0]["local"][11:16] < "05:00"

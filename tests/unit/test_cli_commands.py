@@ -640,6 +640,8 @@ def test_a_job_with_calendars(server: StubServer, run: Timeball) -> None:
     run("jobs", "create", "etl", "--shell", "x", "--cron", "@daily", "--calendar", "freeze", "--excluded", "next_open")
     sent = server.last.json
     assert (sent["calendars"], sent["excluded"]) == (["freeze"], "next_open")
+    run("jobs", "create", "etl", "--shell", "x", "--window", "22:00-02:00", "--tz", "Asia/Tokyo")
+    assert server.last.json["schedule"] == {"type": "window", "from": "22:00", "to": "02:00", "timezone": "Asia/Tokyo"}
     run("jobs", "update", JOB_ID, "--calendar", "none")
     assert server.last.json == {"calendars": None}
 

@@ -4,6 +4,7 @@
                 payload: {script, params}, maxRetries}
     by task    {taskId, schedule: {type: "CRON"|"DATE", expression}, parameters}
     recurring  {isRecurring, jobInterval}, an interval in seconds
+    windowed   {window: {from, to, timezone, days}} instead of a schedule
 
 Each step takes what it knows out of the document and puts the canonical form in. `origins` remembers where that
 came from, so that a complaint points at what the user wrote.
@@ -29,6 +30,7 @@ TYPES: Final = {
     "once": "date",
     "cron": "cron",
     "interval": "interval",
+    "window": "window",
 }
 """What people call the types of schedule, in lower case."""
 
@@ -48,6 +50,7 @@ _MADE_HERE: Final = (
     "status",
     "version",
     "nextFireAt",
+    "slot",
     "createdAt",
     "updatedAt",
     "pauseReason",
@@ -56,7 +59,7 @@ _MADE_HERE: Final = (
 )
 
 OTHER_FIELDS: Final = {
-    **dict.fromkeys((*_SCHEDULE_FIELDS, "payload", "maxRetries", "idempotencyKey"), ""),
+    **dict.fromkeys((*_SCHEDULE_FIELDS, "window", "payload", "maxRetries", "idempotencyKey"), ""),
     **dict.fromkeys(_MADE_HERE, "is made by the server; leave it out"),
 }
 """What else may be met at the top level of a job, and what to say of it where it has no place."""
@@ -79,6 +82,14 @@ def normalise(document: Document, current: Document | None = None) -> tuple[Docu
 def _take_schedule(canonical: Document, origins: Origins, current: Document) -> None:
     given = {name: canonical.pop(name) for name in _SCHEDULE_FIELDS if name in canonical}
     given = {name: value for name, value in given.items() if value is not None}
+    window = canonical.pop("window", None)
+    if window is not None and canonical.get("schedule") is None:
+        if not isinstance(window, dict):
+            raise Invalid('a window is an object such as {"from": "01:00", "to": "05:00"}', "/window")
+        zoned = {"timezone": given.pop("timezone")} if "timezone" in given else {}
+        canonical["schedule"] = {**zoned, **window, "type": "window"}
+        origins["/schedule"] = "/window"
+        return
     if isinstance(canonical.get("schedule"), dict):
         canonical["schedule"] = _named_schedule(canonical["schedule"])
     elif given and "schedule" not in canonical:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from timeball.domain import lateness, lifecycle
+from timeball.domain.describe import clock
 from timeball.domain.duration import Duration
 from timeball.domain.fitting import Resources
 from timeball.domain.instant import MILLISECOND, Micros, render
@@ -18,7 +19,7 @@ from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.preemption import Preemption
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Attempt, Run, Status
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule, Window
 from timeball.domain.task import Task
 from timeball.domain.workflow import Workflow
 from timeball.ports.store import JobStatus
@@ -31,8 +32,11 @@ encode = msgspec.json.Encoder().encode
 class ScheduleView(Struct, frozen=True, rename="camel", omit_defaults=True):
     """When a job is due."""
 
-    type: Literal["immediate", "date", "cron", "interval"]
+    type: Literal["immediate", "date", "cron", "interval", "window"]
     expression: str | int | UnsetType = UNSET
+    since: str | UnsetType = field(default=UNSET, name="from")
+    until: str | UnsetType = field(default=UNSET, name="to")
+    days: list[str] | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
     dst_gap: str = "run"
     dst_overlap: str = "first"
@@ -84,7 +88,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     tags: list[str]
     user_id: str
     schedule_type: str
-    """Read-only, as in the flat shape: `immediate`, `future`, `cron` or `interval`."""
+    """Read-only, as in the flat shape: `immediate`, `future`, `cron`, `interval` or `window`."""
     schedule_time: str | None
     cron_expression: str | None
     max_retries: int
@@ -97,6 +101,8 @@ class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
     status: JobStatusName
     version: int
     next_fire_at: str | None
+    slot: str | UnsetType = UNSET
+    """The time of day that it got in its window."""
     created_at: str
     updated_at: str
     pause_reason: str | UnsetType = UNSET
@@ -113,6 +119,7 @@ _FLAT_TYPES: Final[dict[type[Schedule], str]] = {
     Date: "future",
     CronSchedule: "cron",
     Interval: "interval",
+    Window: "window",
 }
 _USUAL_RETRY: Final = Retry()
 _USUAL_NON_RETRYABLE: Final = NonRetryable()
@@ -125,9 +132,25 @@ def _schedule(schedule: Schedule) -> ScheduleView:
         case Date():
             return ScheduleView("date", schedule.expression)
         case CronSchedule():
-            return ScheduleView("cron", schedule.expression, schedule.timezone, schedule.dst_gap, schedule.dst_overlap)
+            return ScheduleView(
+                "cron",
+                schedule.expression,
+                timezone=schedule.timezone,
+                dst_gap=schedule.dst_gap,
+                dst_overlap=schedule.dst_overlap,
+            )
         case Interval():
             return ScheduleView("interval", schedule.expression)
+        case Window():
+            return ScheduleView(
+                "window",
+                since=schedule.since,
+                until=schedule.until,
+                days=list(schedule.days) or UNSET,
+                timezone=schedule.timezone,
+                dst_gap=schedule.dst_gap,
+                dst_overlap=schedule.dst_overlap,
+            )
 
 
 def _retry(retry: Retry) -> RetryView:
@@ -209,6 +232,7 @@ def job_view(found: JobStatus) -> JobView:
         status=found.status,
         version=job.version,
         next_fire_at=None if idle else next_fire_at,
+        slot=UNSET if job.slot is None else clock(job.slot, seconds=True),
         created_at=created_at,
         updated_at=created_at if job.updated_at == job.created_at else render(job.updated_at),
         pause_reason=job.pause_reason if found.status == "paused" else UNSET,

@@ -15,8 +15,8 @@ Length = str | int | timedelta
 
 class JobOptions(TypedDict, total=False):
     """Everything that may be said of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`,
-    `python`. When: at most one of `schedule`, `cron`, `every`, `at`; at once without any. In an update, None takes
-    away what the job has."""
+    `python`. When: at most one of `schedule`, `cron`, `every`, `at`, `window`; at once without any. In an update, None
+    takes away what the job has."""
 
     name: str
     description: str
@@ -35,8 +35,10 @@ class JobOptions(TypedDict, total=False):
     cron: str
     every: Length
     at: datetime | str
+    window: str | Mapping[str, Any]
+    """`"01:00-05:00"`, or `{"from": "01:00", "to": "05:00", "days": ["MON"]}`: daily, in a slot of its own."""
     timezone: str
-    """Of `cron`; UTC without it."""
+    """Of `cron` or `window`; UTC without it."""
     dst_gap: Literal["run", "skip"]
     dst_overlap: Literal["first", "both"]
     retry: Mapping[str, Any]
@@ -82,7 +84,7 @@ class JobOptions(TypedDict, total=False):
 
 
 _WHAT: Final = ("task", "task_id", "shell", "http", "script", "python")
-_WHEN: Final = ("schedule", "cron", "every", "at")
+_WHEN: Final = ("schedule", "cron", "every", "at", "window")
 _CRON_ONLY: Final = {"timezone": "timezone", "dst_gap": "dstGap", "dst_overlap": "dstOverlap"}
 _PLAIN: Final = {
     "name": "name",
@@ -199,7 +201,7 @@ def _registered_name(function: object) -> str:
 
 def _schedule(given: Mapping[str, Any]) -> dict[str, Any] | None:
     zoned = {field: given[name] for name, field in _CRON_ONLY.items() if name in given}
-    if zoned and "cron" not in given:
+    if zoned and "cron" not in given and "window" not in given:
         named = ", ".join(name for name in _CRON_ONLY if name in given)
         raise Invalid(f"{named} needs a cron expression to apply to", "/schedule")
     match given:
@@ -209,10 +211,19 @@ def _schedule(given: Mapping[str, Any]) -> dict[str, Any] | None:
             return {"type": "cron", "expression": expression, **zoned}
         case {"every": value}:
             return {"type": "interval", "expression": length(value)}
+        case {"window": value}:
+            return {"type": "window", **_window(value), **zoned}
         case {"at": value}:
             return {"type": "date", "expression": moment(value)}
         case _:
             return None
+
+
+def _window(value: str | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(value, str):
+        since, _, until = value.partition("-")
+        return {"from": since.strip(), "to": until.strip()}
+    return dict(value)
 
 
 def _all_known(given: Mapping[str, Any]) -> None:

@@ -48,6 +48,8 @@ class Job(Answer, frozen=True):
     rate_limit: dict[str, Any] | None = None
     resources: dict[str, Any] | None = None
     runs_on: list[str] = []
+    slot: str | None = None
+    """The time of day that it got in its window."""
     calendars: list[str] = []
     excluded: str | None = None
     delivery: str = "at_least_once"

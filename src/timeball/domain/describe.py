@@ -20,7 +20,7 @@ from timeball.domain.cron import Cron
 from timeball.domain.describe_days import MONTHS, REGULAR, days
 from timeball.domain.english import capitalised, every, listed, ordinal, runs, step_of, values
 from timeball.domain.instant import DAY, SECOND, Micros, to_datetime
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.schedule import SLOT, CronSchedule, Date, Immediate, Interval, Schedule, Window
 from timeball.domain.zone import Zone
 
 _MOST_TIMES: Final = 6
@@ -45,6 +45,8 @@ def describe(schedule: Schedule, spread: str = "") -> str:
             return f"{_interval(duration.parse(schedule.expression))}, counted from its start"
         case CronSchedule():
             return _cron(schedule, spread)
+        case Window():
+            return _window(schedule, spread)
         case _:
             assert_never(schedule)
 
@@ -106,6 +108,13 @@ def _moment(expression: str) -> str:
     text = f"{time}.{fraction:06}".rstrip("0") if fraction else time
     local = to_datetime(moment)
     return f"on {local.day} {MONTHS[local.month]} {local.year} at {text} {name}"
+
+
+def _window(schedule: Window, spread: str) -> str:
+    """The slot, as the fixed time that it is, and the window it is in."""
+    sentence = _cron(schedule.at(spread), spread)
+    known = "its slot" if spread.startswith(SLOT) else "or another slot"
+    return f"{sentence}: {known} between {schedule.since} and {schedule.until}"
 
 
 def _cron(schedule: CronSchedule, spread: str) -> str:

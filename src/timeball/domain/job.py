@@ -269,7 +269,10 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def spread(self) -> str:
-        """What `H` hashes: stable for a job of this name."""
+        """What places it where its schedule leaves that open: its slot in a window, else what `H` hashes, which is
+        stable for a job of this name."""
+        if self.slot is not None:
+            return f"{schedule.SLOT}{self.slot}"
         return f"{self.tenant}/{self.spec.name or self.id}"
 
     def with_(self, **changes: Any) -> Self:

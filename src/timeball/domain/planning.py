@@ -22,7 +22,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import SECOND, Micros, render
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState, jitter_of, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
-from timeball.domain.schedule import Immediate
+from timeball.domain.schedule import Immediate, Window
 
 MOST_RUNS: Final = 500
 """Runs one plan may hold: a long absence is worked off in bounded transactions."""
@@ -103,8 +103,9 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
     if immediate:
         return job, Fire(now, Origin.SCHEDULE, now)
     first = first_fire(job, now)
-    if spec.calendars:  # whoever plans looks at them, at once if it is near
-        return job.with_(next_fire_at=first, plan_at=max(now, first - HORIZON)), None
+    if spec.calendars or isinstance(spec.schedule, Window):
+        # Whoever plans looks at calendars, at once if it is near; and the store gives a job its slot in a window.
+        return _ahead(job, first, now), None
     if first > now + HORIZON:
         return job.with_(next_fire_at=first, plan_at=first - HORIZON), None
     if spec.one_shot:
@@ -112,6 +113,16 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
     planned = plan(job.with_(next_fire_at=first), now)
     fire = next(step for step in planned.steps if isinstance(step, Fire))
     return job.with_(next_fire_at=planned.next_fire_at, plan_at=planned.plan_at, fired=1), fire
+
+
+def placed(job: Job, slot: int, now: Micros) -> Job:
+    """A new job, or one with a new window, with the slot that it got."""
+    job = job.with_(slot=slot)
+    return _ahead(job, first_fire(job, now), now)
+
+
+def _ahead(job: Job, first: Micros, now: Micros) -> Job:
+    return job.with_(next_fire_at=first, plan_at=max(now, first - HORIZON))
 
 
 def plan(

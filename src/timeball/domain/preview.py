@@ -31,7 +31,7 @@ from timeball.domain.cron import Cron
 from timeball.domain.describe import describe
 from timeball.domain.english import length
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Schedule
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Schedule, Window
 
 Mark = Literal["dst_gap", "dst_overlap", "excluded", "next_open"]
 
@@ -119,8 +119,9 @@ def preview(
             islice(around(lambda after: schedule.fires(plan, now, after, spread), now, closures, excluded), count)
         )
     instants = [each.at for each in marked]
-    if isinstance(plan, CronSchedule):
-        fires = tuple(_on_clocks(plan, cron.parse(plan.expression, spread=spread), now, instants))
+    clocks = plan.at(spread) if isinstance(plan, Window) else plan
+    if isinstance(clocks, CronSchedule):
+        fires = tuple(_on_clocks(clocks, cron.parse(clocks.expression, spread=spread), now, instants))
     else:
         fires = tuple(Fire(at) for at in instants)
     if closures is not OPEN:

@@ -1,4 +1,4 @@
-"""When a job is due: four kinds of schedule, one question asked of all of them.
+"""When a job is due: five kinds of schedule, one question asked of all of them.
 
 `fires(schedule, anchor, after)` are the fires after an instant, `first(schedule, now)` is the first one of a schedule
 that is set now. The anchor is when the schedule takes effect: nothing fires before it, and an interval is a
@@ -8,16 +8,18 @@ fixed grid on it.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import takewhile
 from typing import Annotated, Final, Literal, assert_never
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from timeball.domain import cron, duration, instant, zone
 from timeball.domain.cron import Cron
-from timeball.domain.errors import Invalid
+from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import SECOND, Micros
 
 ONE_BY_ONE: Final = 4
@@ -63,8 +65,74 @@ class Interval(_Schedule, frozen=True, tag="interval"):
         _readable(lambda: duration.parse(self.expression, shortest=SECOND))
 
 
-Schedule = Immediate | Date | CronSchedule | Interval
+Weekday = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
+_WEEKDAYS: Final[tuple[Weekday, ...]] = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?|24:00(?::00)?", re.ASCII)
+_DAY: Final = 86_400
+
+
+class Window(_Schedule, frozen=True, tag="window"):
+    """Once a day, between two times: when exactly is chosen when the job is made, where the least is going on, and
+    stays. A window may go over midnight; its days are those on which it begins."""
+
+    since: Annotated[str, Meta(max_length=8)] = field(name="from")
+    until: Annotated[str, Meta(max_length=8)] = field(name="to")
+    timezone: Annotated[str, Meta(max_length=64)] = "UTC"
+    days: Annotated[list[Weekday], Meta(max_length=7)] = []
+    """All, without any."""
+    dst_gap: Literal["run", "skip"] = "run"
+    dst_overlap: Literal["first", "both"] = "first"
+
+    def __post_init__(self) -> None:
+        _readable(lambda: (self.begin, self.length, zone.get(self.timezone)))
+        if not self.length:
+            raise ValueError(f"a window from {self.since} to {self.until} is empty; the whole day is 00:00 to 24:00")
+
+    @property
+    def begin(self) -> int:
+        """The second of the day at which it begins."""
+        return _second(self.since) % _DAY
+
+    @property
+    def length(self) -> int:
+        """Seconds."""
+        until = _second(self.until)
+        return until - self.begin if until > self.begin else (until - self.begin) % _DAY
+
+    def same_place(self, other: Schedule) -> bool:
+        """Whether a slot in one is a slot in the other."""
+        if not isinstance(other, Window):
+            return False
+        mine, others = (self.begin, self.length), (other.begin, other.length)
+        return mine == others and self.timezone == other.timezone and set(self.days) == set(other.days)
+
+    def at(self, spread: str) -> CronSchedule:
+        """The fixed time that a job has in it: its slot, or, where that is not known, what a hash comes to."""
+        if spread.startswith(SLOT):
+            second = int(spread.removeprefix(SLOT))
+        else:
+            digest = blake2b(f"window\0{spread}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            second = (self.begin + int.from_bytes(digest) % self.length) % _DAY
+        # After midnight it is the next day.
+        late = second < self.begin
+        days = sorted({(_WEEKDAYS.index(day) + late) % 7 for day in self.days})
+        text = f"{second % 60} {second // 60 % 60} {second // 3600} * * {','.join(map(str, days)) or '*'}"
+        return CronSchedule(text, self.timezone, self.dst_gap, self.dst_overlap)
+
+
+SLOT: Final = "@"
+"""With this begins the `spread` of a job that has a slot. No other does: they have a tenant and a slash in them."""
+
+Schedule = Immediate | Date | CronSchedule | Interval | Window
 _ONE_SHOTS: Final = (Immediate, Date)
+
+
+def _second(text: str) -> int:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise InvalidSchedule(f"{text!r} is not a time of day; write it like 01:00 or 22:30:15")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return _DAY if match[1] is None else hours * 3600 + minutes * 60 + seconds
 
 
 def _readable(read: Callable[[], object]) -> None:
@@ -90,6 +158,8 @@ def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread:
         case CronSchedule(), CronSchedule():
             alike = (one.timezone, one.dst_gap, one.dst_overlap) == (other.timezone, other.dst_gap, other.dst_overlap)
             return alike and _rule(one, one_spread) == _rule(other, other_spread)
+        case Window(), Window():
+            return same_instants(one.at(one_spread), other.at(other_spread), one_spread, other_spread)
         case _:
             return False
 
@@ -109,7 +179,7 @@ def first(
             return now
         case Date():
             return instant.parse(schedule.expression)
-        case CronSchedule() | Interval():
+        case CronSchedule() | Interval() | Window():
             return next(fires(schedule, now if anchor is None else anchor, now, spread, ends=ends), None)
         case _:
             assert_never(schedule)
@@ -125,6 +195,8 @@ def fires(
             return iter((once,) if once > after else ())
         case CronSchedule():
             endless = _cron_fires(schedule, max(after, anchor - 1), spread)
+        case Window():
+            endless = _cron_fires(schedule.at(spread), max(after, anchor - 1), spread)
         case Interval():
             endless = _grid(duration.parse(schedule.expression, shortest=SECOND), anchor, after)
         case _:

@@ -15,6 +15,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, workflow_of
 from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
+from timeball.domain.schedule import Window
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.warn import warn
@@ -86,21 +87,21 @@ class Submit:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
         named |= {(job.tenant, task_id) for job in jobs if job.spec.is_workflow for task_id in _task_ids(job.spec)}
         unknown = await self._unknown(named) if named else named
-        bound = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
-        calendars = await self._context.store.calendars(list(bound)) if bound else {}
+        referred = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
+        calendars = await self._context.store.calendars(list(referred)) if referred else {}
         warnings = await warn(self._context, [job.spec for job in jobs])
         job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
         news = zip(jobs, job_ids, ids.many("r", now, dice, count), warnings, strict=True)
-        opens: dict[str, Micros | None] = {}
+        bound: dict[str, Closures] = {}
         prepared: list[Submission | Created | TimeballError] = [
-            self._prepare(*new, now, unknown, calendars, opens) for new in news
+            self._prepare(*new, now, unknown, calendars, bound) for new in news
         ]
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
         return [
-            _answer(item, next(results), warned, opens) if isinstance(item, Submission) else item
+            _answer(item, next(results), warned, bound, self._render) if isinstance(item, Submission) else item
             for item, warned in zip(prepared, warnings, strict=True)
         ]
 
@@ -113,7 +114,7 @@ class Submit:
         now: Micros,
         unknown: set[tuple[str, str]],
         calendars: Mapping[tuple[str, str], NamedCalendar],
-        opens: dict[str, Micros | None],
+        bound: dict[str, Closures],
     ) -> Submission | TimeballError:
         if new.spec.task_id is not None and (new.tenant, new.spec.task_id) in unknown:
             return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
@@ -130,12 +131,15 @@ class Submit:
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
         if new.spec.bound:
-            closures = Closures([calendars[new.tenant, name] for name in new.spec.calendars])
-            opens[job.id] = next(planning.coming(job, now, closures), None)
+            bound[job.id] = Closures([calendars[new.tenant, name] for name in new.spec.calendars])
         if new.key is None:
             return Submission(job, runs)
-        answer = self._render(_status(job, runs, warnings, opens))
-        return Submission(job, runs, Idempotency(new.key, new.fingerprint, answer))
+
+        def render(placed: Job) -> bytes:
+            return self._render(_status(placed, runs, warnings, bound))
+
+        answer = Idempotency(new.key, new.fingerprint, render(job))
+        return Submission(job, runs, answer, render if isinstance(new.spec.schedule, Window) else None)
 
     async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
         """A repetition gets the first answer, also if it comes too late to be accepted today."""
@@ -207,13 +211,20 @@ def unknown_tasks(spec: JobSpec, unknown: Container[str]) -> Invalid | None:
 
 
 def _answer(
-    submission: Submission, result: Submitted, warnings: tuple[str, ...], opens: Mapping[str, Micros | None]
+    submission: Submission,
+    result: Submitted,
+    warnings: tuple[str, ...],
+    bound: Mapping[str, Closures],
+    render: Callable[[JobStatus], bytes],
 ) -> Created | TimeballError:
     idempotency = submission.idempotency
     match result:
         case Accepted():
+            status = _status(result.placed or submission.job, submission.runs, warnings, bound)
             answer = idempotency.answer if idempotency else None
-            return Created(result.job_id, answer, _status(submission.job, submission.runs, warnings, opens))
+            if answer is not None and result.placed is not None:
+                answer = render(status)
+            return Created(result.job_id, answer, status)
         case Replayed() | Mismatched():
             return _repetition(result, idempotency.key if idempotency else "")
         case NoCalendar(name):
@@ -235,9 +246,9 @@ def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballErr
     )
 
 
-def _status(
-    job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...], opens: Mapping[str, Micros | None]
-) -> JobStatus:
-    """`opens`: the first open fires of jobs with calendars, by their ids."""
-    upcoming = runs[0].fire_time if runs else opens.get(job.id, job.next_fire_at)
+def _status(job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...], bound: Mapping[str, Closures]) -> JobStatus:
+    """`bound`: what the calendars of jobs say that have some, by their ids."""
+    upcoming = runs[0].fire_time if runs else job.next_fire_at
+    if not runs and job.id in bound:
+        upcoming = next(planning.coming(job, job.created_at, bound[job.id]), None)
     return JobStatus(job, "scheduled", upcoming, warnings)

@@ -10,6 +10,7 @@ from timeball.domain import planning, schedule
 from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
+from timeball.domain.schedule import Window
 from timeball.operation.amend import amend
 from timeball.operation.closures import check_calendars
 from timeball.operation.context import Context
@@ -103,8 +104,12 @@ def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
         pause_reason=job.pause_reason,
         paused_until=job.paused_until,
     )
-    edited = job.with_(spec=spec)
-    same_instants = schedule.same_instants(spec.schedule, job.spec.schedule, edited.spread, job.spread)
+    window = spec.schedule
+    stays = isinstance(window, Window) and window.same_place(job.spec.schedule)
+    edited = job.with_(spec=spec, slot=job.slot if stays else None)
+    same_instants = stays is isinstance(window, Window) and schedule.same_instants(
+        spec.schedule, job.spec.schedule, edited.spread, job.spread
+    )
     same_bounds = (spec.starts, spec.ends) == (job.spec.starts, job.spec.ends)
     if same_instants and same_bounds and not _ends_or_goes_on(job, edited):
         return amendment

@@ -11,7 +11,7 @@ Rules every implementation keeps, proven by one conformance suite:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ from timeball.domain.planning import Plan, Span
 from timeball.domain.preemption import Preemption
 from timeball.domain.record import Finished
 from timeball.domain.run import Attempt, NewRun, Run
+from timeball.domain.schedule import Window
 from timeball.domain.workflow import TaskState, WorkflowTask
 from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
 from timeball.ports.housekeeping import HousekeepingStore
@@ -58,10 +59,14 @@ class Submission(Struct, frozen=True, gc=False):
     runs: tuple[NewRun, ...]
     """The first fire, if it is within the horizon."""
     idempotency: Idempotency | None = None
+    render: Callable[[Job], bytes] | None = None
+    """The answer for its idempotency key once it has a slot in its window."""
 
 
 class Accepted(Struct, frozen=True, gc=False):
     job_id: str
+    placed: Job | None = None
+    """The job with the slot that it got, if it has a window."""
 
 
 class Replayed(Struct, frozen=True):
@@ -153,7 +158,8 @@ class JobStatus(Struct, frozen=True, gc=False):
 class JobStore(Protocol):
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         """Insert jobs with their first runs. Per item, in order. Idempotency keys are unique per tenant; a repetition
-        inside one batch is answered like any other. Submitting the same ids again changes nothing: `Accepted`."""
+        inside one batch is answered like any other. Submitting the same ids again changes nothing: `Accepted`. A job
+        with a window gets its slot here."""
         ...
 
     async def submit_and_claim(
@@ -165,6 +171,10 @@ class JobStore(Protocol):
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
         """What a request with this tenant, idempotency key and fingerprint is answered as a repetition of an earlier
         one. None: the key is new."""
+        ...
+
+    async def slot_for(self, window: Window) -> int:
+        """The slot that a job with this window would get now."""
         ...
 
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]: ...

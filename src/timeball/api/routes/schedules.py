@@ -17,6 +17,7 @@ from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render
 from timeball.domain.preview import Fire, Mark, preview
+from timeball.domain.schedule import SLOT, Window
 from timeball.operation.closures import named_closures
 
 _CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")
@@ -43,6 +44,8 @@ async def preview_schedule(call: Call) -> Answer:
     begin = call.context.store.now() if body.after is None else instant.parse(body.after, "/after")
     spread = f"{call.tenant}/{body.name}" if body.name else ""
     # A rare day is sought until the year 9999, which takes a while: not on the loop that has fires to keep.
+    if isinstance(body.schedule, Window):
+        spread = f"{SLOT}{await call.context.store.slot_for(body.schedule)}"
     closures = await named_closures(call.context, call.tenant, body.calendars)
     found = await asyncio.to_thread(preview, body.schedule, begin, body.count, spread, closures, body.excluded)
     return answer_json(PreviewAnswer(found.description, [_fire(fire) for fire in found.fires], list(found.warnings)))

@@ -14,8 +14,9 @@ from timeball.domain.lifecycle import Hold, State
 from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.run import NewRun, new_run
+from timeball.domain.schedule import Window
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
-from timeball.stores.sql import calendars, runs, settling, spans, turns
+from timeball.stores.sql import calendars, runs, settling, slots, spans, turns
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
@@ -51,12 +52,17 @@ class _Writes(Struct):
     retagged: list[Job] = []
     rebound: list[Job] = []
     """Jobs that refer to other calendars."""
+    moved: list[tuple[Job, Job]] = []
+    """Jobs with other slots than before."""
 
 
 class Amendments(Part):
     async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
             await calendars.check(tx, amendments)
+            windows = [each.spec.schedule for each in amendments if slots.needs_slot(each)]
+            chosen = await slots.choose(tx, [each for each in windows if isinstance(each, Window)], self._db.now())
+            places = iter(chosen)
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
             keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
@@ -75,13 +81,14 @@ class Amendments(Part):
             writes = _Writes()
             answers: list[Amended | Outdated | Fired] = []
             for each in amendments:
+                slot = next(places) if slots.needs_slot(each) else slots.kept_slot(each)
                 job = jobs.get(each.job.id)
                 if job is None or job.version != each.job.version or _came_too_late(each, job, live[job.id], now):
                     answers.append(Outdated())
                 elif held := [run.fire_time for run in live[job.id] if _is_held_ahead(run, now)]:
                     answers.append(Fired(max(held)))
                 else:
-                    amended = _amend(writes, each, job, live[job.id], tails[job.id], closed, now)
+                    amended = _amend(writes, each, job, live[job.id], tails[job.id], closed, now, slot)
                     jobs[job.id] = amended.job
                     answers.append(amended)
             await _persist(tx, writes, now)
@@ -91,6 +98,7 @@ class Amendments(Part):
             if over:
                 await tx.execute(END_BACKFILLS, b=sorted(over), reason="its job was cancelled")
             await spans.write(tx, tails.values())
+            await slots.add(tx, (job for job, _ in writes.moved), (job for _, job in writes.moved))
             return answers
 
         return await self._db.write(work) if amendments else []
@@ -131,6 +139,7 @@ def _amend(
     tail: Tail,
     closed: Container[tuple[str, Micros]],
     now: Micros,
+    slot: int | None,
 ) -> Amended:
     """Change one job. No run of it is held for a fire time that has not come."""
     future = [run for run in live if _is_future(run, now)]
@@ -143,7 +152,11 @@ def _amend(
             next_fire_at = next(planning.fires(job.with_(spec=amendment.spec), job.owed), None)
     else:
         anchor = job.anchor if amendment.anchor is None else amendment.anchor
-        next_fire_at = _first_open(job.with_(spec=amendment.spec, anchor=anchor), amendment.next_fire_at, closed)
+        edited = job.with_(spec=amendment.spec, anchor=anchor, slot=slot)
+        first = amendment.next_fire_at
+        if slot is not None and slot != job.slot:
+            first = next(planning.fires(edited, now), None)
+        next_fire_at = _first_open(edited, first, closed)
     if amendment.spec != job.spec:
         old = job_row(job)
         writes.versions.append((job.id, job.version, old.spec, now))
@@ -175,7 +188,10 @@ def _amend(
         fired=max(0, job.fired - len(future)),
         last_span=tail.last,
         owed=owed,
+        slot=slot,
     )
+    if slot != job.slot:
+        writes.moved.append((changed, job))
     if changed.exhausted:
         next_fire_at = None
     plan_at = now if amendment.state is JobState.ACTIVE and next_fire_at is not None else None
@@ -263,6 +279,7 @@ def _values(job: Job) -> tuple[str | int | None, ...]:
         row.fired,
         row.paused_until,
         row.owed,
+        row.slot,
     )
 
 

@@ -12,6 +12,7 @@ from timeball.stores.sql.tables import (
     NEW_HISTORY,
     NEW_JOBS,
     NEW_RUNS,
+    PLACED_JOBS,
     PLANNED_JOBS,
     RULED_HISTORY,
     RULED_RUNS,
@@ -23,6 +24,9 @@ KEEP_PROFILES = query("keep_profiles")
 
 async def insert_jobs(tx: Tx, rows: Sequence[Row]) -> None:
     """Rows of `rows.new_job_row`."""
+    if placed := [row for row in rows if len(row) == len(PLACED_JOBS.columns)]:
+        await tx.insert(PLACED_JOBS, placed)
+        rows = [row for row in rows if len(row) < len(PLACED_JOBS.columns)]
     await _insert(tx, NEW_JOBS, PLANNED_JOBS, rows)
 
 

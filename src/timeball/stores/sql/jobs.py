@@ -6,10 +6,14 @@ from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from timeball.domain import planning
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
+from timeball.domain.schedule import Window
 from timeball.ports.store import (
     Accepted,
     Claim,
@@ -23,7 +27,7 @@ from timeball.ports.store import (
     Submitted,
     Want,
 )
-from timeball.stores.sql import calendars, turns
+from timeball.stores.sql import calendars, slots, turns
 from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
@@ -59,17 +63,27 @@ class Jobs(Part):
         ids = [each.job.id for each in submissions]
         rows = [new_job_row(each.job) for each in submissions]
         accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
+        unplaced = slots.unplaced(submissions)
         stowed = [each.job.spec for each in submissions if type(each.job.spec) is StowedSpec]
 
         async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
             if stowed:
                 await require_fresh(tx, stowed)
             refused = await calendars.missing(tx, submissions)
-            repeated = refused | await _repeated_keys(tx, submissions, refused)
+            placed = await _placed(tx, submissions) if unplaced else {}
+            sent = [placed.get(at, each) for at, each in enumerate(submissions)] if placed else submissions
+            repeated = refused | await _repeated_keys(tx, sent, refused)
             answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
             known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)} if tx.may_be_done else set()
             new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
-            claims = await _insert(tx, [submissions[at] for at in new], [rows[at] for at in new], wants, self._credit)
+            new_rows = [new_job_row(sent[at].job) if at in placed else rows[at] for at in new]
+            claims = await _insert(tx, [sent[at] for at in new], new_rows, wants, self._credit)
+            if placed:
+                await slots.add(tx, (sent[at].job for at in new))
+                answers = [
+                    Accepted(answer.job_id, placed[at].job) if at in placed and isinstance(answer, Accepted) else answer
+                    for at, answer in enumerate(answers)
+                ]
             return answers, claims
 
         return await self._db.write(work, once=bool(wants)) if submissions else ([], [])
@@ -85,6 +99,12 @@ class Jobs(Part):
             ]
 
         return await self._db.read(work) if keys else []
+
+    async def slot_for(self, window: Window) -> int:
+        async def work(tx: Tx) -> int:
+            return (await slots.choose(tx, [window], self._db.now(), keep=False))[0]
+
+        return await self._db.read(work, slow=True)
 
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
         async def work(tx: Tx) -> dict[str, JobStatus]:
@@ -112,6 +132,21 @@ class Jobs(Part):
             return Page(await _with_status(tx, readable(rows[:limit])), more)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
+
+
+async def _placed(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submission]:
+    """Those with windows, by their positions, in the slots that they get."""
+    found: dict[int, Submission] = {}
+    wanted = slots.unplaced(submissions)
+    windows = [when for at in wanted if isinstance(when := submissions[at].job.spec.schedule, Window)]
+    for at, slot in zip(wanted, await slots.choose(tx, windows, submissions[wanted[0]].job.created_at), strict=True):
+        each = submissions[at]
+        job = planning.placed(each.job, slot, each.job.created_at)
+        key = each.idempotency
+        if key is not None and each.render is not None:
+            key = msgspec.structs.replace(key, answer=each.render(job))
+        found[at] = msgspec.structs.replace(each, job=job, idempotency=key)
+    return found
 
 
 async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Container[int]) -> dict[int, Submitted]:

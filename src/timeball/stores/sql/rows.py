@@ -61,7 +61,8 @@ def new_job_row(job: Job) -> Row:
     """A row of `jobs`, as far as a job has one when it is born; longer if it is planned."""
     if job.spec.task_id is None and job.next_fire_at is None and job.plan_at is None:
         return _one_shot(job)
-    return _one_shot(job) + _planned(job)
+    row = _one_shot(job) + _planned(job)
+    return row if job.slot is None else (*row, job.slot)
 
 
 def job_row(job: Job) -> JobRow:

@@ -35,6 +35,12 @@ class PlannedJobRow(NewJobRow, frozen=True):
     plan_at: Micros | None
 
 
+class PlacedJobRow(PlannedJobRow, frozen=True):
+    """What a job is born with that has a slot in a window."""
+
+    slot: int | None
+
+
 class JobRow(PlannedJobRow, frozen=True):
     version: int
     state: str
@@ -353,6 +359,7 @@ def _plain(hint: object) -> object:
 JOBS: Final = Table("jobs", JobRow)
 NEW_JOBS: Final = Table("jobs", NewJobRow)
 PLANNED_JOBS: Final = Table("jobs", PlannedJobRow)
+PLACED_JOBS: Final = Table("jobs", PlacedJobRow)
 RUNS: Final = Table("runs", RunRow)
 NEW_RUNS: Final = Table("runs", NewRunRow)
 HANDED_RUNS: Final = Table("runs", HandedRunRow)

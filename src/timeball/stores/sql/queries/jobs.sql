@@ -55,10 +55,10 @@ UPDATE jobs SET
   name = b.name, spec = b.spec, task_id = b.task_id, user_id = b.user_id, version = b.version, state = b.state,
   anchor = b.anchor, next_fire_at = b.next_fire_at, plan_at = b.plan_at, updated_at = b.updated_at,
   pause_reason = b.pause_reason, last_span = b.last_span, fired = b.fired, paused_until = b.paused_until,
-  owed = b.owed
+  owed = b.owed, slot = b.slot
 FROM {batch b: id text, name text, spec text, task_id text, user_id text, version bigint, state text,
   anchor bigint, next_fire_at bigint, plan_at bigint, updated_at bigint, pause_reason text, last_span text,
-  fired bigint, paused_until bigint, owed bigint}
+  fired bigint, paused_until bigint, owed bigint, slot bigint}
 WHERE jobs.id = b.id;
 
 -- name: drop_tags
