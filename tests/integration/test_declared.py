@@ -390,6 +390,41 @@ def test_a_paused_job_is_paused_before_it_could_fire(client: Client, wire: Recor
     assert run("plan", "jobs.yaml") == "nothing to do, 1 unchanged\n", "what files do not say is left to people"
 
 
+def test_a_paused_job_that_broke_off_half_way_has_not_fired_and_is_made_whole(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        "set: half\njobs: [{name: half, paused: true, task: {kind: shell, command: x},"
+        " schedule: {type: cron, expression: '* * * * * *'}}]"
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr("timeball.declared.server.Server.pause", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        run("apply", "jobs.yaml", code=130)
+    job = the(client, "half")
+    assert (job.status, client.ledger(job.job_id).due) == ("scheduled", 0)
+    assert job.next_fire_at is not None
+    assert job.next_fire_at.year == 9000
+    run("apply", "jobs.yaml")
+    job = the(client, "half")
+    assert (job.status, job.start_at, client.ledger(job.job_id).due) == ("paused", None, 0)
+    assert run("apply", "jobs.yaml") == "1 unchanged\n"
+
+
+def test_what_looks_like_a_secret_is_not_shown() -> None:
+    text = (
+        "set: hush\njobs: [{name: hush, task: {kind: http, url: 'http://127.0.0.1:9/', headers: {Authorization: ONE}},"
+        " schedule: {type: cron, expression: '@daily'}, parameters: {token: ONE, day: 1}}]"
+    )
+    write(text)
+    run("apply", "jobs.yaml")
+    write(text.replace("ONE", "TWO").replace("day: 1", "day: 2"))
+    for shown in (run("plan", "jobs.yaml", code=2), run("plan", "jobs.yaml", "-o", "json", code=2)):
+        assert "ONE" not in shown
+        assert "TWO" not in shown
+        assert "•••" in shown
+        assert "day" in shown
+
+
 def test_applying_an_edit_never_fires_a_past_instant_again(client: Client) -> None:
     text = (
         "jobs: [{name: past, task: {kind: shell, command: echo}, catchUp: all, timeout: TIME,"
@@ -441,6 +476,37 @@ def test_a_crontab_of_forty_lines_is_imported_and_importing_it_again_changes_not
     wire.sent.clear()
     assert run("apply", "cron.yaml") == "40 unchanged\n"
     assert wire.writes == []
+
+
+MANIFEST = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: report}
+spec:
+  schedule: "30 4 * * *"
+  suspend: true
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          containers: [{name: report, image: report, command: [report, --all]}]
+"""
+
+
+def test_cronjobs_are_imported_for_a_machine_and_under_names_of_their_own(client: Client) -> None:
+    write(MANIFEST, "cronjobs.yaml")
+    options = ("import", "kubernetes", "cronjobs.yaml", "--prefix", "k8s-", "--runs-on", "web1")
+    shown = run_json(*options, "--dry-run")
+    assert [item["name"] for item in shown["items"]] == ["k8s-report"]
+    assert shown["remarks"][0]["detail"].startswith(
+        "report: spec.jobTemplate.spec.template.spec.containers[0].image is not"
+    )
+    assert not list(client.jobs(name="k8s-report"))
+    run(*options)
+    job = the(client, "k8s-report")
+    assert (job.status, job.runs_on, job.catch_up) == ("paused", ["web1"], "last")
+    assert job.task == {"kind": "shell", "command": ["report", "--all"]}
+    assert run(*options) == "1 unchanged\n"
 
 
 def test_what_is_exported_is_unchanged(client: Client) -> None:

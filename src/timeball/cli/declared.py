@@ -93,16 +93,18 @@ def apply_command(
     A job that somebody else changes meanwhile is left as it is, and told. No change fires an instant again that has
     passed.
 
-    Exits with 0 if all is done, 1 if a job could not be applied or the files are wrong.
+    Exits with 0 if all is done, 1 if the files are wrong or a job could not be applied.
 
     \b
     Examples:
       timeball apply jobs.yaml
       timeball apply jobs/ --prune --yes
     """
+    from timeball.declared.complaint import Refused
+
     try:
         made = _plan(session, paths, set_name, prune, take_over)
-    except TimeballError as error:
+    except Refused as error:
         fail(error)
     if session.output.form != "json":
         _tell_undeclared(made)

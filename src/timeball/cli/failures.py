@@ -34,7 +34,7 @@ EXIT_CODES: Final = """\
 \b
 Exit codes:
     0  done
-    1  the run did not succeed, or the ledger does not add up
+    1  the run did not succeed, the ledger does not add up, or not all jobs could be applied
     2  wrong usage, or a value that Timeball does not accept
     3  the server cannot be reached, or not now
     4  no such job, run, task or key

@@ -14,7 +14,7 @@ from timeball.cli.failures import printable
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
 from timeball.cli.session import Session, connected
-from timeball.domain.errors import Invalid, TimeballError
+from timeball.domain.errors import Invalid
 
 if TYPE_CHECKING:
     from timeball.declared.files import FileSet
@@ -41,6 +41,8 @@ def _import_options(command: F) -> F:
                 "--to", metavar="FILE", help="Write a file for `apply` instead: YAML, TOML if it ends in .toml."
             ),
             click.option("--set", "set_name", metavar="NAME", help="The set that the jobs belong to."),
+            click.option("--prefix", default="", metavar="TEXT", help="Put this before every name: web1-"),
+            click.option("--runs-on", multiple=True, metavar="LABEL", help="Run them on workers with it; repeatable."),
             click.option("--take-over", is_flag=True, help="Also change jobs that belong to another set."),
         )
     ):
@@ -70,7 +72,7 @@ def import_crontab(
     \b
     Examples:
       crontab -l | timeball import crontab - --dry-run
-      timeball import crontab /etc/crontab --set web1
+      timeball import crontab /etc/crontab --set web1 --prefix web1- --runs-on web1
       timeball import crontab my.cron --tz Europe/Berlin --to jobs.yaml
     """
     from timeball import machine
@@ -119,10 +121,14 @@ def _import(
     dry_run: bool,
     to: str | None,
     take_over: bool,
+    prefix: str,
+    runs_on: tuple[str, ...],
 ) -> None:
     from timeball.declared import planning, translation, writing
+    from timeball.declared.complaint import Refused
     from timeball.system import wall
 
+    found = translation.adapted(found, prefix, runs_on)
     try:
         declaring.check_set(set_name)
         wanted = translation.declared(found, "standard input" if file == "-" else file, set_name)
@@ -139,7 +145,7 @@ def _import(
         else:
             made = planning.make(wanted, declaring.server_of(session), wall(), take_over=take_over)
             done = declaring.carry_out(session, made, yes=True)
-    except TimeballError as error:
+    except Refused as error:
         declaring.fail(error)
     lost = {remark.line for remark in found.remarks if remark.lost}
     if lost or not done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from timeball.domain.instant import Micros, render
 LONGEST: Final = 200
 MOST_FIRES: Final = 100
 """Of each kind that are told one by one; all of them are counted."""
+HIDDEN: Final = "•••"
+_SECRET: Final = re.compile(r"passw|secret|token|authorization|cookie|credential|api.?key|private.?key", re.IGNORECASE)
 _SIGNS: Final = {"create": "+", "change": "~", "cancel": "-", "undeclared": "?", "unchanged": " "}
 
 
@@ -30,7 +33,8 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
         case "change":
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
             for change in step.changes:
-                yield f"    {change.field}: {value(change.old)} → {value(change.new)}"
+                old, new = (value(masked(each, change.field)) for each in (change.old, change.new))
+                yield f"    {change.field}: {old} → {new}"
             if step.effect is not None:
                 yield f"    {step.effect}"
             for note in step.notes:
@@ -71,8 +75,18 @@ def did(done: Done, now: Micros) -> str:
 def value(given: Any) -> str:
     if given is None:
         return "none"
-    text = given if isinstance(given, str) and given and given.strip() == given else msgspec.json.encode(given).decode()
+    plain = isinstance(given, str) and given.strip() == given != "" and "\n" not in given
+    text = given if plain else msgspec.json.encode(given).decode()
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def masked(given: Any, name: str = "") -> Any:
+    """A value without what looks like a secret: plans are printed where many can read them."""
+    if isinstance(given, dict):
+        return {key: masked(each, key) for key, each in given.items()}
+    if isinstance(given, list):
+        return [masked(each, name) for each in given]
+    return HIDDEN if given is not None and _SECRET.search(name) else given
 
 
 def _place(step: Step) -> str:
@@ -116,7 +130,10 @@ def _step(step: Step) -> dict[str, Any]:
     if step.declared is not None:
         told |= {"file": step.declared.file, "line": step.declared.line}
     if step.changes:
-        told["changes"] = [{"field": each.field, "old": each.old, "new": each.new} for each in step.changes]
+        told["changes"] = [
+            {"field": each.field, "old": masked(each.old, each.field), "new": masked(each.new, each.field)}
+            for each in step.changes
+        ]
     if step.action == "create":
         told["description"] = step.sentence
         told["firstFireAt"] = None if step.first is None else render(step.first)

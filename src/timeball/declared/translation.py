@@ -47,6 +47,13 @@ class Translation:
         self.remarks.append(Remark(line, detail))
 
 
+def adapted(found: Translation, prefix: str, runs_on: Sequence[str]) -> Translation:
+    """The same under other names, and for certain workers."""
+    jobs = [Translated(each.line, {**each.document, "name": prefix + each.document["name"]}) for each in found.jobs]
+    defaults = {**found.defaults, "runsOn": list(runs_on)} if runs_on else found.defaults
+    return Translation(jobs, found.remarks, defaults)
+
+
 def declared(found: Translation, file: str, set_name: str | None) -> FileSet:
     """The jobs as files declare them. One that cannot be a job becomes a remark, and leaves the others alone."""
     jobs: list[Declared] = []
