@@ -14,11 +14,13 @@ from tests.support.builders import LEASE, TENANT, recurring, run, settlement, wo
 from timeball.domain.backfill import BackfillProgress
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import Job, JobState
+from timeball.domain.job import Job, JobState, decode_spec
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Status
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Retry
+from timeball.domain.task import Shell
+from timeball.domain.workflow import Workflow, WorkflowTask
 from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.context import Context
 from timeball.ports.store import Claim, RunFilter, Store, Want
@@ -284,6 +286,24 @@ async def test_each_run_executes_the_job_as_it_is_when_the_run_is_made(store: St
     await advance(store)
     (then,) = await claim(store)
     assert [b'"rev":2' in each.spec for each in (got, then)] == [False, True]
+
+
+async def test_the_fires_of_a_workflow_are_woven_one_after_the_other(store: Store) -> None:
+    tasks = [
+        WorkflowTask(name="a", task=Shell(command="true")),
+        WorkflowTask(name="b", needs=["a"], task=Shell(command="true")),
+    ]
+    job = await minutely(store, task=Workflow(tasks))
+    backfill_id = await backfill(store, job, 3)
+    names = []
+    while (await progress(store, backfill_id)).status == "running":
+        await advance(store)
+        await store.weave(500)
+        claims = await claim(store)
+        names += [decode_spec(got.spec).name.partition("/")[2] for got in claims]
+        await store.settle([settlement(got, at=store.now()) for got in claims])
+    assert names == ["a", "b"] * 3
+    assert (await progress(store, backfill_id)).succeeded == 3
 
 
 async def test_what_comes_next_of_its_job_is_not_a_fire_of_the_past(store: Store) -> None:

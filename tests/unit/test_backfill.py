@@ -8,6 +8,7 @@ from msgspec import structs
 from tests.support.builders import job
 from timeball.domain import backfill, instant
 from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState
+from timeball.domain.calendar import Calendar, Entry, NamedCalendar
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import Resources
 from timeball.domain.instant import DAY, HOUR, MINUTE, Micros
@@ -23,13 +24,14 @@ def at(text: str) -> Micros:
     return instant.parse(text)
 
 
-def asked(of: Job, since: Micros, until: Micros, **fields: int) -> Backfill:
-    found = backfill.survey(of, since, until, NOW)
+def asked(of: Job, since: Micros, until: Micros, *calendars: NamedCalendar, **fields: int) -> Backfill:
+    found = backfill.survey(of, since, until, NOW, calendars=calendars)
     return Backfill(
         id="b_1",
         tenant=of.tenant,
         job_id=of.id,
         spec=of.spec,
+        calendars=calendars,
         anchor=found.anchor,
         since=since,
         until=until,
@@ -88,6 +90,23 @@ def test_a_schedule_has_no_fires_outside_its_bounds() -> None:
     )
     found = backfill.survey(bounded, at("2026-05-01T00:00:00Z"), at("2026-06-01T00:00:00Z"), NOW)
     assert (found.count, found.first) == (3, at("2026-05-10T00:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("excluded", "expected"),
+    [("skip", ["01T00", "02T00", "05T00"]), ("next_open", ["01T00", "02T00", "04T12", "05T00"])],
+)
+@pytest.mark.parametrize("parallelism", [1, 2, 9])
+def test_what_a_calendar_closes_is_not_meant(excluded: str, expected: list[str], parallelism: int) -> None:
+    closed = Entry(since="2026-05-02T12:00", until="2026-05-04T12:00")
+    freeze = NamedCalendar(
+        tenant="default", name="freeze", calendar=Calendar(entries=[closed]), version=1, updated_at=1
+    )
+    daily = job(MADE, schedule=CronSchedule(expression="0 0 * * *"), calendars=["freeze"], excluded=excluded)
+    since, until = at("2026-05-01T00:00:00Z"), at("2026-05-06T00:00:00Z")
+    wanted = asked(daily, since, until, freeze, parallelism=parallelism)
+    assert [instant.render(each)[8:13] for each in all_fires(wanted, daily)] == expected
+    assert wanted.total == len(expected)
 
 
 @pytest.mark.parametrize(

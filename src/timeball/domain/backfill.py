@@ -7,7 +7,7 @@ whatever a backfill makes later became claimable later, and has a rank behind it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice, takewhile
 from typing import Final, Literal
@@ -15,12 +15,14 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from timeball.domain import duration, fitting, ids, planning
+from timeball.domain.calendar import Closures, NamedCalendar
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Interval
+from timeball.domain.workflow import WOVEN
 
 MOST_FIRES: Final = 100_000
 """Fires that one backfill may have."""
@@ -45,7 +47,10 @@ class Backfill(Struct, frozen=True, kw_only=True):
     tenant: str
     job_id: str
     spec: JobSpec
-    """The job's when it was asked for: its schedule says which fires are meant, whatever becomes of the job."""
+    """The job's when it was asked for, without parameters: its schedule says which fires are meant, whatever becomes
+    of the job."""
+    calendars: tuple[NamedCalendar, ...] = ()
+    """The job's, as they were then: what they close is not meant."""
     anchor: Micros
     """What the schedule counts from."""
     since: Micros
@@ -111,7 +116,15 @@ class Range(Struct, frozen=True):
     last: Micros | None
 
 
-def survey(job: Job, since: Micros, until: Micros, now: Micros, *, most: int = MOST_FIRES) -> Range:
+def survey(
+    job: Job,
+    since: Micros,
+    until: Micros,
+    now: Micros,
+    *,
+    calendars: Sequence[NamedCalendar] = (),
+    most: int = MOST_FIRES,
+) -> Range:
     """Count the fires of a job's schedule in [since, until), or say why there cannot be a backfill of them."""
     if job.spec.one_shot:
         raise Invalid("only a schedule that repeats can be backfilled, and this one fires once; run or replay it")
@@ -122,7 +135,8 @@ def survey(job: Job, since: Micros, until: Micros, now: Micros, *, most: int = M
     anchor = _anchor(job, since)
     first = last = None
     count = 0
-    for at in islice(_fires(job.with_(anchor=anchor), since, until), most + 1):
+    fires = planning.open_fires(job.with_(anchor=anchor), since - 1, Closures(calendars))
+    for at in islice(takewhile(lambda at: at < until, fires), most + 1):
         first, last, count = at if first is None else first, at, count + 1
     if count > most:
         raise Invalid(f"there are more than {most:,} fires in this range; ask for less at once", "/to")
@@ -135,7 +149,8 @@ def next_fires(backfill: Backfill, job: Job, alive: int) -> tuple[list[Micros], 
     if backfill.cursor is None or room <= 0:
         return [], backfill.cursor
     as_asked = job.with_(spec=backfill.spec, anchor=backfill.anchor)
-    found = list(islice(_fires(as_asked, backfill.cursor, backfill.until), room + 1))
+    later = planning.open_fires(as_asked, backfill.cursor, Closures(backfill.calendars))
+    found = [backfill.cursor, *islice(takewhile(lambda at: at < backfill.until, later), room)]
     return found[:room], found[room] if len(found) > room else None
 
 
@@ -145,12 +160,10 @@ def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewR
     run_id = ids.run(now, ids.Digest(f"{backfill.id}/{fire_time}"))
     run = new_run(job, run_id, Origin.BACKFILL, fire_time, now, eligible_at=now, retry_of=backfill.id)
     level = max(0, run.priority - 1)
-    profile = None if run.profile is None else fitting.profile(job.spec.need, level)
+    profile = run.profile
+    if profile is not None and profile != WOVEN:
+        profile = fitting.profile(job.spec.need, level)
     return structs.replace(run, serial=True, start_by=None, priority=level, profile=profile)
-
-
-def _fires(job: Job, since: Micros, until: Micros) -> Iterator[Micros]:
-    return takewhile(lambda at: at < until, planning.fires(job, since - 1))
 
 
 def _anchor(job: Job, since: Micros) -> Micros:

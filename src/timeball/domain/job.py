@@ -221,6 +221,7 @@ def task_spec(workflow: JobSpec, task: WorkflowTask, parameters: dict[str, Any])
         resources=task.resources,
         runs_on=task.runs_on,
         delivery=task.delivery,
+        preemptible=workflow.preemptible,
         tags=workflow.tags,
         user_id=workflow.user_id,
     )
@@ -324,6 +325,11 @@ def stowed(spec: JobSpec, key: str) -> StowedSpec:
     """The spec without its parameters, which are there."""
     fields = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
     return StowedSpec(**{**fields, "parameters": {}}, parameters_at=key)
+
+
+def without_parameters(spec: JobSpec) -> JobSpec:
+    """What is left where nothing is executed by it."""
+    return spec.with_parameters({}) if isinstance(spec, StowedSpec) else msgspec.structs.replace(spec, parameters={})
 
 
 def decode_spec(text: str | bytes) -> JobSpec:

@@ -12,7 +12,8 @@ from timeball.domain import ids
 from timeball.domain.backfill import Backfill, BackfillProgress, Range
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid, NotFound
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobState
+from timeball.domain.job import JobState, without_parameters
+from timeball.operation.closures import calendars_of_job
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.ports.hints import Topic
@@ -43,8 +44,9 @@ class Begun(Struct, frozen=True):
 async def survey(context: Context, new: NewBackfill) -> Range:
     """The fires that it would have. Nothing is written."""
     job = (await find_job(context, new.tenant, new.job_id)).job
+    calendars = await calendars_of_job(context, job)
     now = context.store.now()
-    return rules.survey(job, new.since, now if new.until is None else new.until, now)
+    return rules.survey(job, new.since, now if new.until is None else new.until, now, calendars=calendars)
 
 
 async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
@@ -56,16 +58,18 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
     job = (await find_job(context, new.tenant, new.job_id)).job
     if job.state is JobState.CANCELLED:
         raise Conflict(f"job {job.id} was cancelled; it cannot run any more")
+    calendars = await calendars_of_job(context, job)
     now = context.store.now()
     until = now if new.until is None else new.until
-    found = rules.survey(job, new.since, until, now)
+    found = rules.survey(job, new.since, until, now, calendars=calendars)
     if found.count == 0:
         raise Invalid("the job's schedule has no fire in this range", "/from")
     asked = Backfill(
         id=ids.make("b", now, context.dice),
         tenant=new.tenant,
         job_id=job.id,
-        spec=job.spec,
+        spec=without_parameters(job.spec),
+        calendars=tuple(calendars),
         anchor=found.anchor,
         since=new.since,
         until=until,

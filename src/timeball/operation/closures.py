@@ -30,6 +30,13 @@ async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closur
     return {job_id: shared[keys] for job_id, keys in names.items()}
 
 
+async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
+    """The calendars that a job refers to, as they are."""
+    keys = [(job.tenant, name) for name in dict.fromkeys(job.spec.calendars)]
+    known = await context.store.calendars(keys) if keys else {}
+    return [known.get(key) or _missing(*key) for key in keys]
+
+
 async def closures_of_job(context: Context, job: Job) -> Closures:
     return (await closures_of(context, [job])).get(job.id, OPEN)
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from timeball.domain import backfill as rules
 from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState
+from timeball.domain.calendar import NamedCalendar
 from timeball.domain.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
@@ -23,7 +26,7 @@ from timeball.stores.sql.jobs import NEWEST, repeated_key
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import new_run_row, plain, readable
+from timeball.stores.sql.rows import as_json, new_run_row, plain, readable
 from timeball.stores.sql.tables import BACKFILLS, BackfillRow, as_tuple
 
 TO_ADVANCE = query("backfills_to_advance")
@@ -37,6 +40,7 @@ LIST = query("list_backfills")
 LIST_OF_JOB = query("list_backfills_of_job")
 
 _WIDTH = len(BACKFILLS.columns)
+_decode_calendars = msgspec.json.Decoder(tuple[NamedCalendar, ...]).decode
 
 
 class Backfills(Part):
@@ -144,6 +148,7 @@ def _row(backfill: Backfill) -> BackfillRow:
         backfill.tenant,
         backfill.job_id,
         encode_spec(backfill.spec).decode(),
+        as_json(backfill.calendars),
         backfill.anchor,
         backfill.since,
         backfill.until,
@@ -167,6 +172,7 @@ def _backfill(row: Row) -> Backfill:
         tenant=found.tenant,
         job_id=found.job_id,
         spec=decode_spec(found.spec),
+        calendars=_decode_calendars(found.calendars),
         anchor=found.anchor,
         since=found.since,
         until=found.until,

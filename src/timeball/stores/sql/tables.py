@@ -307,7 +307,8 @@ class BackfillRow(Struct, frozen=True):
     tenant: str
     job_id: str
     spec: str
-    """JSON: the job's when the backfill was asked for."""
+    """JSON: the job's when the backfill was asked for, and its calendars."""
+    calendars: str
     anchor: Micros
     since: Micros
     until: Micros
