@@ -53,6 +53,7 @@ def copy_history(running: House, copies: int, *, every: float) -> None:
     if running.store == "postgresql":
         oldest = running.count("SELECT min(created_at) FROM history") - copies * step
         asyncio.run(_make_room(running.dsn, range(retention.day_of(oldest), time.time_ns() // 1_000, DAY)))
+    _age_jobs(running, copies * step)
 
     def expression(column: str) -> str:
         earlier = f"({copies + 1} - s.k) * {step}"
@@ -62,6 +63,16 @@ def copy_history(running: House, copies: int, *, every: float) -> None:
         return f"t.{column} - {earlier}" if column.endswith(_TIMES) else f"t.{column}"
 
     _copy(running, "history", copies, expression)
+
+
+def _age_jobs(running: House, age: Micros) -> None:
+    """As if they had been made before their oldest run: ids tell."""
+    made = _HEX[running.store].format(f"j.created_at / 1000 - {age // 1_000}", 12)
+    older = f"(SELECT 'j_' || {made} || substr(j.id, 15) FROM jobs j WHERE j.id = {{}})"
+    with running.database(writable=True) as database:
+        for table in ("history", "job_tags"):
+            database.execute(f"UPDATE {table} SET job_id = {older.format(f'{table}.job_id')}")
+        database.execute(f"UPDATE jobs SET id = {older.format('jobs.id')}, created_at = created_at - {age}")
 
 
 async def _make_room(dsn: str, days: Iterable[Micros]) -> None:

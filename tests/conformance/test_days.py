@@ -1,7 +1,8 @@
 """PostgreSQL: daily partitions appear and disappear on their own, and nobody waits for that."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import asyncpg
@@ -15,9 +16,11 @@ from timeball.domain.instant import DAY, HOUR, Micros
 from timeball.domain.ledger import Verdict
 from timeball.domain.retention import DAYS_AHEAD, day_of
 from timeball.ports.housekeeping import Occupied
-from timeball.ports.store import Store, Want
+from timeball.ports.store import RunFilter, Store, Submission, Want
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_days import DAILY, name
+from timeball.stores.postgres_tx import Tx
+from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.library import query
 
 
@@ -60,7 +63,7 @@ async def test_days_appear_before_they_come_and_disappear_when_they_are_old(hous
     lead = await leading(house.store)
     await house.store.prepare_days(lead, [old + at * DAY for at in range(45)])
     assert await house.partitions() == expected("history", old, 45 + DAYS_AHEAD + 1)
-    sent = recurring(house.store.now())
+    sent = recurring(old)
     await house.store.submit([sent])
     await remember(house.store, [finished(sent.job, old + at * DAY + HOUR, at) for at in range(45)])
     assert await house.count("history_rest") == 0
@@ -95,7 +98,8 @@ async def test_servers_that_prepare_at_once_do_it_once(house: House, postgres_ds
 
 
 async def test_a_day_that_began_in_the_rest_stays_there_and_goes_from_there(house: House) -> None:
-    sent, old = recurring(house.store.now()), house.today - 40 * DAY
+    old = house.today - 40 * DAY
+    sent = recurring(old)
     await house.store.submit([sent])
     await remember(house.store, [finished(sent.job, old + at, at) for at in range(3)])
     await house.store.prepare_days(await leading(house.store), [old, old + DAY])
@@ -134,7 +138,7 @@ async def test_another_server_goes_on_where_the_last_one_stopped(house: House, p
     store, old = house.store, house.today - 40 * DAY
     lead, before = await leading(store), store.now() - 30 * DAY
     await store.prepare_days(lead, [old])
-    sent = recurring(store.now())
+    sent = recurring(old)
     await store.submit([sent])
     await remember(store, [finished(sent.job, old + at, at) for at in range(10)])
     for _ in range(3):
@@ -162,3 +166,40 @@ async def test_runs_that_are_named_are_looked_for_on_their_days_only(house: Hous
 
 def _named(plan: str, day: Micros) -> bool:
     return name("history", day) in plan or name("attempts", day) in plan
+
+
+async def test_a_read_looks_at_no_day_on_which_its_runs_cannot_have_been_made(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, planned = house.store, set[str]()
+    await store.prepare_days(await leading(store), [house.today - at * DAY for at in range(1, 20)])
+    old, new = recurring(house.today - 19 * DAY).job, recurring(store.now()).job
+    await store.submit([Submission(old, ()), Submission(new, ())])
+    numbers = iter(range(1_000))
+    runs = [finished(old, house.today - at * DAY, next(numbers)) for at in range(19)]
+    runs += [finished(new, store.now() - at, next(numbers)) for at in range(5)]
+    await remember(store, runs)
+    original = Tx.fetch
+
+    async def explained(tx: Any, query: Query, **parameters: Any) -> list[Any]:
+        sql, arguments = tx._compiler.arguments(query, parameters)
+        for (line,) in await tx._connection.fetch(f"EXPLAIN {sql}", *arguments):
+            planned.update(re.findall(r" on (history_\w+)", line))
+        return await original(tx, query, **parameters)
+
+    async def days_of(reading: Awaitable[object]) -> set[str]:
+        planned.clear()
+        await reading
+        return set(planned)
+
+    monkeypatch.setattr(Tx, "fetch", explained)
+    near = {name("history", house.today + at * DAY) for at in (-2, -1, 0, 1)}
+    now = store.now()
+    assert await days_of(store.current_run(new.id)) <= near
+    assert await days_of(store.ledger(new.id, new.created_at, now, None, 100)) <= near
+    assert await days_of(store.ledger_sums(new.id, new.created_at, now)) <= near
+    assert await days_of(store.list_runs(RunFilter(tenant=new.tenant, job_id=new.id), None, 100)) <= near
+    assert await days_of(store.list_runs(RunFilter(tenant=new.tenant), None, 3)) <= near
+    assert len(await days_of(store.list_runs(RunFilter(tenant=new.tenant), None, 10))) > 20
+    page = await store.list_runs(RunFilter(tenant=new.tenant), None, 10)
+    assert [run.id for run in page.items] == [row.id for row in sorted(runs, key=lambda row: row.fire_time)[:-11:-1]]

@@ -90,8 +90,8 @@ class Past:
         self.now = store.now()
         self.start = self.now - turns * EVERY
         self.submissions = [
-            one_shot(self.now, user_id="rare", tags=["rare"], task=None, task_id="rare"),
-            *(one_shot(self.now, user_id="common", tags=["common"]) for _ in range(jobs - 1)),
+            one_shot(self.start, at=self.now, user_id="rare", tags=["rare"], task=None, task_id="rare"),
+            *(one_shot(self.start, at=self.now, user_id="common", tags=["common"]) for _ in range(jobs - 1)),
         ]
         self.jobs = [each.job for each in self.submissions]
         self.middle = self.start + turns // 2 * EVERY

@@ -86,7 +86,7 @@ async def test_what_ended_long_ago_goes_with_all_that_belongs_to_it(store: Store
 
 async def test_daily_sums_outlive_what_they_count(store: Store, past: Micros) -> None:
     """Also while it goes: at no moment does an instant count twice, or not at all."""
-    sent = recurring(store.now())
+    sent = recurring(past)
     await store.submit([sent])
     spans = {"status": "skipped", "verdict": "skipped", "fires": 4, "fire_until": past + 3 * MINUTE}
     rows = [finished(sent.job, past + at * SECOND, at) for at in range(5)]

@@ -109,6 +109,7 @@ def _statement(inserts: _Inserts) -> str:
 class Tx:
     """A connection inside a transaction, or one that only reads."""
 
+    has_days = True
     may_be_done = True
 
     def __init__(self, connection: Connection, compiler: Compiler, timeout: float | None = None) -> None:

@@ -124,6 +124,7 @@ class _Zeros(dict[str, int]):
 class _Tx:
     """A connection inside a transaction. Its methods never suspend."""
 
+    has_days = False
     may_be_done = True  # to look costs little here, and an id that is there already would not be asked for again
 
     def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:

@@ -92,12 +92,17 @@ def parameters(where: RunFilter, after: Place = FIRST, before: Place = LAST) -> 
         if (value := getattr(where, field)) is not None:
             found[field] = plain(value)
     begin = FIRST if where.fire_from is None else Place(where.fire_from, "")
-    end = LAST if where.fire_until is None else Place(where.fire_until, "")
-    places = {"after": max(after, begin), "before": min(before, end), "seen": after}
-    places |= {"from": min(before, end, begin), "day": max(after, Place(begin.fire_time - DAY, ""))}
+    last = end(where, before)
+    places = {"after": max(after, begin), "before": last, "seen": after}
+    places |= {"from": min(last, begin), "day": max(after, Place(begin.fire_time - DAY, ""))}
     for name, place in places.items():
         found[f"{name}_time"], found[f"{name}_id"] = place
     return found
+
+
+def end(where: RunFilter, before: Place) -> Place:
+    """Behind the last run that a filter means, of those before a place."""
+    return before if where.fire_until is None else min(before, Place(where.fire_until, ""))
 
 
 def live(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from timeball.domain import ids
 from timeball.domain.instant import DAY, Micros
+from timeball.domain.retention import day_of
 
 LATELY: Final = DAY
 """What most pages of a list are within, before the place where they begin."""
@@ -32,4 +33,4 @@ def days(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None) -> D
 
 
 def _made_from(moment: Micros) -> str:
-    return ids.first_run(max(0, moment - DAY))
+    return ids.first_run(day_of(max(0, moment - DAY)))

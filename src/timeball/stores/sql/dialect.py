@@ -15,6 +15,8 @@ In the texts stand
                                            batch `b`: PostgreSQL then leaves other days of the history out of its plan,
                                            which otherwise takes longer to make than all the rest
     {each_within history h: b.id}          `{each}` with that
+    {days r.id >= :made_from}              a condition that is true anyway, and tells PostgreSQL which days of the
+                                           history it may leave out: see `days.py`
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
@@ -124,6 +126,8 @@ class Dialect:
                 return one_of(argument)
             if word == "within":
                 return within(*argument.split(": "))
+            if word == "days":
+                return _PIECE.sub(piece, argument) if self.numbered else "true"
             if word == "each_within":
                 named, key = argument.split(": ")
                 table, alias = named.split()

@@ -29,6 +29,11 @@ class Tx(Protocol):
         committed before. If not, and it was after all, it is run again."""
         ...
 
+    @property
+    def has_days(self) -> bool:
+        """Whether the days of the history are apart, so that it costs less to look at some than at all."""
+        ...
+
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
 
     async def execute(self, query: Query, **parameters: Any) -> int:

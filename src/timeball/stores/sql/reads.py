@@ -7,8 +7,9 @@ missed or told twice on the pages of a list, whatever becomes of it meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -22,12 +23,13 @@ from timeball.domain.run import Attempt, Run
 from timeball.ports.store import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, Page, RunFilter, RunSpec
 from timeball.stores.sql import conditions
 from timeball.stores.sql.conditions import FIRST, LAST, Meaning, Place
+from timeball.stores.sql.days import LATELY, Days, days
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import finished_run, live_run, plain, shown_as, unread
-from timeball.stores.sql.tables import AttemptRow
+from timeball.stores.sql.tables import HISTORY, AttemptRow
 
 LIVE_RUNS = query("live_runs")
 FINISHED_RUNS = query("finished_runs")
@@ -49,9 +51,12 @@ MOST_JOBS: Final = 2_000
 _NEWEST_FIRST: Final = "r.fire_time DESC, r.id DESC"
 _OLDEST_FIRST: Final = "r.fire_time, r.id"
 
+_FIRE_TIME: Final = HISTORY.columns.index("fire_time")
+
 _DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
 _OF_LEDGER = f"r.job_id = :job_id AND {_DUE} AND r.fire_time < :until AND r.fire_time <= {{now}}"
 _IN_RANGE = f"{_OF_LEDGER} AND r.fire_time >= :since"
+_OF_DAYS = "{{days r.id >= :{0} AND r.id < :made_until}}"
 _INTO_RANGE = f"{_OF_LEDGER.replace('r.fire_time', '{unindexed r.fire_time}')} AND r.fire_time < :since"
 _SHORT_INTO_RANGE = f"{_INTO_RANGE} AND r.fires > 1 AND r.fire_until >= :since AND {conditions.SHORT}"
 _LONG_INTO_RANGE = f"{_INTO_RANGE} AND r.fires > 1 AND r.fire_until >= :since AND {conditions.LONG}"
@@ -64,9 +69,9 @@ LEDGER_INTO_LONG = query("list_finished", jobs="", where=f"{_LONG_INTO_RANGE} AN
 LEDGER_SUMS = query(
     "ledger_sums",
     live=_IN_RANGE,
-    finished=_IN_RANGE,
-    short=f"{_SHORT_INTO_RANGE} AND {_AFTER}",
-    long=_LONG_INTO_RANGE,
+    finished=f"{_IN_RANGE} AND {_OF_DAYS.format('made_from')}",
+    short=f"{_SHORT_INTO_RANGE} AND {_AFTER} AND {_OF_DAYS.format('short_made_from')}",
+    long=f"{_LONG_INTO_RANGE} AND {_OF_DAYS.format('long_made_from')}",
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
 LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id", order=_OLDEST_FIRST)
@@ -88,7 +93,9 @@ class Reads(Part):
 
         async def work(tx: Tx) -> Page[Run]:
             jobs = await _chosen_jobs(tx, where)
-            search = _Search(tx=tx, where=where, jobs=jobs, before=before, newest_first=True, most=limit + 1)
+            search = _Search(
+                tx=tx, where=where, jobs=jobs, before=before, newest_first=True, most=limit + 1, now=self._db.now()
+            )
             alive = await search.live("list_live")
             done = await search.finished("list_finished")
             if len(done) <= limit:  # they began before all others
@@ -118,7 +125,9 @@ class Reads(Part):
 
         async def work(tx: Tx) -> list[Match]:
             jobs = await _chosen_jobs(tx, where)
-            search = _Search(tx=tx, where=where, jobs=jobs, after=begin, newest_first=False, most=limit)
+            search = _Search(
+                tx=tx, where=where, jobs=jobs, after=begin, newest_first=False, most=limit, now=self._db.now()
+            )
             alive = await search.live("match_live")
             done = await search.reaching("match_finished") + await search.finished("match_finished")
             now = self._db.now()
@@ -158,7 +167,8 @@ class Reads(Part):
             now = self._db.now()
             rows = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=1_000)
             live = [live_run(row, now) for row in rows]
-            done = [finished_run(row) for row in await tx.fetch(LAST_STARTED, job_id=job_id)]
+            rows = await tx.fetch(LAST_STARTED, job_id=job_id, **days(now, job_id=job_id)._asdict())
+            done = [finished_run(row) for row in rows]
             finished = {run.id for run in done}
             started = [run for run in live if run.id not in finished and _start(run)] + done
             return max(started, key=_start, default=live[0] if live else None)
@@ -188,12 +198,16 @@ class Reads(Part):
             inside = _named(max(seen, Place(since, "")))
             within_a_day = _named(max(seen, Place(since - DAY, "")))
             now = self._db.now()
+
+            def made(fires_from: Micros) -> dict[str, str]:
+                return days(now, fires_from=fires_from, job_id=job_id)._asdict()
+
             runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters, **inside)}
             done: list[Row] = []
             if seen.fire_time < since:
-                done += await tx.fetch(LEDGER_INTO_LONG, **parameters, **_named(seen))
-                done += await tx.fetch(LEDGER_INTO_SHORT, **parameters, **within_a_day)
-            done += await tx.fetch(LEDGER_DONE, **parameters, **inside)
+                done += await tx.fetch(LEDGER_INTO_LONG, **parameters, **_named(seen), **made(0))
+                done += await tx.fetch(LEDGER_INTO_SHORT, **parameters, **within_a_day, **made(since - DAY))
+            done += await tx.fetch(LEDGER_DONE, **parameters, **inside, **made(since))
             runs |= {row[0]: finished_run(row) for row in done}
             return _page(sorted(runs.values(), key=_place_of), limit)
 
@@ -204,7 +218,11 @@ class Reads(Part):
 
         async def work(tx: Tx) -> LedgerSums:
             within_a_day = _named(Place(since - DAY, ""))
-            rows = await tx.fetch(LEDGER_SUMS, job_id=job_id, since=since, until=until, **within_a_day)
+            now = self._db.now()
+            made = days(now, fires_from=since, job_id=job_id)._asdict()
+            made["short_made_from"] = days(now, fires_from=since - DAY, job_id=job_id).made_from
+            made["long_made_from"] = days(now, job_id=job_id).made_from
+            rows = await tx.fetch(LEDGER_SUMS, job_id=job_id, since=since, until=until, **within_a_day, **made)
             counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
             return LedgerSums(sum(counts.values()), counts)
 
@@ -224,6 +242,10 @@ class Reads(Part):
         return await self._db.read(work, slow=True)
 
 
+class _Find(Protocol):
+    async def __call__(self, name: str, fires_from: Micros = 0, **parts: str) -> list[Row]: ...
+
+
 class _Search(Struct, frozen=True, kw_only=True):
     """What is looked for among live and finished runs alike, between which places, and how it is found."""
 
@@ -235,6 +257,7 @@ class _Search(Struct, frozen=True, kw_only=True):
     before: Place = LAST
     newest_first: bool
     most: int
+    now: Micros
 
     async def live(self, name: str) -> list[Row]:
         of_jobs = 0 < self.jobs <= FEW_JOBS
@@ -247,27 +270,44 @@ class _Search(Struct, frozen=True, kw_only=True):
         return await self.fetch(conditions.statement(name, found=found, order=self._order))
 
     async def finished(self, name: str) -> list[Row]:
-        return await self._met(name, conditions.finished)
+        """Most lists find a page of these in a few days; what is rare is rather looked for in all of them at once."""
+        is_frequent = not self.where.dead_letters and (not self.where.status or Status.SUCCEEDED in self.where.status)
+        find = self._find_lately if is_frequent and self.newest_first and self.tx.has_days else self._find
+        return await self._met(name, conditions.finished, itertools.repeat(self.where.fire_from or 0), find)
 
     async def reaching(self, name: str) -> list[Row]:
-        return await self._met(name, conditions.reaching)
+        return await self._met(name, conditions.reaching, ((self.where.fire_from or 0) - DAY, 0), self._find)
 
-    async def _met(self, name: str, meaning: Meaning) -> list[Row]:
+    async def _met(self, name: str, meaning: Meaning, fires_from: Iterable[Micros], find: _Find) -> list[Row]:
+        """Runs that meet the conditions; what meets one of them fires from a certain moment on."""
         rows: list[Row] = []
         anyones, of_jobs = meaning(conditions.of_any_job(self.where)), meaning(self.where, of_jobs=True)
-        for condition, anyone, of_job in zip(meaning(self.where), anyones, of_jobs, strict=True):
+        found = zip(meaning(self.where), anyones, of_jobs, strict=True)
+        for (condition, anyone, of_job), since in zip(found, fires_from, strict=False):
             some: list[Row] = []
             if self.jobs > FEW_JOBS:
                 some = await self._find(f"{name}_nearby", nearby=anyone, where=conditions.of_job(self.where))
             if len(some) < self.most:
                 is_apart = 0 < self.jobs <= MOST_JOBS
-                some = await (self._of_jobs(name, of_job) if is_apart else self._find(name, where=condition))
+                some = await (self._of_jobs(name, of_job) if is_apart else find(name, since, where=condition))
             rows += some
         return rows
 
-    async def _find(self, name: str, **parts: str) -> list[Row]:
-        jobs = conditions.jobs(self.where)
-        return await self.fetch(conditions.statement(name, jobs=jobs, order=self._order, **parts))
+    async def _find(self, name: str, fires_from: Micros = 0, **parts: str) -> list[Row]:
+        finding = conditions.statement(name, jobs=conditions.jobs(self.where), order=self._order, **parts)
+        return await self.fetch(finding, self._days(fires_from))
+
+    async def _find_lately(self, name: str, fires_from: Micros = 0, **parts: str) -> list[Row]:
+        """Among runs that were made lately, if these are enough. All others fired before."""
+        lately = min(self.now, conditions.end(self.where, self.before).fire_time) - LATELY
+        if self._days(lately) > self._days(fires_from):
+            rows = await self._find(name, lately, **parts)
+            if len(rows) == self.most and rows[-1][_FIRE_TIME] >= lately:
+                return rows
+        return await self._find(name, fires_from, **parts)
+
+    def _days(self, fires_from: Micros) -> Days:
+        return days(self.now, fires_from=fires_from, job_id=self.where.job_id)
 
     async def _of_jobs(self, name: str, condition: str) -> list[Row]:
         """A page has runs of no more jobs than there are runs on it: of those whose own first runs come first. If there
@@ -288,8 +328,8 @@ class _Search(Struct, frozen=True, kw_only=True):
     def _order(self) -> str:
         return _NEWEST_FIRST if self.newest_first else _OLDEST_FIRST
 
-    async def fetch(self, statement: Query, **batches: Any) -> list[Row]:
-        parameters = conditions.parameters(self.where, self.after, self.before)
+    async def fetch(self, statement: Query, made: Days | None = None, **batches: Any) -> list[Row]:
+        parameters = conditions.parameters(self.where, self.after, self.before) | (made or Days())._asdict()
         return await self.tx.fetch(statement, most=self.most, nearby=NEARBY, **parameters, **batches)
 
 

@@ -34,7 +34,8 @@ SELECT * FROM (
 -- name: list_finished
 -- A page of finished runs. The names come afterwards: a plan that begins with them would sort all that matches.
 SELECT {columns history r}, j.name FROM (
-  SELECT r.* FROM history r {jobs} WHERE {where} ORDER BY {order} LIMIT :most
+  SELECT r.* FROM history r {jobs} WHERE {where} AND {days r.id >= :made_from AND r.id < :made_until}
+  ORDER BY {order} LIMIT :most
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order};
 
 -- name: list_finished_nearby
@@ -63,8 +64,10 @@ SELECT COUNT(*) FROM (SELECT 1 FROM ({chosen}) AS chosen LIMIT :most) AS counted
 -- name: last_started
 -- The run of a job that started last, of the hundred newest: their order by fire and by start differs only locally.
 SELECT {columns history r}, j.name FROM (
-  SELECT * FROM history 
-  WHERE job_id = :job_id AND started_at IS NOT NULL AND origin <> 'task' ORDER BY fire_time DESC, id DESC LIMIT 100
+  SELECT * FROM history
+  WHERE job_id = :job_id AND started_at IS NOT NULL AND origin <> 'task'
+    AND {days id >= :made_from AND id < :made_until}
+  ORDER BY fire_time DESC, id DESC LIMIT 100
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY r.started_at DESC, r.id DESC LIMIT 1;
 
 -- name: attempts
