@@ -32,6 +32,7 @@ from timeball.api.routes import (
     why,
     worker_protocol,
     workers,
+    workflows,
 )
 from timeball.api.sending import send_answer
 from timeball.domain.errors import NotFound
@@ -44,6 +45,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *batch.ROUTES,
     *job_actions.ROUTES,
     *backfills.ROUTES,
+    *workflows.ROUTES,
     *runs.ROUTES,
     *why.ROUTES,
     *bulk_runs.ROUTES,

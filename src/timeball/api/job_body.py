@@ -13,11 +13,15 @@ from timeball.api import reading, views
 from timeball.api.bodies import CanonicalJob
 from timeball.api.explain import explain
 from timeball.api.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
+from timeball.domain import workflow
 from timeball.domain.errors import Invalid, InvalidSchedule, Problem
 from timeball.domain.job import JobSpec, encode_spec
 from timeball.domain.task import Http
+from timeball.domain.workflow import WorkflowTask
 
 LONGEST_KEY: Final = 255
+MOST_TOLD: Final = 20
+"""Problems of one workflow that are told at once."""
 
 _typed = msgspec.json.Decoder(JobSpec).decode
 _keyed = msgspec.json.Decoder(CanonicalJob).decode
@@ -53,11 +57,12 @@ def with_key(job: CanonicalJob) -> JobBody:
     return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"))
 
 
-def from_document(document: Any) -> JobBody:
+def from_document(document: Any, more_origins: Origins | None = None) -> JobBody:
     """A new job in any shape."""
     given = dict(_object(document))
     key = given.pop("idempotencyKey", None)
     canonical, origins = normalise(given)
+    origins |= more_origins or {}
     spec = _convert(canonical, origins)
     return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"), origins)
 
@@ -70,7 +75,11 @@ def change_from(raw: bytes) -> Callable[[JobSpec], JobSpec]:
     brings the default back.
     """
     reading.check(raw)
-    given = _object(reading.parse(raw))
+    return change_of(_object(reading.parse(raw)))
+
+
+def change_of(given: Document, more_origins: Origins | None = None) -> Callable[[JobSpec], JobSpec]:
+    """The same for a document that was read."""
 
     def change(spec: JobSpec) -> JobSpec:
         shown = views.spec_document(spec)
@@ -83,6 +92,7 @@ def change_from(raw: bytes) -> Callable[[JobSpec], JobSpec]:
         if not edited:
             return spec
         canonical, origins = normalise(edited, current)
+        origins |= more_origins or {}
         return _convert(_merge(current, canonical), origins)
 
     return change
@@ -134,10 +144,22 @@ def _convert(canonical: Document, origins: Origins) -> JobSpec:
     try:
         return _typed(_encode(canonical))
     except msgspec.ValidationError as error:
+        if problems := _in_graph(canonical.get("task"), origins):
+            raise Invalid(problems[0].detail, problems=problems) from None
         found = explain(error, JobSpec, canonical, OTHER_FIELDS)
         refused = InvalidSchedule if found.pointer.startswith("/schedule") else Invalid
         at = "/task" if not found.pointer else found.pointer
         raise refused(found.detail, point_back(at, origins)) from None
+
+
+def _in_graph(task: Any, origins: Origins) -> tuple[Problem, ...]:
+    """What is wrong with the tasks of a workflow together, if each of them is right."""
+    try:
+        tasks = msgspec.convert(task["tasks"], list[WorkflowTask]) if task["kind"] == "workflow" else []
+    except (msgspec.ValidationError, LookupError, TypeError):
+        return ()
+    found = workflow.check(tasks)
+    return tuple(Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MOST_TOLD])
 
 
 def pointed_back(error: Invalid, origins: Origins) -> Invalid:

@@ -14,6 +14,8 @@ from timeball.api.route import Permission, Route
 _TAGS: Final = {
     "jobs": "What to run, when, and by which rules",
     "runs": "What became of every fire",
+    "workflows": "Jobs that are made of tasks which need each other",
+    "workflow-runs": "What became of a workflow and of each of its tasks",
     "dead-letters": "Runs that wait for a person",
     "schedules": "When something would fire",
     "backfills": "The fires of a past range, run again or for the first time",
@@ -25,7 +27,13 @@ _TAGS: Final = {
     "service": "Health and this description",
     "worker": "How a worker talks to a server",
 }
-_ID_FORMS: Final = {"jobId": "^j_[0-9a-f]{28}$", "runId": "^r_[0-9a-f]{28}$", "backfillId": "^b_[0-9a-f]{28}$"}
+_ID_FORMS: Final = {
+    "jobId": "^j_[0-9a-f]{28}$",
+    "runId": "^r_[0-9a-f]{28}$",
+    "backfillId": "^b_[0-9a-f]{28}$",
+    "workflowId": "^j_[0-9a-f]{28}$",
+    "workflowRunId": "^r_[0-9a-f]{28}$",
+}
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
     401: "No key, or one nobody knows.",

@@ -84,12 +84,17 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
     def filter(self, tenant: str) -> JobFilter:
         return JobFilter(
             tenant=tenant,
-            status=frozenset(_job_status(word) for word in _words(self.status)),
+            status=job_statuses(self.status),
             name=self.name or None,
             tag=self.tag or None,
             user_id=self.user_id or None,
             task_id=self.task_id or None,
         )
+
+
+def job_statuses(text: str) -> frozenset[str]:
+    """What words for statuses of jobs, separated by commas, mean."""
+    return frozenset(_job_status(word) for word in _words(text))
 
 
 class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -120,6 +120,14 @@ class Call(Struct, frozen=True):
         return self._id("run", "r", "runId")
 
     @property
+    def workflow_id(self) -> str:
+        return self._id("workflow", "j", "workflowId")
+
+    @property
+    def workflow_run_id(self) -> str:
+        return self._id("workflow run", "r", "workflowRunId")
+
+    @property
     def base_url(self) -> str:
         """How the client addresses this server, whatever stands in between."""
         scheme = self.headers.get(b"x-forwarded-proto", b"").strip().lower()

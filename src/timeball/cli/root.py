@@ -17,6 +17,7 @@ _COMMANDS = {
     "worker": "timeball.cli.serve:worker",
     "jobs": "timeball.cli.jobs:jobs",
     "runs": "timeball.cli.runs:runs",
+    "workflows": "timeball.cli.workflows:workflows",
     "backfills": "timeball.cli.backfills:backfills",
     "next": "timeball.cli.next:next_command",
     "why": "timeball.cli.why:why",

@@ -209,6 +209,102 @@ def cancel_backfill(backfill_id: str) -> Request[models.Backfill]:
     return _post(f"/v1/backfills/{quote(backfill_id, safe='')}/cancel", models.Backfill, repeatable=True)
 
 
+# --- workflows ----------------------------------------------------------------------------------------------------
+
+
+def _of_workflow(workflow_id: str, what: str = "") -> str:
+    return f"/v1/workflows/{quote(workflow_id, safe='')}{what}"
+
+
+def _of_workflow_run(run_id: str, what: str = "") -> str:
+    return f"/v1/workflow-runs/{quote(run_id, safe='')}{what}"
+
+
+def new_workflow(name: str, tasks: Iterable[Mapping[str, Any]], options: JobOptions) -> Request[models.Workflow]:
+    """Under a key that is made up here, if the caller brought none."""
+    body = document({**options, "name": name} if name else options)
+    return create_workflow({**body, "tasks": list(tasks)}, body.pop("idempotencyKey", None) or fresh_key())
+
+
+def create_workflow(body: Mapping[str, Any], idempotency_key: str) -> Request[models.Workflow]:
+    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    return Request(
+        method="POST",
+        path="/v1/workflows",
+        answer=models.Workflow,
+        body={name: value for name, value in body.items() if name != "idempotencyKey"},
+        headers={"Idempotency-Key": idempotency_key},
+        repeatable=True,
+    )
+
+
+def workflow(workflow_id: str) -> Request[models.Workflow]:
+    return _get(_of_workflow(workflow_id), models.Workflow)
+
+
+def workflows(
+    *,
+    status: str | None = None,
+    name: str | None = None,
+    user_id: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[models.Workflows]:
+    return _get("/v1/workflows", models.Workflows, status=status, name=name, userId=user_id, limit=limit, cursor=cursor)
+
+
+def update_workflow(workflow_id: str, body: Mapping[str, Any], version: int | None) -> Request[models.Workflow]:
+    """With a version it fails if somebody else changed it meanwhile, so it must not be sent twice."""
+    return Request(
+        method="PATCH",
+        path=_of_workflow(workflow_id),
+        answer=models.Workflow,
+        body=body,
+        headers={} if version is None else {"If-Match": f'"{version}"'},
+        repeatable=version is None,
+    )
+
+
+def delete_workflow(workflow_id: str) -> Request[models.Cancelled]:
+    return Request(method="DELETE", path=_of_workflow(workflow_id), answer=models.Cancelled, repeatable=True)
+
+
+def run_workflow(workflow_id: str) -> Request[models.Triggered]:
+    return _post(_of_workflow(workflow_id, "/run"), models.Triggered)
+
+
+def pause_workflow(workflow_id: str, reason: str, until: When | None = None) -> Request[models.Workflow]:
+    said = {"reason": reason, "until": _moment(until)}
+    body = {name: value for name, value in said.items() if value}
+    return _post(_of_workflow(workflow_id, "/pause"), models.Workflow, body or None, repeatable=True)
+
+
+def resume_workflow(workflow_id: str) -> Request[models.Workflow]:
+    return _post(_of_workflow(workflow_id, "/resume"), models.Workflow, repeatable=True)
+
+
+def workflow_runs(
+    workflow_id: str, *, status: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[models.Runs]:
+    return _get(_of_workflow(workflow_id, "/runs"), models.Runs, status=status, limit=limit, cursor=cursor)
+
+
+def workflow_run(run_id: str) -> Request[models.WorkflowRun]:
+    return _get(_of_workflow_run(run_id), models.WorkflowRun)
+
+
+def cancel_workflow_run(run_id: str) -> Request[models.WorkflowRun]:
+    return _post(_of_workflow_run(run_id, "/cancel"), models.WorkflowRun, repeatable=True)
+
+
+def retry_workflow_run(run_id: str) -> Request[models.WorkflowRun]:
+    """A run is retried once: the second time answers the same successor."""
+    return _post(_of_workflow_run(run_id, "/retry"), models.WorkflowRun, repeatable=True)
+
+
+# --- about jobs ---------------------------------------------------------------------------------------------------
+
+
 def status(job_id: str) -> Request[models.JobStatus]:
     return _get(_of_job(job_id, "/status"), models.JobStatus)
 

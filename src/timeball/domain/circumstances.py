@@ -19,6 +19,16 @@ MOST_COUNTED: Final = 10_000
 """Runs that wait are counted up to here; a count above says that there are more."""
 
 
+class Weaving(Struct, frozen=True):
+    """Where a workflow run stands."""
+
+    tasks: int
+    open: int
+    """Tasks that have not ended."""
+    running: tuple[tuple[str, str | None], ...]
+    """Some of those that have begun, by name, with their run if they have only one."""
+
+
 class Turn(Struct, frozen=True):
     """Whose turn it is under a run's ordering key."""
 
@@ -102,6 +112,8 @@ class Circumstances(Past, frozen=True, kw_only=True):
     """While it stands still for another run, or is about to."""
     room_made: Preemption | None = None
     """While another run stands still for it, or is about to."""
+    weaving: Weaving | None = None
+    """How far it is, if it is a workflow run."""
     crew: tuple[Hand, ...] = ()
     ahead: Ahead = Ahead()
 

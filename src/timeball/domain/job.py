@@ -221,7 +221,7 @@ def task_spec(workflow: JobSpec, task: WorkflowTask, parameters: dict[str, Any])
         resources=task.resources,
         runs_on=task.runs_on,
         delivery=task.delivery,
-        preemptible=workflow.preemptible,
+        preemptible=workflow.preemptible or task.preemptible,
         tags=workflow.tags,
         user_id=workflow.user_id,
     )

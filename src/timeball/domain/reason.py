@@ -57,6 +57,8 @@ class Code(StrEnum):
     # Of runs that a worker has.
     CLAIMED = "claimed"
     RUNNING = "running"
+    TASKS = "tasks"
+    """A workflow run waits for its tasks."""
     CANCELLING = "cancelling"
     PREEMPTED = "preempted"
     """It makes room for another."""

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from timeball.domain import circuit, crew, ended, planning, preemption, priority
 from timeball.domain.calendar import OPEN, Closures
-from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing
+from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing, Weaving
 from timeball.domain.english import about, counted, listed, moment, when
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
@@ -116,6 +116,8 @@ def _held(facts: Circumstances) -> list[Reason]:
                 since=run.cancel_requested_at,
             )
         )
+    if facts.weaving is not None:
+        return [*reasons, _weaving(facts, facts.weaving), *ended.late(facts)]
     if not facts.leased:
         text = f"Its worker {run.worker} fell silent; the run is about to be taken from it."
         reasons.append(Reason(code=Code.SILENT, text=text))
@@ -140,6 +142,19 @@ def _preempted(made: Preemption, now: Micros) -> Reason:
     )
 
 
+def _weaving(facts: Circumstances, weaving: Weaving) -> Reason:
+    """What a workflow run waits for."""
+    done = f"{weaving.tasks - weaving.open:,} of {counted(weaving.tasks, 'task')} have ended"
+    if not weaving.running:
+        return Reason(code=Code.TASKS, text=f"It runs: {done}, and the next are about to begin.")
+    names = [name if run is None else f"{name} (run {run})" for name, run in weaving.running]
+    more = f" and up to {weaving.open - len(names):,} more" if weaving.open > len(names) else ""
+    text = f"It waits for {'task' if len(names) == 1 else 'tasks'} {listed(names)}{more}: {done}."
+    run_id = weaving.running[0][1]
+    hint = "" if run_id is None else f"To see what a task waits for: timeball why {run_id}."
+    return Reason(code=Code.TASKS, text=text, unblocks=hint, since=facts.run.started_at, run_id=run_id)
+
+
 def _progress(facts: Circumstances) -> Reason:
     run, now = facts.run, facts.now
     if run.attempt_started_at is not None:
@@ -161,10 +176,13 @@ def _attempt(facts: Circumstances) -> str:
 
 
 def _waiting(facts: Circumstances) -> list[Reason]:
-    run = facts.run
     reasons = [*_too_early(facts), *_held_back(facts)]
     if not reasons:
         reasons = _closed_gates(facts)
+    if facts.spec.is_workflow:
+        text = "Its time has come, and its first tasks are about to begin."
+        reasons = reasons or [Reason(code=Code.TASKS, text=text)]
+        return [*reasons, *_deadline(facts)]
     lacking = crew.lacking(facts.spec.need, _function(facts), facts.crew)
     if lacking is not None:
         reasons.append(lacking)
@@ -173,10 +191,15 @@ def _waiting(facts: Circumstances) -> list[Reason]:
             text = f"Run {made.run_id} makes room for it."
             reasons.append(Reason(code=Code.ROOM_MADE, text=text, since=made.asked_at, run_id=made.run_id))
         reasons += _in_line(facts)
-    if run.start_by is not None and run.attempt == 0:
-        text = f"It is skipped unless it starts {when(run.start_by, facts.now)} at the latest: its startDeadline."
-        reasons.append(Reason(code=Code.START_DEADLINE, text=text, until=run.start_by))
-    return reasons
+    return [*reasons, *_deadline(facts)]
+
+
+def _deadline(facts: Circumstances) -> list[Reason]:
+    run = facts.run
+    if run.start_by is None or run.attempt:
+        return []
+    text = f"It is skipped unless it starts {when(run.start_by, facts.now)} at the latest: its startDeadline."
+    return [Reason(code=Code.START_DEADLINE, text=text, until=run.start_by)]
 
 
 def _too_early(facts: Circumstances) -> list[Reason]:

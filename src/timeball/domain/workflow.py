@@ -68,6 +68,7 @@ class WorkflowTask(
     resources: Resources | None = None
     runs_on: Annotated[list[Label], Meta(max_length=20)] = []
     delivery: Delivery = "at_least_once"
+    preemptible: bool = False
 
     def __post_init__(self) -> None:
         check_duration("timeout", self.timeout, shortest=1)

@@ -141,6 +141,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     tag: str | None = None
     user_id: str | None = None
     task_id: str | None = None
+    workflows: bool = False
+    """Only workflows; then not of a `tag`."""
 
 
 class JobStatus(Struct, frozen=True, gc=False):

@@ -51,7 +51,7 @@ async def create(call: Call) -> Answer:
     [created] = await call.services.submit([new])
     if isinstance(created, TimeballError):
         raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
-    return _created(created)
+    return created_answer(created)
 
 
 def new_job(tenant: str, body: job_body.JobBody, key: str | None, size: int) -> NewJob:
@@ -68,22 +68,22 @@ def idempotency_key(call: Call) -> str | None:
     return None if key is None else job_body.check_key(key.decode("latin-1"), "/header/Idempotency-Key")
 
 
-def _created(created: Created) -> Answer:
-    headers: Headers = [(b"location", b"/v1/jobs/" + created.job_id.encode())]
+def created_answer(created: Created, at: str = "/v1/jobs/") -> Answer:
+    headers: Headers = [(b"location", f"{at}{created.job_id}".encode())]
     if created.job is None:
         assert created.answer is not None, "a repetition carries the first answer"
         return Answer(created.answer, 201, JSON, [*headers, _REPLAYED])
-    headers.append(_etag(created.job))
+    headers.append(etag(created.job))
     answer = views.render_job(created.job) if created.answer is None else created.answer
     return Answer(answer, 201, JSON, headers)
 
 
-def _etag(found: JobStatus) -> tuple[bytes, bytes]:
+def etag(found: JobStatus) -> tuple[bytes, bytes]:
     return b"etag", b'"%d"' % found.job.version
 
 
 async def answer_job(call: Call, found: JobStatus) -> Answer:
-    return Answer(views.render_job(await call.context.depot.whole_job(found)), 200, JSON, [_etag(found)])
+    return Answer(views.render_job(await call.context.depot.whole_job(found)), 200, JSON, [etag(found)])
 
 
 async def list_jobs(call: Call) -> Answer:
@@ -99,7 +99,7 @@ async def read(call: Call) -> Answer:
 
 async def change(call: Call) -> Answer:
     changed = job_body.change_from(call.raw)
-    found = await update(call.context, call.tenant, call.job_id, changed, if_match=_if_match(call))
+    found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call))
     return await _answer_open(call, found)
 
 
@@ -107,7 +107,7 @@ async def _answer_open(call: Call, found: JobStatus) -> Answer:
     return await answer_job(call, *await with_open_fires(call.context, [found]))
 
 
-def _if_match(call: Call) -> int | None:
+def if_match(call: Call) -> int | None:
     header = call.headers.get(b"if-match", b"").decode("latin-1").strip()
     if header in ("", "*"):
         return None

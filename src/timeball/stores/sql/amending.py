@@ -169,7 +169,7 @@ def _amend(
             writes.free += [run.id for run in due if run.holds & Hold.OVERLAP]
         elif any(not run.serial for run in due):
             writes.serial.append(job.id)
-    if set(amendment.spec.tags) != set(job.spec.tags):
+    if (set(amendment.spec.tags), amendment.spec.is_workflow) != (set(job.spec.tags), job.spec.is_workflow):
         writes.retagged.append(job.with_(spec=amendment.spec))
     if set(amendment.spec.calendars) != set(job.spec.calendars):
         writes.rebound.append(job.with_(spec=amendment.spec))

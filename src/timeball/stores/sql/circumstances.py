@@ -17,6 +17,7 @@ from timeball.domain.circumstances import (
     Target,
     Tokens,
     Turn,
+    Weaving,
 )
 from timeball.domain.crew import Hand, able
 from timeball.domain.fitting import PLAIN, Need
@@ -36,9 +37,12 @@ from timeball.stores.sql.part import Part
 from timeball.stores.sql.preempting import made_room, making_room
 from timeball.stores.sql.reads import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
 from timeball.stores.sql.rows import finished_run, live_run, plain, readable
-from timeball.stores.sql.tables import RUNS, GateRow, RunRow
+from timeball.stores.sql.runs import WEAVER
+from timeball.stores.sql.tables import RUNS, GateRow, RunRow, WorkflowRunRow
 from timeball.stores.sql.workers import alive
 
+FLOW_BY_ID = query("flow_by_id")
+RUNNING_TASKS = query("running_tasks")
 LIVE_OF_JOB = query("live_of_job")
 NEWEST_OF_JOB = query("newest_of_job")
 EXCEPTIONS = query("exceptions")
@@ -130,6 +134,8 @@ class Matters(Part):
             leased=leased,
             crew=tuple(crew),
         )
+        if found.session == WEAVER:
+            return msgspec.structs.replace(facts, leased=True, weaving=await _weaving(tx, run.id))
         if found.state == State.RUNNING:
             if found.preemptible is None:
                 return facts
@@ -175,6 +181,14 @@ async def _task(tx: Tx, tenant: str, spec: JobSpec) -> Task | None:
         return None if isinstance(spec.task, Workflow) else spec.task
     rows = await tx.fetch(TASK, tenant=tenant, id=plain(spec.task_id))
     return _decode_task(rows[0][2]) if rows else None
+
+
+async def _weaving(tx: Tx, run_id: str) -> Weaving | None:
+    flows = [WorkflowRunRow(*row) for row in await tx.fetch(FLOW_BY_ID, id=run_id)]
+    if not flows:
+        return None
+    rows = await tx.fetch(RUNNING_TASKS, id=run_id, most=MOST_HOLDERS)
+    return Weaving(flows[0].tasks, flows[0].open, tuple((name, task_run) for name, task_run in rows))
 
 
 async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:

@@ -36,7 +36,7 @@ from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
 from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import new_job_row, new_run_row, plain, readable, tag_rows
+from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, readable, tag_rows
 from timeball.stores.sql.tables import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
@@ -121,6 +121,8 @@ class Jobs(Part):
         for field in ("name", "tag", "user_id", "task_id"):
             if (value := getattr(where, field)) is not None:
                 parameters[field] = plain(value)
+        if where.workflows:
+            parameters["tag"] = WORKFLOW_TAG
         queries = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
 
         async def work(tx: Tx) -> Page[JobStatus]:
@@ -200,7 +202,7 @@ async def _insert(
     # Nobody else knows them yet, so they may be inserted last, with their runs.
     claims = await hand_over(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
-    if tags := [tag for each in submissions if each.job.spec.tags for tag in tag_rows(each.job)]:
+    if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
     await calendars.bind(tx, [each.job for each in submissions])
     if claims is None:
@@ -220,6 +222,10 @@ async def _insert_runs(tx: Tx, new: Sequence[NewRun]) -> None:
     ]
     if runs:
         await insert_runs(tx, runs)
+
+
+def _is_tagged(job: Job) -> bool:
+    return bool(job.spec.tags) or job.spec.is_workflow
 
 
 @lru_cache(maxsize=1024)

@@ -21,6 +21,8 @@ from timeball.stores.sql.tables import HISTORY, RUNS, HistoryRow, JobRow, NewHis
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
+WORKFLOW_TAG: Final = ""
+"""Every workflow has it, so that they can be listed, and nobody can give it to a job: tags are not empty."""
 LARGEST: Final = 2**63 - 1
 MOST_TOLD: Final = 10_000
 _told: Final[set[str]] = set()
@@ -98,7 +100,8 @@ def _planned(job: Job) -> Row:
 
 
 def tag_rows(job: Job) -> list[Row]:
-    return [(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
+    rows = [(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
+    return [*rows, (job.id, WORKFLOW_TAG)] if job.spec.is_workflow else rows
 
 
 def calendar_rows(job: Job) -> list[Row]:

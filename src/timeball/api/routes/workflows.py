@@ -1,0 +1,476 @@
+"""Workflows: jobs that are made of tasks which need each other, and their runs.
+
+A workflow is a job: its id is the job's id, and whatever can be asked of a job can be asked of it, too. Here it is
+written with its `tasks` in place of a `task`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from timeball.api import job_body, reading, views
+from timeball.api.bodies import JobChange, PauseBody
+from timeball.api.query import PageQuery, RunListQuery, Text, job_statuses, run_filter
+from timeball.api.route import JSON, Answer, Call, Permission, Route, answer_json
+from timeball.api.routes.job_actions import RunNowAnswer
+from timeball.api.routes.jobs import CancelledJob, created_answer, etag, idempotency_key, if_match, new_job
+from timeball.api.routes.runs import RunList, answer_runs
+from timeball.api.views import ErrorView, JobView
+from timeball.domain import instant
+from timeball.domain.errors import Invalid, TimeballError
+from timeball.domain.job import JobSpec
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.lifecycle import Status
+from timeball.domain.workflow import MOST_TASKS, RunIf, WorkflowTask
+from timeball.operation.cancel import cancel_job, cancel_run
+from timeball.operation.find_workflow import FoundWorkflowRun, find_workflow, find_workflow_run
+from timeball.operation.pause import pause, resume
+from timeball.operation.retry_run import retry_run
+from timeball.operation.run_now import run_now
+from timeball.operation.update import update
+from timeball.ports.store import JobFilter, JobStatus, TaskOfRun
+
+EXAMPLE: Final = {
+    "name": "nightly",
+    "schedule": {"type": "cron", "expression": "0 2 * * *", "timezone": "Europe/Berlin"},
+    "tasks": [
+        {"name": "extract", "task": {"kind": "shell", "command": "python3 extract.py"}, "timeout": "30m"},
+        {
+            "name": "load",
+            "needs": ["extract"],
+            "task": {"kind": "python", "function": "warehouse.load"},
+            "forEach": {"$result": "extract", "path": "/tables"},
+            "parameters": {"table": {"$item": ""}},
+        },
+        {
+            "name": "alarm",
+            "needs": ["load"],
+            "runIf": "any_failed",
+            "task": {"kind": "http", "url": "https://example.com/alarm"},
+        },
+    ],
+}
+_OWN_RUNS: Final = frozenset(Origin) - {Origin.TASK}
+_ORIGINS: Final = {"/task/tasks": "/tasks", "/task": "/tasks"}
+
+
+class NewWorkflow(JobSpec, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A job with `tasks` in place of a task. What only tasks have, such as `timeout`, is given to them."""
+
+    tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MOST_TASKS)]
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class WorkflowChange(JobChange, frozen=True, rename="camel", kw_only=True):
+    """Fields of a workflow to change. The tasks are replaced as a whole."""
+
+    tasks: list[WorkflowTask] | None = None
+
+
+class WorkflowView(JobView, frozen=True, rename="camel", kw_only=True):
+    """A workflow."""
+
+    workflow_id: str
+    tasks: list[WorkflowTask]
+
+
+class WorkflowList(Struct, frozen=True, rename="camel"):
+    items: list[WorkflowView]
+    next_cursor: str | None
+
+
+class WorkflowsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    status: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
+    name: Text = ""
+    user_id: Text = ""
+
+
+class InstanceView(Struct, frozen=True, rename="camel", kw_only=True):
+    """One of the runs of a task with `forEach`."""
+
+    name: str
+    index: int
+    status: str
+    reason: str
+    run_id: str | None
+
+
+class TaskView(Struct, frozen=True, rename="camel", kw_only=True):
+    """Where a task of a workflow run stands."""
+
+    name: str
+    status: str
+    """`waiting` for the tasks that it needs; then that of its run; in the end `succeeded`, `failed`, `cancelled`, or
+    `skipped`, if what its `runIf` asks for did not come about."""
+    reason: str
+    needs: list[str]
+    run_if: RunIf
+    waits_for: int
+    """Tasks that it needs and that have not ended."""
+    run_id: str | None
+    instances: int | UnsetType = UNSET
+    """How often it runs, with `forEach`."""
+    instances_open: int | UnsetType = UNSET
+    """Those of them that have not ended."""
+
+
+class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
+    """A run of a workflow, with all its tasks."""
+
+    workflow_run_id: str
+    workflow_id: str
+    name: str
+    version: int
+    status: Status
+    origin: Origin
+    fire_time: str
+    start_time: str | None
+    end_time: str | None
+    error: ErrorView | None
+    verdict: Verdict
+    reason: str
+    cancel_requested_at: str | None
+    retry_of: str | None
+    retried_as: str | None
+    counts: dict[str, int]
+    """How many tasks have which status."""
+    tasks: list[TaskView]
+    instances: list[InstanceView]
+    """Of tasks with `forEach`, the first ten thousand."""
+
+
+# --- workflows ----------------------------------------------------------------------------------------------------
+
+
+async def create(call: Call) -> Answer:
+    reading.check(call.raw)
+    body = job_body.from_document(_as_job(reading.parse(call.raw), complete=True), _ORIGINS)
+    [created] = await call.services.submit([new_job(call.tenant, body, idempotency_key(call), len(call.raw))])
+    if isinstance(created, TimeballError):
+        raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
+    answer = created_answer(created, "/v1/workflows/")
+    assert isinstance(answer.body, bytes)
+    return structs.replace(answer, body=_as_workflow(answer.body))
+
+
+async def list_workflows(call: Call) -> Answer:
+    query: WorkflowsQuery = call.query
+    where = JobFilter(
+        tenant=call.tenant,
+        status=job_statuses(query.status),
+        name=query.name or None,
+        user_id=query.user_id or None,
+        workflows=True,
+    )
+    page = await call.context.store.list_jobs(where, query.after("j"), query.limit, may_lag=True)
+    whole = [await call.context.depot.whole_job(each) for each in page.items]
+    items = [msgspec.Raw(_as_workflow(views.render_job(each))) for each in whole]
+    return answer_json({"items": items, "nextCursor": page.next_cursor})
+
+
+async def read(call: Call) -> Answer:
+    return await _answer(call, await find_workflow(call.context, call.tenant, call.workflow_id))
+
+
+async def change(call: Call) -> Answer:
+    reading.check(call.raw)
+    await find_workflow(call.context, call.tenant, call.workflow_id)
+    changed = job_body.change_of(_as_job(reading.parse(call.raw), complete=False), _ORIGINS)
+    return await _answer(
+        call, await update(call.context, call.tenant, call.workflow_id, changed, if_match=if_match(call))
+    )
+
+
+async def cancel(call: Call) -> Answer:
+    await find_workflow(call.context, call.tenant, call.workflow_id)
+    await cancel_job(call.context, call.tenant, call.workflow_id)
+    return answer_json(CancelledJob(call.workflow_id, "cancelled"))
+
+
+async def run(call: Call) -> Answer:
+    await find_workflow(call.context, call.tenant, call.workflow_id)
+    run_id, fate = await run_now(call.context, call.tenant, call.workflow_id)
+    return answer_json(RunNowAnswer(job_id=call.workflow_id, run_id=run_id, status=fate, detail=views.fate(fate)))
+
+
+async def pause_workflow(call: Call) -> Answer:
+    body: PauseBody = call.body
+    await find_workflow(call.context, call.tenant, call.workflow_id)
+    until = None if body.until is None else instant.parse(body.until, "/until")
+    return await _answer(
+        call, await pause(call.context, call.tenant, call.workflow_id, reason=body.reason, until=until)
+    )
+
+
+async def resume_workflow(call: Call) -> Answer:
+    await find_workflow(call.context, call.tenant, call.workflow_id)
+    return await _answer(call, await resume(call.context, call.tenant, call.workflow_id))
+
+
+async def runs(call: Call) -> Answer:
+    query: RunListQuery = call.query
+    await find_workflow(call.context, call.tenant, call.workflow_id)
+    where = run_filter(query, call.tenant)
+    where = structs.replace(where, job_id=call.workflow_id, origin=where.origin or _OWN_RUNS)
+    return await answer_runs(call, where, query)
+
+
+async def _answer(call: Call, found: JobStatus) -> Answer:
+    whole = await call.context.depot.whole_job(found)
+    return Answer(_as_workflow(views.render_job(whole)), 200, JSON, [etag(found)])
+
+
+def _as_job(document: Any, *, complete: bool) -> dict[str, Any]:
+    """The job that a workflow is."""
+    if not isinstance(document, dict):
+        raise Invalid("a workflow is a JSON object")
+    job = {name: value for name, value in document.items() if name not in ("tasks", "workflowId")}
+    if wrong := next((name for name in ("task", "taskId", "payload") if job.get(name) is not None), None):
+        raise Invalid(f"a workflow has no {wrong!r}, but tasks", f"/{wrong}")
+    if "tasks" in document:
+        job["task"] = {"kind": "workflow", "tasks": document["tasks"]}
+    elif complete:
+        raise Invalid("'tasks' is missing", "/tasks")
+    return job
+
+
+def _as_workflow(job: bytes) -> bytes:
+    """A job's answer as that of a workflow."""
+    document: dict[str, msgspec.Raw] = msgspec.json.decode(job, type=dict[str, msgspec.Raw])
+    tasks = msgspec.json.decode(document.pop("task"), type=dict[str, msgspec.Raw])["tasks"]
+    return msgspec.json.encode({"workflowId": document["jobId"], **document, "tasks": tasks})
+
+
+# --- workflow runs ------------------------------------------------------------------------------------------------
+
+
+async def read_run(call: Call) -> Answer:
+    return await _answer_run(call, call.workflow_run_id)
+
+
+async def cancel_workflow_run(call: Call) -> Answer:
+    await find_workflow_run(call.context, call.tenant, call.workflow_run_id)
+    await cancel_run(call.context, call.tenant, call.workflow_run_id)
+    return await _answer_run(call, call.workflow_run_id)
+
+
+async def retry_workflow_run(call: Call) -> Answer:
+    await find_workflow_run(call.context, call.tenant, call.workflow_run_id)
+    successor = await retry_run(call.context, call.tenant, call.workflow_run_id)
+    return await _answer_run(call, successor.id)
+
+
+async def _answer_run(call: Call, run_id: str) -> Answer:
+    return answer_json(_run_view(await find_workflow_run(call.context, call.tenant, run_id)))
+
+
+def _run_view(found: FoundWorkflowRun) -> WorkflowRunView:
+    run = found.run
+    tasks = [_task_view(each, found) for each in found.tasks]
+    return WorkflowRunView(
+        workflow_run_id=run.id,
+        workflow_id=run.job_id,
+        name=run.job_name,
+        version=run.version,
+        status=run.status,
+        origin=run.origin,
+        fire_time=instant.render(run.fire_time),
+        start_time=views.moment(run.started_at),
+        end_time=views.moment(run.finished_at),
+        error=views.error_view(run.failure),
+        verdict=run.verdict,
+        reason=run.reason,
+        cancel_requested_at=views.moment(run.cancel_requested_at),
+        retry_of=run.retry_of,
+        retried_as=run.retried_as,
+        counts=dict(Counter(task.status for task in tasks)),
+        tasks=tasks,
+        instances=[
+            InstanceView(
+                name=each.name,
+                index=each.index or 0,
+                status=_status(each, found),
+                reason=each.reason,
+                run_id=each.run_id,
+            )
+            for each in found.instances
+        ],
+    )
+
+
+def _task_view(task: TaskOfRun, found: FoundWorkflowRun) -> TaskView:
+    definition = task.definition
+    return TaskView(
+        name=task.name,
+        status=_status(task, found),
+        reason=task.reason,
+        needs=[] if definition is None else definition.needs,
+        run_if="all_succeeded" if definition is None else definition.run_if,
+        waits_for=task.waits,
+        run_id=task.run_id,
+        instances=UNSET if task.instances is None else task.instances,
+        instances_open=UNSET if task.instances is None else task.open,
+    )
+
+
+def _status(task: TaskOfRun, found: FoundWorkflowRun) -> str:
+    """That of its run, while it has one."""
+    live = found.live.get(task.run_id or "")
+    return task.state.value if live is None or live.is_terminal else live.status.value
+
+
+# --- routes -------------------------------------------------------------------------------------------------------
+
+_UPDATE: Final = (
+    "Partial: fields that are left out stay as they are; `tasks` and `schedule` are replaced as a whole, null brings"
+    " the default back. A run that fell due goes on with the tasks that it began with."
+)
+
+
+def _update_route(method: Literal["PUT", "PATCH"]) -> Route:
+    return Route(
+        method=method,
+        path="/v1/workflows/{workflowId}",
+        permission=Permission.WRITE,
+        summary="Update a workflow",
+        description=_UPDATE,
+        handle=change,
+        body=WorkflowChange,
+        reads_raw=True,
+        answer=WorkflowView,
+        headers={"If-Match": "The version (`ETag`) that the change is based on; another one is a 412."},
+        example={"schedule": {"type": "interval", "expression": "15m"}},
+        problems=(404, 409, 412),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/v1/workflows",
+        permission=Permission.WRITE,
+        summary="Create a workflow",
+        description=(
+            "Tasks by name, each with what it `needs`. A cycle is refused, and named. A workflow is a job: it is"
+            " scheduled like one, and its `workflowId` is the job's id."
+        ),
+        handle=create,
+        body=NewWorkflow,
+        reads_raw=True,
+        answer=WorkflowView,
+        status=201,
+        headers={
+            "Idempotency-Key": "A repetition with this key and body gets the first answer, and makes no second one."
+        },
+        example=EXAMPLE,
+    ),
+    Route(
+        method="GET",
+        path="/v1/workflows",
+        permission=Permission.READ,
+        summary="List workflows, newest first",
+        handle=list_workflows,
+        query=WorkflowsQuery,
+        answer=WorkflowList,
+    ),
+    Route(
+        method="GET",
+        path="/v1/workflows/{workflowId}",
+        permission=Permission.READ,
+        summary="Read a workflow",
+        handle=read,
+        answer=WorkflowView,
+        problems=(404,),
+    ),
+    _update_route("PUT"),
+    _update_route("PATCH"),
+    Route(
+        method="DELETE",
+        path="/v1/workflows/{workflowId}",
+        permission=Permission.WRITE,
+        summary="Cancel a workflow",
+        description="Stops the schedule, cancels live runs with all their tasks, keeps the history.",
+        handle=cancel,
+        answer=CancelledJob,
+        problems=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/workflows/{workflowId}/run",
+        permission=Permission.WRITE,
+        summary="Run a workflow now",
+        description="Beside its schedule, under its overlap policy.",
+        handle=run,
+        answer=RunNowAnswer,
+        problems=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/workflows/{workflowId}/pause",
+        permission=Permission.WRITE,
+        summary="Pause a workflow",
+        description="Nothing fires until it is resumed. Runs that are under way go on.",
+        handle=pause_workflow,
+        body=PauseBody,
+        body_optional=True,
+        answer=WorkflowView,
+        example={"reason": "the warehouse moves"},
+        problems=(404, 409),
+    ),
+    Route(
+        method="POST",
+        path="/v1/workflows/{workflowId}/resume",
+        permission=Permission.WRITE,
+        summary="Resume a paused workflow",
+        handle=resume_workflow,
+        answer=WorkflowView,
+        problems=(404, 409),
+    ),
+    Route(
+        method="GET",
+        path="/v1/workflows/{workflowId}/runs",
+        permission=Permission.READ,
+        summary="List the runs of a workflow, newest first",
+        description="Without those of its tasks, unless `origin=task` asks for them.",
+        handle=runs,
+        query=RunListQuery,
+        answer=RunList,
+        problems=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/workflow-runs/{workflowRunId}",
+        permission=Permission.READ,
+        summary="Read a workflow run, with the state of every task",
+        handle=read_run,
+        answer=WorkflowRunView,
+        problems=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/workflow-runs/{workflowRunId}/cancel",
+        permission=Permission.WRITE,
+        summary="Cancel a workflow run",
+        description="Makes no more runs of its tasks, and cancels those that are alive.",
+        handle=cancel_workflow_run,
+        answer=WorkflowRunView,
+        problems=(404,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/workflow-runs/{workflowRunId}/retry",
+        permission=Permission.WRITE,
+        summary="Retry a workflow run from the tasks that failed",
+        description=(
+            "Answers the run that takes its place. Tasks that succeeded, and need nothing that runs again, are kept"
+            " with their results; all others run by the definition that the old run had."
+        ),
+        handle=retry_workflow_run,
+        answer=WorkflowRunView,
+        problems=(404, 409),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Find a workflow or one of its runs: a job that is none, and a run of such, is not found."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from timeball.domain.errors import NotFound
+from timeball.domain.job import workflow_of
+from timeball.domain.ledger import Origin
+from timeball.domain.run import Run
+from timeball.domain.workflow import TaskState, WorkflowTask
+from timeball.operation.context import Context
+from timeball.operation.find import find_job, find_run
+from timeball.ports.store import JobStatus, TaskOfRun
+
+
+class FoundWorkflowRun(Struct, frozen=True):
+    run: Run
+    tasks: tuple[TaskOfRun, ...]
+    instances: tuple[TaskOfRun, ...]
+    live: dict[str, Run]
+    """The runs of tasks that are under way."""
+
+
+async def find_workflow(context: Context, tenant: str, job_id: str) -> JobStatus:
+    try:
+        found = await find_job(context, tenant, job_id)
+    except NotFound:
+        raise NotFound("workflow", job_id) from None
+    if not found.job.spec.is_workflow:
+        raise NotFound("workflow", job_id)
+    return found
+
+
+async def find_workflow_run(context: Context, tenant: str, run_id: str) -> FoundWorkflowRun:
+    """The run with all its tasks; those of a run that has not begun are those that it will have."""
+    try:
+        run = await find_run(context, tenant, run_id)
+    except NotFound:
+        raise NotFound("workflow run", run_id) from None
+    begun = await context.store.workflow_run(run_id)
+    if begun is None:
+        return FoundWorkflowRun(run, tuple(map(_to_come, await _tasks(context, run))), (), {})
+    every = [*begun.tasks, *begun.instances]
+    under_way = [each.run_id for each in every if each.state is TaskState.RUNNING and each.run_id is not None]
+    return FoundWorkflowRun(run, begun.tasks, begun.instances, await context.store.runs(under_way))
+
+
+async def _tasks(context: Context, run: Run) -> list[WorkflowTask]:
+    found = (await context.store.specs([run.id])).get(run.id)
+    if run.origin is Origin.TASK or found is None or not found.spec.is_workflow:
+        raise NotFound("workflow run", run.id)
+    return workflow_of(found.spec)
+
+
+def _to_come(task: WorkflowTask) -> TaskOfRun:
+    return TaskOfRun(
+        name=task.name,
+        index=None,
+        state=TaskState.WAITING,
+        reason="",
+        run_id=None,
+        waits=len(task.needs),
+        instances=None,
+        open=0,
+        definition=task,
+    )
