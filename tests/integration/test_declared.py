@@ -159,6 +159,23 @@ def test_a_calendar_shows_which_fires_it_takes_away(client: Client) -> None:
     assert run("plan", "jobs.yaml") == "nothing to do, 2 unchanged\n"
 
 
+def test_a_job_keeps_its_slot_in_a_window_when_something_else_changes(client: Client) -> None:
+    text = (
+        "set: slot\njobs: [{name: slot, task: {kind: shell, command: x}, timeout: TIME,"
+        " schedule: {type: window, from: 01:00, to: 05:00}, endAt: '2099-01-01T00:00:00Z'}]"
+    )
+    write(text.replace("TIME", "1m"))
+    assert "its slot in the window is chosen when it is applied" in run("plan", "jobs.yaml", code=2)
+    run("apply", "jobs.yaml")
+    slot = client.next(the(client, "slot").job_id, 1)
+    assert run("plan", "jobs.yaml") == "nothing to do, 1 unchanged\n"
+    write(text.replace("TIME", "2m").replace("2099", "2098"))
+    [item] = run_json("plan", "jobs.yaml", code=2)["items"]
+    assert item["fires"]["counts"] == {"moved": 0, "added": 0, "dropped": 0, "kept": item["fires"]["counts"]["kept"]}
+    run("apply", "jobs.yaml")
+    assert client.next(the(client, "slot").job_id, 1) == slot
+
+
 def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(client: Client) -> None:
     write(NIGHTLY.format(set="leaves"))
     run("apply", "jobs.yaml")

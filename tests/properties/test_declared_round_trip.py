@@ -84,6 +84,7 @@ repeating = st.one_of(
         dstOverlap=st.sampled_from(["first", "both"]),
     ),
     tagged("type", "interval", {"expression": lengths}),
+    tagged("type", "window", {"from": st.just("22:00"), "to": st.just("04:30")}, days=st.just(["MON", "FRI"])),
 )
 once = st.one_of(st.just({"type": "immediate"}), tagged("type", "date", {"expression": moments}))
 rules = fields(
@@ -115,6 +116,7 @@ rules = fields(
     calendars=st.just(["holidays"]),
     excluded=st.sampled_from(["skip", "next_open"]),
     delivery=st.sampled_from(["at_least_once", "at_most_once"]),
+    preemptible=st.booleans(),
     tags=st.lists(words, max_size=3).filter(lambda tags: not any(tag.startswith("declared:") for tag in tags)),
     userId=text,
 )

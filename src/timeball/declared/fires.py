@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from timeball.domain import duration, planning, schedule
+from timeball.domain import duration, instant, planning, schedule
 from timeball.domain.describe import uses_hash
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval
+from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Window
 
 _NOBODY: Final = "j_" + "0" * 28
 _ALIKE: Final = "the same name"
@@ -30,7 +30,7 @@ class Ahead(NamedTuple):
 
 
 def are_known_here(spec: JobSpec) -> bool:
-    """Or has the server to be asked? Only it knows its calendars, and the tenant, which `H` hashes."""
+    """Or has the server to be asked? Only it knows its calendars, the tenant, which `H` hashes, and free slots."""
     if spec.calendars:
         return False
     if isinstance(spec.schedule, CronSchedule):
@@ -60,6 +60,17 @@ def anchor(old: JobSpec, new: JobSpec, coming: Ahead) -> Micros | None:
     if not (goes_on and isinstance(new.schedule, Interval)) or coming.first is None:
         return None
     return coming.first - duration.parse(new.schedule.expression)
+
+
+def within(new: JobSpec, coming: Ahead) -> Ahead:
+    """What new bounds leave of fires that otherwise stay as they are."""
+    starts, ends = new.starts or 0, instant.MAX if new.ends is None else new.ends
+    return Ahead([at for at in coming.fires if starts <= at <= ends], coming.until)
+
+
+def keeps_slot(old: JobSpec, new: JobSpec) -> bool:
+    """Whether a job keeps the time that it has in its window."""
+    return isinstance(new.schedule, Window) and new.schedule.same_place(old.schedule)
 
 
 def stay(old: JobSpec, new: JobSpec) -> bool:

@@ -18,9 +18,11 @@ from timeball.domain.describe import describe
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec, workflow_of
+from timeball.domain.schedule import Window
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
 """`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
+_ESTIMATE: Final = "its slot in the window is chosen when it is applied; this is the one it would get now"
 _MARGIN: Final = "maxRuns counts the fires since the job was made, so the last of these may not come"
 
 
@@ -127,6 +129,7 @@ class _Planner:
             declared=job,
             sentence=sentence,
             first=coming.first,
+            notes=tuple(_of_slots(spec)),
             predecessor=self.server.last_cancelled(job.name),
         )
 
@@ -153,11 +156,14 @@ class _Planner:
             return None, ()
         coming = self.server.coming(current.job_id, effect.MOST)
         anchor = fires.anchor(old, new, coming)
-        if fires.are_known_here(new):
+        notes = [_MARGIN] if new.max_runs is not None else []
+        if fires.keeps_slot(old, new) and old.calendars == new.calendars:
+            ahead = fires.within(new, coming)
+        elif fires.are_known_here(new):
             ahead = fires.of(new, self.now, effect.MOST, anchor)
         else:
             _, ahead = self.server.preview(new, self.now, effect.MOST, anchor)
-        notes = [_MARGIN] if new.max_runs is not None else []
+            notes += _of_slots(new)
         if current.paused and job.paused is not False:
             notes.append("it is paused: none of these fires until it is resumed")
         return effect.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
@@ -190,6 +196,10 @@ class _Planner:
 def make(wanted: FileSet, server: Server, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
     """Reads only. `Refused` with everything that cannot be planned."""
     return _Planner(wanted, server, now, prune, take_over).plan()
+
+
+def _of_slots(spec: JobSpec) -> list[str]:
+    return [_ESTIMATE] if isinstance(spec.schedule, Window) else []
 
 
 def timezone_of(spec: JobSpec) -> str:

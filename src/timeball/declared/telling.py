@@ -30,6 +30,7 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
             first = "" if step.first is None else f"; first fire {effect.first_fire(step.first, now, step.timezone)}"
             yield f"    {step.sentence}{first}"
+            yield from (f"    {note}" for note in step.notes)
         case "change":
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
             for change in step.changes:
@@ -37,8 +38,7 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
                 yield f"    {change.field}: {old} → {new}"
             if step.effect is not None:
                 yield f"    {step.effect}"
-            for note in step.notes:
-                yield f"    {note}"
+            yield from (f"    {note}" for note in step.notes)
         case "cancel":
             yield f"{_SIGNS[step.action]} {step.name}  no longer declared: it is cancelled"
         case "undeclared":
@@ -65,9 +65,9 @@ def did(done: Done, now: Micros) -> str:
     step = done.step
     verb = {"create": "created", "change": "changed", "cancel": "cancelled"}.get(step.action, step.action)
     named = f"{_SIGNS[step.action]} {step.name}  {verb}"
-    if step.action == "create" and step.first is not None and done.job is not None:
-        if done.job.paused:
-            return f"{named}, paused"
+    if step.action == "create" and done.job is not None and done.job.paused:
+        return f"{named}, paused"
+    if step.action == "create" and step.first is not None and not step.notes:
         return f"{named}; first fire {effect.first_fire(step.first, now, step.timezone)}"
     return named
 
