@@ -1,6 +1,7 @@
 """The start/stop contract of all loops, wake-ups, and group commit."""
 
 import asyncio
+import contextlib
 import random
 
 import pytest
@@ -31,10 +32,29 @@ class Counting(Loop):
         return SECOND * 3600
 
 
+class Deaf(Counting):
+    """Its turn does not notice that it is cancelled."""
+
+    async def turn(self) -> Micros:
+        self.turns += 1
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return SECOND * 3600
+
+
 async def until(condition) -> None:
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+async def test_a_loop_stops_also_if_its_turn_swallows_the_cancel() -> None:
+    loop = Deaf(LocalHints(lambda _: None))
+    loop.start()
+    await until(lambda: loop.turns)
+    async with asyncio.timeout(10):
+        await loop.stop()
+    assert loop.turns == 1
 
 
 async def test_a_loop_survives_any_order_of_start_and_stop() -> None:

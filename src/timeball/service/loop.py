@@ -61,7 +61,8 @@ class Loop(ABC):
 
     async def _run(self) -> None:
         failures = 0
-        while True:
+        # A cancel may get lost in a turn: `wait_for` forgets one that comes together with what it waits for.
+        while self._task is asyncio.current_task():
             self._nudge.clear()
             try:
                 rest = min(TICK, await self.turn())
@@ -76,4 +77,5 @@ class Loop(ABC):
                 rest = min(TICK, 50 * MILLISECOND << min(failures, 5))
                 _log.exception("a turn failed and is repeated", loop=self.name)
             self.turned_at = self._clock.monotonic()
-            await self._nudge.wait(rest)
+            if self._task is asyncio.current_task():
+                await self._nudge.wait(rest)

@@ -297,7 +297,7 @@ class _Driver:
         try:
             return await self._read_again(work, min(PATIENCE, self._timeout))
         except Unavailable as error:
-            if isinstance(error.__cause__, TimeoutError):
+            if isinstance(error.__cause__, TimeoutError) and not isinstance(error, _Busy):
                 raise Unavailable(TOO_LONG) from error
             raise
         finally:
@@ -310,7 +310,7 @@ class _Driver:
             # A pooled connection may have died long ago, and its neighbours with it. Reading again changes nothing.
             cause = error.__cause__
             is_slow = timeout is not None and isinstance(cause, TimeoutError)
-            if self._pool is None or not isinstance(cause, _GONE) or is_slow:
+            if self._pool is None or not isinstance(cause, _GONE) or is_slow or isinstance(error, _Busy):
                 raise
             await self._expire()
             return await self._read(work, timeout)
@@ -328,7 +328,7 @@ class _Driver:
             connection = await pool.acquire(timeout=self._timeout)
         except TimeoutError as error:
             if pool.get_idle_size() == 0 and pool.get_size() == pool.get_max_size():
-                raise Unavailable(f"all {pool.get_size()} connections to PostgreSQL are busy") from error
+                raise _Busy(f"all {pool.get_size()} connections to PostgreSQL are busy") from error
             raise _no_answer(error) from error
         except _NO_CONNECTION as error:
             raise _no_answer(error, _Interrupted if _ended_meanwhile(error) else Unavailable) from error
@@ -439,6 +439,10 @@ async def make_room_for(connection: Connection, days: Iterable[Micros]) -> None:
 async def _nothing_to_reset(connection: Connection) -> None:
     """A transaction that broke off is rolled back by the pool. Nobody leaves anything else behind, so that asking the
     server to forget it would be a round trip for nothing."""
+
+
+class _Busy(Unavailable):
+    """Every connection is at work: there is nothing wrong with any of them, nor with what was asked."""
 
 
 class _Interrupted(Unavailable):
