@@ -174,3 +174,32 @@ async def test_a_window_instead_of_a_schedule(api: Api) -> None:
     found = (await api("POST", "/v1/schedules:preview", json={"schedule": {**made["schedule"]}, "count": 1})).json()
     assert "its slot between 01:00 and 05:00" in found["description"]
     assert "01:00" <= found["fires"][0]["local"][11:16] < "05:00"
+
+
+async def test_a_forecast_counts_fires_and_knows_its_limits(api: Api) -> None:
+    await put(api, "shut", {"entries": [{"from": "2020-01-01T00:00", "to": "2037-06-01T00:00"}]})
+    cron = {"type": "cron", "expression": "0 * * * *"}
+    await api("POST", "/v1/jobs:batch", json=[{"task": TASK, "schedule": cron}] * 30)
+    await api("POST", "/v1/jobs", json={"task": TASK, "schedule": cron, "calendars": ["shut"]})
+    found = (await api("GET", "/v1/forecast")).json()
+    assert len(found["items"]) in (168, 169)
+    assert (found["bucket"], found["slots"], found["moreJobs"]) == ("1h", 0, False)
+    assert all(item["fires"] >= 30 for item in found["items"][1:-1])
+    assert found["peak"]["fires"] == max(item["fires"] for item in found["items"])
+    assert found["unmeasuredJobs"] >= 30
+    assert found["notes"][-1].startswith("No worker is alive")
+    other = (await api("GET", "/v1/forecast?bucket=1d", key=OTHER)).json()
+    assert (other["jobs"], other["peak"]) == (0, None)
+    ranged = "from=2037-05-31T22:30:00Z&to=2037-06-01T02:30:00Z&bucket=30m"
+    items = (await api("GET", f"/v1/forecast?{ranged}")).json()["items"]
+    by_start = {item["from"]: item["fires"] for item in items}
+    assert by_start["2037-06-01T01:00:00Z"] - by_start["2037-05-31T23:00:00Z"] == 1, "the freeze is over"
+    for wrong, pointer in (
+        ("bucket=1s", "/query/bucket"),
+        ("from=2037-01-02T00:00:00Z&to=2037-01-01T00:00:00Z", "/query/to"),
+        ("to=2199-01-01T00:00:00Z", "/query/to"),
+        ("bucket=1m", "/query/bucket"),
+        ("bucket=x", "/query/bucket"),
+    ):
+        answer = await api("GET", f"/v1/forecast?{wrong}")
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)

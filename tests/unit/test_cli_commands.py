@@ -646,6 +646,30 @@ def test_a_job_with_calendars(server: StubServer, run: Timeball) -> None:
     assert server.last.json == {"calendars": None}
 
 
+def test_forecast(server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch) -> None:
+    def item(hour: int, fires: int) -> dict[str, Any]:
+        times = {"from": f"2026-03-01T{hour:02}:00:00Z", "to": f"2026-03-01T{hour + 1:02}:00:00Z"}
+        return {**times, "fires": fires, "runSeconds": fires * 2.5, "capacitySeconds": 36_000, "load": fires / 1000}
+
+    answer = {"items": [item(0, 0), item(1, 10), item(2, 160)], "peak": item(2, 160), "slots": 10, "notes": ["Beware."]}
+    server.on("GET", "/v1/forecast", answer)
+    told = run("forecast", "--to", "24h", "--bucket", "1h")
+    assert server.last.query.keys() == {"to", "bucket"}
+    assert told.stdout.splitlines()[-2:] == [
+        "2026-03-01T01:00:00Z\t10\t25.0\t1.0%",
+        "2026-03-01T02:00:00Z\t160\t400.0\t16.0%",
+    ]
+    assert "Note: Beware." in told.stderr
+    assert json.loads(run("forecast", "-o", "json").stdout)["slots"] == 10
+
+
+def test_a_bar_is_as_long_as_there_are_fires() -> None:
+    from timeball.cli.forecast import WIDTH, bar
+
+    assert (bar(0, 10), bar(10, 10), bar(5, 10)) == ("", "█" * WIDTH, "█" * (WIDTH // 2))
+    assert (bar(1, 100_000), bar(0, 0)) == ("▏", "")
+
+
 def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     task = {"taskId": "backup", "task": {"kind": "shell", "command": "x"}, "version": 2}
     server.on("PUT", "/v1/tasks/backup", task)

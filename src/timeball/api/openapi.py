@@ -21,6 +21,7 @@ _TAGS: Final = {
     "backfills": "The fires of a past range, run again or for the first time",
     "tasks": "Tasks that jobs refer to by name",
     "calendars": "When jobs do not fire",
+    "forecast": "What is to be expected",
     "workers": "Who executes",
     "api-keys": "Who may ask",
     "legacy": "An older address for the same jobs",

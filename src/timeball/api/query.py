@@ -125,6 +125,12 @@ class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=
     limit: Limit = 1_000
 
 
+class ForecastQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    since: Annotated[Time, Meta(description="Now, by default.")] = msgspec.field(default="", name="from")
+    until: Annotated[Time, Meta(description="A week later, by default.")] = msgspec.field(default="", name="to")
+    bucket: Annotated[str, Meta(max_length=100, description="The length of each stretch of time: 1m or more.")] = "1h"
+
+
 class LedgerQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     since: Annotated[Time, Meta(description="From this instant on; else from the job's creation.")] = msgspec.field(
         name="from", default=""

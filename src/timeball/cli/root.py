@@ -22,6 +22,7 @@ _COMMANDS = {
     "next": "timeball.cli.next:next_command",
     "why": "timeball.cli.why:why",
     "audit": "timeball.cli.audit:audit",
+    "forecast": "timeball.cli.forecast:forecast",
     "dead": "timeball.cli.dead:dead",
     "plan": "timeball.cli.declared:plan_command",
     "apply": "timeball.cli.declared:apply_command",

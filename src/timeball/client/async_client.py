@@ -440,6 +440,13 @@ class AsyncClient:
         """Refused while a job that may still fire refers to it."""
         await self.ask(requests.delete_calendar(name))
 
+    async def forecast(
+        self, since: When | None = None, until: When | None = None, *, bucket: str = "1h"
+    ) -> models.Forecast:
+        """Fires to expect, by the hour or so, and what they will take of the workers that are there now; of the coming
+        week, without anything else said."""
+        return await self.ask(requests.forecast(since=since, until=until, bucket=bucket))
+
     async def preview_schedule(
         self,
         schedule: str | Mapping[str, Any],

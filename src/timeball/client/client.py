@@ -430,6 +430,11 @@ class Client:
         """Refused while a job that may still fire refers to it."""
         self.ask(requests.delete_calendar(name))
 
+    def forecast(self, since: When | None = None, until: When | None = None, *, bucket: str = "1h") -> models.Forecast:
+        """Fires to expect, by the hour or so, and what they will take of the workers that are there now; of the coming
+        week, without anything else said."""
+        return self.ask(requests.forecast(since=since, until=until, bucket=bucket))
+
     def preview_schedule(
         self,
         schedule: str | Mapping[str, Any],

@@ -579,6 +579,32 @@ class Fires(Answer, frozen=True):
         return [fire.fire_time for fire in self.items if fire.mark != "excluded"]
 
 
+class ForecastBucket(Answer, frozen=True):
+    since: datetime = field(name="from")
+    until: datetime = field(name="to")
+    fires: int = 0
+    run_seconds: float = 0
+    """What the fires of jobs whose duration is known will take: slots times seconds."""
+    capacity_seconds: float = 0
+    load: float | None = None
+    """One by the other; None: there is no worker."""
+
+
+class Forecast(Answer, frozen=True):
+    """Fires to expect, against capacity."""
+
+    items: list[ForecastBucket]
+    peak: ForecastBucket | None = None
+    slots: int = 0
+    jobs: int = 0
+    estimated_jobs: int = 0
+    unmeasured_jobs: int = 0
+    left_out_jobs: int = 0
+    more_jobs: bool = False
+    notes: list[str] = []
+    """What is left out or estimated, in words."""
+
+
 class PreviewedFire(Answer, frozen=True):
     """A fire that a schedule would have."""
 

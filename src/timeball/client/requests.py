@@ -505,6 +505,11 @@ def _of_calendar(name: str) -> str:
     return f"/v1/calendars/{quote(name, safe='')}"
 
 
+def forecast(*, since: When | None, until: When | None, bucket: str) -> Request[models.Forecast]:
+    params: Params = {"from": _moment(since), "to": _moment(until), "bucket": bucket}
+    return Request(method="GET", path="/v1/forecast", answer=models.Forecast, params=params, repeatable=True)
+
+
 def preview_schedule(
     schedule: str | Mapping[str, Any],
     *,

@@ -872,6 +872,16 @@ class CalendarStore(Protocol):
         ...
 
 
+class ForesightStore(Protocol):
+    async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
+        """Active jobs that have a next fire, oldest first, after an id."""
+        ...
+
+    async def mean_durations(self, job_ids: Sequence[str], since: Micros) -> dict[str, float]:
+        """The seconds that the last few runs took that succeeded, of those made since a moment, where there are any."""
+        ...
+
+
 class Store(
     JobStore,
     PlanStore,
@@ -889,6 +899,7 @@ class Store(
     KeyStore,
     TaskStore,
     CalendarStore,
+    ForesightStore,
     HousekeepingStore,
     Protocol,
 ):

@@ -1,0 +1,148 @@
+"""What is to be expected."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from timeball.api.query import ForecastQuery, time_of
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.domain import duration, forecast
+from timeball.domain.duration import Duration
+from timeball.domain.errors import Invalid
+from timeball.domain.forecast import Bucket
+from timeball.domain.instant import DAY, MINUTE, Micros, render
+from timeball.operation.forecast import MOST_JOBS, Foreseen, foresee
+
+USUAL: Final = 7 * DAY
+LONGEST: Final = 366 * DAY
+MOST_BUCKETS: Final = 1_000
+
+
+class BucketView(Struct, frozen=True, rename="camel", kw_only=True):
+    since: str = field(name="from")
+    until: str = field(name="to")
+    fires: int
+    run_seconds: float
+    """What the fires of jobs whose duration is known will take: slots times seconds."""
+    capacity_seconds: float
+    """What the workers have that are alive now."""
+    load: float | None
+    """One by the other; null: there is no worker."""
+
+
+class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    since: str = field(name="from")
+    until: str = field(name="to")
+    bucket: Duration
+    slots: int
+    jobs: int
+    """That were counted."""
+    estimated_jobs: int
+    """Of these, fire too often to be counted to the end: taken to go on at the same rate."""
+    unmeasured_jobs: int
+    """Of these, will fire but have no known duration: they are in `fires`, not in `runSeconds`."""
+    left_out_jobs: int
+    """Were not counted, since there are too many instants."""
+    more_jobs: bool
+    """There are jobs that were not even looked at."""
+    peak: BucketView | None
+    items: list[BucketView]
+    notes: list[str]
+    """What is left out or estimated, in words."""
+
+
+async def read(call: Call) -> Answer:
+    query: ForecastQuery = call.query
+    now = call.context.store.now()
+    since = time_of(query.since, "from")
+    since = now if since is None else since
+    until = time_of(query.until, "to")
+    until = since + USUAL if until is None else until
+    width = _width(query.bucket)
+    if until <= since:
+        raise Invalid("'to' is not after 'from'", "/query/to")
+    if until - since > LONGEST:
+        raise Invalid("at most 366 days can be foreseen at once", "/query/to")
+    if (until - since) // width >= MOST_BUCKETS:
+        raise Invalid(
+            f"there would be more than {MOST_BUCKETS:,} buckets; ask for larger ones, or for less", "/query/bucket"
+        )
+    found = await foresee(call.context, call.tenant, since, until, width)
+    return answer_json(_answer(found, since, until, width))
+
+
+def _width(text: str) -> Micros:
+    try:
+        return duration.parse(text, shortest=MINUTE)
+    except Invalid as error:
+        raise Invalid(error.detail, "/query/bucket") from None
+
+
+def _answer(found: Foreseen, since: Micros, until: Micros, width: Micros) -> ForecastAnswer:
+    known = found.forecast
+    return ForecastAnswer(
+        since=render(since),
+        until=render(until),
+        bucket=duration.render(width),
+        slots=found.slots,
+        jobs=known.jobs,
+        estimated_jobs=known.estimated,
+        unmeasured_jobs=known.unmeasured,
+        left_out_jobs=known.left_out,
+        more_jobs=found.more,
+        peak=None if known.peak is None else _view(known.peak, found.slots),
+        items=[_view(bucket, found.slots) for bucket in known.buckets],
+        notes=_notes(found),
+    )
+
+
+def _view(bucket: Bucket, slots: int) -> BucketView:
+    there_is = forecast.capacity(slots, bucket)
+    return BucketView(
+        since=render(bucket.since),
+        until=render(bucket.until),
+        fires=bucket.fires,
+        run_seconds=round(bucket.run_seconds, 3),
+        capacity_seconds=there_is,
+        load=round(bucket.run_seconds / there_is, 4) if there_is else None,
+    )
+
+
+def _notes(found: Foreseen) -> list[str]:
+    known, notes = found.forecast, list[str]()
+    if found.more:
+        notes.append(f"Only the {MOST_JOBS:,} oldest jobs were looked at; there are more.")
+    if known.left_out:
+        notes.append(
+            f"{known.left_out:,} jobs are left out: {forecast.MOST_INSTANTS:,} fires were counted, and that is enough."
+        )
+    if known.estimated:
+        often = f"more than {forecast.MOST_OF_RULE:,} times"
+        notes.append(f"{known.estimated:,} jobs fire {often}: taken to go on at the rate at which they begin.")
+    if known.unmeasured:
+        notes.append(
+            f"{known.unmeasured:,} of {known.jobs:,} jobs have no known duration (of {found.measured:,} the last runs"
+            " were looked up): they count as fires, not as run seconds."
+        )
+    if not found.slots:
+        notes.append("No worker is alive: there is no capacity to compare with.")
+    return notes
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/forecast",
+        permission=Permission.READ,
+        summary="Fires to expect, against capacity",
+        description=(
+            "The coming week by default, by the hour. Fires of the tenant's active jobs by schedules and calendars,"
+            " what they will take if they take as long as lately, and what the workers of now could do in that time."
+        ),
+        handle=read,
+        query=ForecastQuery,
+        answer=ForecastAnswer,
+    ),
+)

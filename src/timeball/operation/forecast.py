@@ -1,0 +1,51 @@
+"""Forecast what the jobs of a tenant will do, against what the workers of now can do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain import forecast
+from timeball.domain.forecast import Forecast
+from timeball.domain.instant import DAY, Micros
+from timeball.domain.job import Job
+from timeball.operation.closures import closures_of
+from timeball.operation.context import Context
+
+MOST_JOBS: Final = 50_000
+"""That are looked at, oldest first."""
+PAGE: Final = 1_000
+MOST_MEASURED: Final = 2_000
+"""Jobs whose last runs are looked up."""
+RECENT: Final = 14 * DAY
+
+
+class Foreseen(Struct, frozen=True):
+    forecast: Forecast
+    slots: int
+    """Of the workers that are alive."""
+    more: bool
+    """There are more jobs than were looked at."""
+    measured: int
+    """Jobs whose duration was asked for."""
+
+
+async def foresee(context: Context, tenant: str, since: Micros, until: Micros, width: Micros) -> Foreseen:
+    jobs: list[Job] = []
+    cursor: str | None = ""
+    while cursor is not None and len(jobs) < MOST_JOBS:
+        page = await context.store.firing_jobs(tenant, cursor, PAGE)
+        jobs += page.items
+        cursor = page.next_cursor
+    closures = await closures_of(context, jobs)
+    now = context.store.now()
+    means: dict[str, float] = {}
+    for first in range(0, min(len(jobs), MOST_MEASURED), PAGE):
+        asked = [job.id for job in jobs[first : min(first + PAGE, MOST_MEASURED)]]
+        means |= await context.store.mean_durations(asked, now - RECENT)
+    slots = sum(worker.slots for worker in await context.store.workers())
+    # Up to a second or two: not on the loop that has fires to keep.
+    found = await asyncio.to_thread(forecast.foresee, jobs, closures, means, forecast.grid(since, until, width), now)
+    return Foreseen(found, slots, cursor is not None, min(len(jobs), MOST_MEASURED))

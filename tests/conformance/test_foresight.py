@@ -1,0 +1,39 @@
+"""What a forecast is made of, on every store."""
+
+from tests.support.builders import TENANT, one_shot, recurring, settlement
+from timeball.domain.instant import HOUR, MILLISECOND, SECOND
+from timeball.domain.lifecycle import Failed, Failure
+from timeball.domain.retry import Retry
+from timeball.ports.store import Store, Want
+
+
+async def test_jobs_that_will_fire_come_in_pages(store: Store) -> None:
+    now = store.now()
+    sent = [recurring(now, next_fire_at=now + HOUR) for _ in range(5)]
+    await store.submit([*sent, one_shot(now), recurring(now, next_fire_at=now + HOUR, tenant="else")])
+    first = await store.firing_jobs(TENANT, "", 3)
+    assert [job.id for job in first.items] == [each.job.id for each in sent[:3]]
+    assert first.next_cursor == sent[2].job.id
+    rest = await store.firing_jobs(TENANT, first.next_cursor, 3)
+    assert ([job.id for job in rest.items], rest.next_cursor) == ([each.job.id for each in sent[3:]], None)
+
+
+async def test_durations_are_those_of_runs_that_succeeded(store: Store) -> None:
+    now = store.now()
+    sent = [one_shot(now, retry=Retry(max_retries=0)) for _ in range(3)]
+    await store.submit(sent)
+    claims = {claim.job_id: claim for claim in (await store.claim([Want("w_1", "", 10)], 0)).claims}
+    quick, slow, failed = (claims[each.job.id] for each in sent)
+    start = store.now()
+    await store.settle(
+        [
+            settlement(quick, started_at=start, finished_at=start + 250 * MILLISECOND),
+            settlement(slow, started_at=start, finished_at=start + 4 * SECOND),
+            settlement(failed, Failed(Failure("exit", "no")), started_at=start, finished_at=start + SECOND),
+        ]
+    )
+    jobs = [each.job.id for each in sent]
+    means = await store.mean_durations([*jobs, "j_gone"], now - HOUR)
+    assert means == {jobs[0]: 0.25, jobs[1]: 4.0}
+    assert await store.mean_durations(jobs, now + HOUR) == {}
+    assert await store.mean_durations([], 0) == {}

@@ -1,0 +1,91 @@
+"""Forecasts: every fire in its bucket, together for jobs that are alike, and in bounded time."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Any
+
+import pytest
+
+from tests.support.builders import job
+from timeball.domain import forecast, planning
+from timeball.domain.calendar import OPEN, Closures
+from timeball.domain.forecast import foresee, grid
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
+from timeball.domain.job import Job
+from timeball.domain.schedule import CronSchedule, Date, Interval
+
+NOW = 1_800_000_000 * SECOND + 123
+
+
+def jobs() -> list[Job]:
+    made = [
+        *(job(NOW, schedule=CronSchedule("0 2 * * *", "Europe/Berlin")) for _ in range(5)),
+        *(job(NOW, schedule=CronSchedule("H H * * *"), name=f"n{number}") for number in range(4)),
+        *(job(NOW, schedule=Interval("17m")) for _ in range(3)),
+        job(NOW, schedule=CronSchedule("*/5 * * * *"), max_runs=7),
+        job(NOW, schedule=CronSchedule("*/5 * * * *"), end_at=render(NOW + DAY)),
+        job(NOW, schedule=Date(render(NOW + 2 * DAY))),
+    ]
+    return [each.with_(anchor=NOW - at * SECOND) if at < 11 else each for at, each in enumerate(made)]
+
+
+def expected(each: Job, until: Micros, closures: Mapping[str, Closures]) -> list[Micros]:
+    coming = planning.coming(each, NOW, closures.get(each.id, OPEN))
+    return list(takewhile(lambda at: at < until, coming))
+
+
+def test_every_fire_is_in_its_bucket() -> None:
+    everything = jobs()
+    buckets = grid(NOW, NOW + 3 * DAY, HOUR)
+    assert (buckets[0].since % HOUR, buckets[0].since <= NOW) == (0, True)
+    means = {each.id: float(at) for at, each in enumerate(everything) if at % 2}
+    found = foresee(everything, {}, means, buckets, NOW)
+    assert (found.jobs, found.left_out, found.estimated) == (len(everything), 0, 0)
+    end = buckets[-1].until
+    fires = Counter[int]()
+    seconds = Counter[int]()
+    for each in everything:
+        for at in expected(each, end, {}):
+            fires[at // HOUR] += 1
+            seconds[at // HOUR] += means.get(each.id, 0)  # type: ignore[assignment]
+    assert {bucket.since // HOUR: bucket.fires for bucket in found.buckets if bucket.fires} == dict(fires)
+    assert {bucket.since // HOUR: bucket.run_seconds for bucket in found.buckets if bucket.run_seconds} == {
+        hour: pytest.approx(total) for hour, total in seconds.items() if total
+    }
+    assert found.unmeasured == sum(each.id not in means for each in everything)
+    assert found.peak is not None
+    assert found.peak.run_seconds == max(bucket.run_seconds for bucket in found.buckets)
+
+
+def test_jobs_that_are_alike_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Job] = []
+    real = planning.coming
+
+    def coming(each: Job, after: Micros, closures: Closures) -> Any:
+        asked.append(each)
+        return real(each, after, closures)
+
+    monkeypatch.setattr(planning, "coming", coming)
+    alike = [job(NOW, schedule=CronSchedule("0 0 * * *")) for _ in range(2_000)]
+    found = foresee(alike, {}, {}, grid(NOW, NOW + 7 * DAY, HOUR), NOW)
+    assert sum(bucket.fires for bucket in found.buckets) == 2_000 * 7
+    assert len(asked) == 1
+
+
+def test_what_is_too_much_is_estimated_or_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "MOST_OF_RULE", 1_000)
+    often = job(NOW, schedule=CronSchedule("* * * * * *"))
+    found = foresee([often], {}, {}, grid(NOW, NOW + 2 * HOUR, 10 * MINUTE), NOW)
+    assert (found.jobs, found.estimated, found.left_out) == (1, 1, 0)
+    assert all(bucket.fires == pytest.approx(600, abs=1) for bucket in found.buckets[1:-1])
+    monkeypatch.setattr(forecast, "MOST_INSTANTS", 1_500)
+    others = [job(NOW, schedule=CronSchedule(f"{second} * * * * *")) for second in range(5)]
+    found = foresee([often, *others], {}, {}, grid(NOW, NOW + 10 * HOUR, HOUR), NOW)
+    assert found.left_out == 5 - 1
+    assert found.jobs == 2
+
+
+def test_nothing_is_no_peak() -> None:
+    assert foresee([], {}, {}, grid(NOW, NOW + DAY, HOUR), NOW).peak is None
+    assert foresee(jobs(), {}, {}, [], NOW).buckets == []
