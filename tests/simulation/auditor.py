@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation import backfills, pruning
+from tests.simulation import backfills, preemption, pruning
 from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
@@ -47,6 +47,7 @@ class Auditor:
     def __init__(self, world: World) -> None:
         self._world = world
         self.inspector = Inspector(world)
+        self.books = preemption.Books(world, self)
         self.held: dict[str, Held] = {}
         """Live claims by run."""
         self.grants: dict[int, Grant] = {}
@@ -76,6 +77,7 @@ class Auditor:
             "commit_plans": self._commit_plans,
             "lead": self._lead,
             "advance_backfills": self._advance_backfills,
+            "preempt": lambda _, __: self.books.look(),
         }
 
     def watch(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tests.simulation import backfills
+from tests.simulation import backfills, preemption
 from tests.simulation.network import Handler
 from tests.simulation.records import JobRecord, Micros, Request
 from tests.simulation.rules import Rules
@@ -106,7 +106,7 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
         asked |= rules.bounds(uid, when, now)
     if "ordering_key" in asked:
         behave["fails"] = min(behave["fails"], 0.5)
-    return JobSpec(
+    spec = JobSpec(
         name=f"job-{uid}",
         task=rules.task(),
         parameters={"uid": uid, "rev": 0, "behave": behave},
@@ -126,6 +126,7 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
         delivery="at_most_once" if dice.random() < (0.7 if theme == "deploys" else 0.1) else "at_least_once",
         **asked,
     )
+    return preemption.shaped(spec, dice) if theme == preemption.THEME else spec
 
 
 # --- how they ask -------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
-from timeball.domain import backfill, circuit, fitting, lifecycle, limits, planning
+from timeball.domain import backfill, circuit, fitting, lifecycle, limits, planning, preemption
 from timeball.domain.backfill import Backfill
 from timeball.domain.job import Job, JobSpec
 from timeball.domain.overlap import Admission
@@ -23,6 +23,8 @@ from timeball.ports.store import Accepted, Settled, Settlement
 from timeball.service import desk, worker_session
 from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer
+from timeball.service.worker_attempt import HeldAttempt
+from timeball.service.worker_attempts import Attempts
 from timeball.stores.sql import (
     amending,
     backfills,
@@ -398,6 +400,26 @@ def _cursor_apart(world: World) -> Patches:
     ]
 
 
+def _never_goes_on(world: World) -> Patches:
+    """What stands still for another stays so, whatever becomes of that."""
+    return [mock.patch.object(Attempts, "_go_on", return_value=None)]
+
+
+def _lends_unstopped(world: World) -> Patches:
+    """The slots of an attempt are lent although its process goes on."""
+    real = HeldAttempt.on_pause
+
+    def on_pause(self: HeldAttempt, stand_still: Any, go_on: Any) -> None:
+        real(self, lambda: None, go_on)
+
+    return [mock.patch.object(HeldAttempt, "on_pause", on_pause)]
+
+
+def _class_ignored(world: World) -> Patches:
+    """Whoever waits has another make room."""
+    return [mock.patch.object(preemption, "CLASS", -9)]
+
+
 def _parallelism_ignored(world: World) -> Patches:
     """All fires of a backfill become runs at once."""
     real = backfill.next_fires
@@ -484,6 +506,9 @@ PLANTS: dict[str, Plant] = {
         ("end-ignored", "I2", _end_ignored, None, 321),
         ("cursor-apart", "I2 I18", _cursor_apart, "backfills", 7),
         ("parallelism-ignored", "I18", _parallelism_ignored, "backfills", 1),
+        ("never-goes-on", "I26", _never_goes_on, "preemption", 3),
+        ("lends-unstopped", "I18", _lends_unstopped, "preemption", 3),
+        ("class-ignored", "I17", _class_ignored, "preemption", 3),
         ("deposed-keeper", "I9", _deposed_keeper, "retention", 4),
         ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
         ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),

@@ -32,7 +32,30 @@ class Process:
         fails = dice.random() < behaviour["fails"]
         if behaviour["poison"] and dice.random() < behaviour["poison"]:
             world.after(int(length * dice.random()), self._poison)
-        world.after(length, self._finish, "failed" if fails else "succeeded")
+        self._how = "failed" if fails else "succeeded"
+        self._left = length
+        self._going_since = world.now
+        self._alarm = world.after(length, self._finish, self._how)
+
+    def stand_still(self) -> None:
+        """SIGSTOP."""
+        if not self.ended.done() and not self.witness.stands_still(self._world.now):
+            self._alarm.cancel()
+            self._left -= self._world.now - self._going_since
+            self.witness.pauses.append((self._world.now, None))
+            self._world.trace("stands still", self.witness.run_id, self.witness.token)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        if not self.ended.done() and self.witness.stands_still(self._world.now):
+            self._stood_still()
+            self._going_since = self._world.now
+            self._alarm = self._world.after(max(0, self._left), self._finish, self._how)
+            self._world.trace("goes on again", self.witness.run_id, self.witness.token)
+
+    def _stood_still(self) -> None:
+        if self.witness.pauses and self.witness.pauses[-1][1] is None:
+            self.witness.pauses[-1] = (self.witness.pauses[-1][0], self._world.now)
 
     def _finish(self, how: str) -> None:
         """By itself. A host that is unwell answers nothing but errors."""
@@ -54,6 +77,7 @@ class Process:
             return
         witness = self.witness
         witness.end = self._world.now
+        self._stood_still()
         witness.how = how
         self._world.trace("end", witness.run_id, witness.attempt, witness.token, how)
         self._guard.processes.pop(witness.token, None)
@@ -130,6 +154,8 @@ class SimulatedExecutor:
 
         attempt.log("stdout", f"began {attempt.token}\n")
         attempt.on_cancel(stop)
+        if self.kind == "shell":
+            attempt.on_pause(process.stand_still, process.go_on)
         if parameters["behave"]["talks"]:
             attempt.progress(0.5, str(attempt.token))
         how = await process.ended

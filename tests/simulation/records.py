@@ -31,6 +31,11 @@ class Witness:
     `unwell` (the host it called was)."""
     stopped: bool = False
     """Whether its worker told it to stop."""
+    pauses: list[tuple[Micros, Micros | None]] = field(default_factory=list)
+    """From when to when it stood still."""
+
+    def stands_still(self, at: Micros) -> bool:
+        return any(since <= at and (until is None or at < until) for since, until in self.pauses)
 
 
 @dataclass(slots=True)

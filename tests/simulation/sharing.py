@@ -100,7 +100,8 @@ def _within_the_worker(checker: Checker) -> None:
         for witness in executions:
             if not set(witness.spec.runs_on) <= set(offer.labels) or (offer.dedicated and not witness.spec.runs_on):
                 raise Violation("I18", f"{witness} is not for {offer}")
-            asked = [each.spec.resources for each in _executing(executions, witness.start)]
+            beside = _executing(executions, witness.start)
+            asked = [each.spec.resources for each in beside if not each.stands_still(witness.start)]
             slots = sum(1 if each is None else each.slots for each in asked)
             cpu = sum(each.cpu for each in asked if each is not None)
             memory = sum(each.memory_mb for each in asked if each is not None)

@@ -15,6 +15,7 @@ from tests.simulation.simulate import simulate
 SEEDS = 200
 CHUNK = 10
 BACKFILL_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 10
+PREEMPTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 10
 RETENTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 5
 MOST_SEEDS_PER_PLANT = 150
 
@@ -51,6 +52,16 @@ def test_promises_hold_when_history_goes() -> None:
         assert outcome.violation is None, (
             f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
             f"see: python -m tests.simulation --theme retention --seed {seed} --trace"
+        )
+
+
+@pytest.mark.parametrize("first", range(0, PREEMPTION_SEEDS, CHUNK))
+def test_promises_hold_for_those_who_make_room(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(seed, tail=0, theme="preemption")
+        assert outcome.violation is None, (
+            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
+            f"see: python -m tests.simulation --theme preemption --seed {seed} --trace"
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, pruning, workflows
+from tests.simulation import backfills, preemption, pruning, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -69,7 +69,7 @@ LIVE = RunFilter(
 OF_THEMES: dict[str, tuple[str, Topic | None]] = {
     "backfiller": (backfills.THEME, Topic.BACKFILL),
     "weaver": (workflows.THEME, Topic.WORKFLOW),
-    "preemptor": ("preemption", None),
+    "preemptor": (preemption.THEME, None),
 }
 """Loops that have something to do only in worlds of one theme, and the topic that wakes them. In other worlds they are
 left out, so that the traces of those stay what they were."""
@@ -246,6 +246,8 @@ class World:
         self.healthy_from: Micros | None = None
         shared = "mixed" if self.theme == pruning.THEME else self.theme
         self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
+        if self.theme == preemption.THEME:
+            self.rules.offers = preemption.few_slots(self.rules.offers)
         self.credit: Micros = dice.choice((S // 5, S, 60 * S))
         """What a level of priority is worth in waiting time."""
         self.store = SqliteStore(
