@@ -138,11 +138,11 @@ class Express(asyncio.Protocol):
         body = answer.body
         assert isinstance(body, bytes), "routes whose answers come bit by bit are marked as lasting"
         headers = [*self._state.default_headers, *answer.headers]
-        if answer.status != 204:
-            headers.append((b"content-length", b"%d" % len(body)))
         if self._closes and _FAREWELL not in headers:
             headers.append(_FAREWELL)
-        transport.write(b"%b%b\r\n%b" % (_usual_head(answer.status, answer.content_type), _lines(headers), body))
+        length = b"" if answer.status == 204 else b"content-length: %d\r\n" % len(body)
+        head = _usual_head(answer.status, answer.content_type)
+        transport.write(b"%b%b%b\r\n%b" % (head, _lines(headers), length, body))
         if _FAREWELL in headers:
             transport.close()
         self._answered_at = self._loop.time()

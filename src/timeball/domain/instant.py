@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from timeball.domain.errors import Invalid
@@ -54,8 +55,15 @@ def parse(text: str, pointer: str = "") -> Micros:
 
 def render(instant: Micros) -> str:
     """RFC 3339 in UTC, as short as it is exact: no fraction, milliseconds or microseconds."""
-    moment = _EPOCH_IN_UTC + timedelta(microseconds=instant)
-    fraction = instant % SECOND
-    if fraction and fraction % MILLISECOND == 0:
-        return f"{moment.isoformat(timespec='milliseconds')}Z"
-    return f"{moment.isoformat()}Z"
+    second, fraction = divmod(instant, SECOND)
+    if fraction == 0:
+        return f"{_rendered(second)}Z"
+    if fraction % MILLISECOND == 0:
+        return f"{_rendered(second)}.{fraction // MILLISECOND:03d}Z"
+    return f"{_rendered(second)}.{fraction:06d}Z"
+
+
+@lru_cache(maxsize=1_024)
+def _rendered(second: int) -> str:
+    """Remembered, since much is told of the same moments: what is submitted now was created now and fires now."""
+    return (_EPOCH_IN_UTC + timedelta(seconds=second)).isoformat()
