@@ -28,6 +28,8 @@ class Fragile:
     def __init__(self, inner: Bucket) -> None:
         self.inner = inner
         self.is_away = False
+        self.takes = 0.0
+        """Seconds, for each reading."""
 
     def _ask(self) -> Bucket:
         if self.is_away:
@@ -38,6 +40,7 @@ class Fragile:
         await self._ask().put(objects)
 
     async def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        await asyncio.sleep(self.takes)
         return await self._ask().get(keys)
 
     async def folders(self, prefix: str) -> list[str]:
@@ -253,6 +256,34 @@ async def test_a_run_whose_parameters_cannot_be_read_waits_and_costs_no_attempt(
     why = await api.get(f"/v1/runs/{large_run['runId']}/why")
     assert why["reasons"][0]["code"] == "parameters"
     assert "object storage" in why["answer"]
+
+
+async def test_small_runs_do_not_overtake_one_whose_parameters_take_their_time(api: Api, objects: Fragile) -> None:
+    objects.takes = 0.1
+    first = await api.create(parameters=PARAMETERS)
+    for _ in range(3):
+        await api.create()
+    worker = FakeWorker(api)
+    await worker.hello()
+    assigned = await worker.take()
+    assert assigned["jobId"] == first["jobId"]
+    assert assigned["spec"]["parameters"] == PARAMETERS
+
+
+async def test_what_nobody_refers_to_is_swept_when_it_is_old_enough(api: Api, objects: Fragile) -> None:
+    """A server died between the object and its row; or the row is gone. Objects of other stores stay."""
+    store, depot = api.server.context.store, api.server.context.depot
+    created = await api.create(parameters=PARAMETERS)
+    [kept] = await objects.of("payloads")
+    left = {
+        (kind, number, days): large.key(kind, number, store.now() - days * DAY, f"{created['jobId']}-1")
+        for kind in large.KINDS
+        for number, days in ((1, 2), (1, 4), (2, 4))
+    }
+    await objects.put(dict.fromkeys(left.values(), b"{}"))
+    assert await depot.sweep(store.now()) == 3
+    found = {key for kind in large.KINDS for key in await objects.of(kind)}
+    assert found == {kept, *(key for (_, number, days), key in left.items() if (number, days) != (1, 4))}
 
 
 async def test_a_run_that_left_the_store_takes_its_large_values_along(api: Api, objects: Fragile) -> None:

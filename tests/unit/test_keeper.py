@@ -1,5 +1,6 @@
 """The keeper: one leads, days are pruned after they are archived, and it rests when there is nothing to do."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,13 +10,15 @@ from tests.conformance.test_lists import finished
 from tests.conformance.test_retention import remember
 from tests.support.builders import recurring
 from timeball import system
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.retention import day_of
 from timeball.operation.context import Context
+from timeball.operation.depot import Depot
 from timeball.ports.housekeeping import Archivist
 from timeball.ports.store import RunFilter, Store
 from timeball.service.hints import LocalHints
-from timeball.service.keeper import REST, Keeper
+from timeball.service.keeper import REST, SWEEP_EVERY, Keeper
 from timeball.stores.sqlite import SqliteStore
 
 
@@ -129,3 +132,35 @@ async def test_who_was_deposed_stops_and_says_so(store: Store, monkeypatch: pyte
     monkeypatch.setattr(store, "lead", believes)
     assert await of.turn() == REST
     assert await left(store) == 1
+
+
+class Sweeping(Depot):
+    """Knows how often it was asked."""
+
+    takes = True  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.is_away = False
+
+    async def sweep(self, now: Micros) -> int:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise Unavailable("the object storage is away")
+        return 3
+
+
+async def test_objects_that_nobody_refers_to_are_looked_for_now_and_then(store: Store) -> None:
+    depot, clock, hints = Sweeping(), StillClock(), LocalHints(lambda _: None)
+    keeper = Keeper(Context(store, clock, system.dice(), hints, depot=depot), hints)
+    for asked, is_away in ((1, False), (2, True), (3, False)):
+        depot.is_away = is_away
+        for _ in range(10):
+            clock.now += REST
+            await keeper.turn()
+        assert depot.asked == asked, "a failure waits like a success"
+        clock.now += SWEEP_EVERY
+    await keeper.turn()
+    await keeper.stop()  # in the middle of it

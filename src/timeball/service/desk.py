@@ -105,6 +105,8 @@ class Desk:
         self._depot = context.depot
         self._beside: set[asyncio.Task[None]] = set()
         """What is done with large values meanwhile."""
+        self._fetching: set[tuple[str, int]] = set()
+        """Sessions and polls that wait for parameters of what was claimed for them."""
         self._renewals = GroupCommit(self._renew_all)
         self._closed = False
         self.on_demand: Callable[[], None] = lambda: None
@@ -213,8 +215,8 @@ class Desk:
             stale.update(await self._store.note_pauses(session.id, [(item, now - item.age) for item in report.pausing]))
         if report.ended:
             settlements = [self._settlement(ended, now) for ended in report.ended]
-            if any(is_large(ended.outcome) for ended in report.ended):
-                settlements = [await self._stow_result(each) for each in settlements]
+            if self._depot.takes and any(is_large(ended.outcome) for ended in report.ended):
+                settlements = await asyncio.gather(*map(self._stow_result, settlements))
             settled = await self._settle(settlements)
             if None in settled:
                 stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
@@ -247,7 +249,7 @@ class Desk:
 
     @property
     def has_demand(self) -> bool:
-        return any(session.waiting and session.waiting.free > 0 for session in self._polling.values())
+        return any(True for _ in self._waiting())
 
     def wants(self) -> list[Want]:
         """Who waits, with how many free slots."""
@@ -262,13 +264,16 @@ class Desk:
         return list(islice(self._waiting(), most)) + [
             Want(session.id, session.worker, session.spare, session.polled + 1)
             for session in islice(self._expected.values(), most)
+            if not self._fetching or (session.id, session.polled + 1) not in self._fetching
         ]
 
     def _waiting(self) -> Iterator[Want]:
         return (
             Want(session.id, session.worker, session.waiting.free, session.waiting.seq)
             for session in self._polling.values()
-            if session.waiting is not None and session.waiting.free > 0
+            if session.waiting is not None
+            and session.waiting.free > 0
+            and (not self._fetching or (session.id, session.waiting.seq) not in self._fetching)
         )
 
     async def hand_out(self, claims: Sequence[Claim]) -> None:
@@ -276,23 +281,29 @@ class Desk:
         not."""
         late = {(claim.session, claim.poll) for claim in claims if is_stowed(claim.spec)}
         if late:
-            self._do(self._fetch_and_hand_out([each for each in claims if (each.session, each.poll) in late]))
+            self._fetching |= late
+            self._do(self._fetch_and_hand_out([each for each in claims if (each.session, each.poll) in late], late))
             claims = [each for each in claims if (each.session, each.poll) not in late]
         await self._hand_out(claims)
 
-    async def _fetch_and_hand_out(self, claims: Sequence[Claim]) -> None:
-        """What cannot start, since its parameters cannot be had now, is given back and tried again later."""
+    async def _fetch_and_hand_out(self, claims: Sequence[Claim], polls: set[tuple[str, int]]) -> None:
+        """What cannot start, since its parameters cannot be had now, is given back and tried again later. Meanwhile
+        nothing else is claimed for these polls: an answer with that would come first, and be the only one."""
         whole: list[Claim] = []
-        for claim in claims:
-            spec = decode_spec(claim.spec)
-            if isinstance(spec, StowedSpec):
-                filled = await self._depot.whole_json(claim.spec, spec.parameters_at)
-                if filled is None:
-                    await self._settle([_released(claim, self._store.now(), wait=PARAMETERS_AFTER)])
-                    continue
-                claim = structs.replace(claim, spec=filled)
-            whole.append(claim)
+        try:
+            for claim in claims:
+                spec = decode_spec(claim.spec)
+                if isinstance(spec, StowedSpec):
+                    filled = await self._depot.whole_json(claim.spec, spec.parameters_at)
+                    if filled is None:
+                        await self._settle([_released(claim, self._store.now(), wait=PARAMETERS_AFTER)])
+                        continue
+                    claim = structs.replace(claim, spec=filled)
+                whole.append(claim)
+        finally:
+            self._fetching -= polls
         await self._hand_out(whole)
+        self.on_demand()  # a poll of which nothing came is still there
 
     def _do(self, work: Coroutine[object, object, None]) -> None:
         """Beside everything else."""
