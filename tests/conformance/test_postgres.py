@@ -13,7 +13,9 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store import Accepted, Store, Want
 from timeball.stores.postgres import PostgresStore, ServerClock
 from timeball.stores.postgres_tx import array
+from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.tables import TAGS
 
 
 def make(dsn: str, **options: float) -> PostgresStore:
@@ -307,3 +309,21 @@ async def test_arrays_arrive_as_they_were_sent(postgres_dsn: str, kind: str) -> 
         assert await connection.fetchval(f"SELECT $1::text::{kind}[]", array(column, kind)) == column
     assert await connection.fetchval("SELECT $1::text::text[]", array(["a\x00b", "c"], "text")) == ["a\ufffdb", "c"]
     await connection.close()
+
+
+async def test_rows_are_inserted_as_they_were_when_it_was_asked_for(postgres_dsn: str) -> None:
+    store = PostgresStore(postgres_dsn, monotonic=system.monotonic)
+    await store.open()
+    rows = [("j_1", "first")]
+
+    async def work(tx: Tx) -> None:
+        await tx.insert(TAGS, rows)
+        rows.append(("j_1", "second"))
+        await tx.insert(TAGS, [])
+
+    async def read(tx: Tx) -> list[tuple[str, ...]]:
+        return [tuple(row) for row in await tx.fetch(Query("tags", "SELECT job_id, tag FROM job_tags"))]
+
+    await store._db.write(work)
+    assert await store._db.read(read) == [("j_1", "first")]
+    await store.close()

@@ -186,7 +186,8 @@ class WritingTx(Tx):
 
     async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
         if len(rows) <= FEW and "bytea" not in table.kinds:
-            self._waiting.append((table, rows, same))
+            if rows:
+                self._waiting.append((table, list(rows), same))
             return
         await self._catch_up()
         await super().insert(table, rows, **same)
