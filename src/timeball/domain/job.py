@@ -307,7 +307,7 @@ class StowedSpec(
     into a request, where an unknown field is an error."""
 
     parameters_at: str = ""
-    """The object's key. It comes last, and in every such spec."""
+    """The object's key, which ends with `.json`. It comes last, and in every such spec."""
 
     def with_parameters(self, parameters: dict[str, Any]) -> JobSpec:
         fields = {name: getattr(self, name) for name in JobSpec.__struct_fields__}
@@ -315,6 +315,7 @@ class StowedSpec(
 
 
 _AT: Final = b',"parametersAt":"'
+_END: Final = b'.json"}'
 
 encode_spec = msgspec.json.Encoder().encode
 _decode_whole = msgspec.json.Decoder(JobSpec).decode
@@ -333,7 +334,7 @@ def without_parameters(spec: JobSpec) -> JobSpec:
 
 
 def decode_spec(text: str | bytes) -> JobSpec:
-    if '"parametersAt"' in text if isinstance(text, str) else _AT in text:  # also if a parameter has that name
+    if text.endswith('.json"}') if isinstance(text, str) else text.endswith(_END):  # few others do
         try:
             found = _decode_stowed(text)
         except msgspec.ValidationError:
@@ -344,7 +345,7 @@ def decode_spec(text: str | bytes) -> JobSpec:
 
 def is_stowed(spec: bytes) -> bool:
     """Whether the parameters of an encoded spec are elsewhere."""
-    return _AT in spec and isinstance(decode_spec(spec), StowedSpec)
+    return spec.endswith(_END) and isinstance(decode_spec(spec), StowedSpec)
 
 
 def fill(spec: bytes, parameters: bytes) -> bytes:
