@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,7 +177,9 @@ def test_a_job_keeps_its_slot_in_a_window_when_something_else_changes(client: Cl
     assert client.next(the(client, "slot").job_id, 1) == slot
 
 
-def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(client: Client) -> None:
+def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(NIGHTLY.format(set="leaves"))
     run("apply", "jobs.yaml")
     write(NIGHTLY.format(set="leaves").partition("  - name: leaves-ping")[0])
@@ -186,6 +189,12 @@ def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(client: Cli
 
     refused = invoke("apply", "jobs.yaml", "--prune")
     assert (refused.exit_code, "so say --yes" in refused.stderr) == (2, True)
+    with monkeypatch.context() as patched:
+        terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+        patched.setattr("timeball.cli.declared.sys", terminal)
+        asked = invoke("apply", "jobs.yaml", "--prune", stdin="n\n")
+    assert "Cancel 1 job and all live runs for good (leaves-ping)? [y/N]" in asked.output
+    assert the(client, "leaves-ping").status == "scheduled"
     assert "- leaves-ping  no longer declared: it is cancelled" in run("plan", "jobs.yaml", "--prune", code=2)
     assert run("apply", "jobs.yaml", "--prune", "--yes").splitlines() == [
         "- leaves-ping  cancelled",
@@ -529,6 +538,8 @@ def test_cronjobs_are_imported_for_a_machine_and_under_names_of_their_own(client
 def test_what_is_exported_is_unchanged(client: Client) -> None:
     run("jobs", "create", "exported", "--shell", "echo", "--cron", "0 4 * * *", "--tag", "on", "--timeout", "1h")
     run("jobs", "pause", "exported")
+    run("jobs", "create", "exported-once", "--shell", "echo", "--at", "1h")
+    run("jobs", "pause", "exported-once")
     text = run("export")
     assert "  - name: exported\n" in text
     assert re.fullmatch(r"nothing to do, \d+ unchanged\n", run("plan", "-", stdin=text))

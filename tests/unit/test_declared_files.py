@@ -137,7 +137,7 @@ def test_jobs_may_be_a_mapping_from_names() -> None:
 def test_a_folder_means_its_files_and_those_below(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / ".git").mkdir()
-    for name in ("b.yaml", "a.toml", "below/c.yml", "notes.txt", ".hidden.yaml", ".git/d.yaml"):
+    for name in ("b.yaml", "a.toml", "below/c.yml", "notes.txt", "timeball.toml", ".hidden.yaml", ".git/d.yaml"):
         (tmp_path / name).write_text("")
     assert [str(path.relative_to(tmp_path)) for path in find([str(tmp_path)])] == ["a.toml", "b.yaml", "below/c.yml"]
     with pytest.raises(Refused, match="2 things are wrong"):

@@ -56,6 +56,15 @@ def test_a_real_crontab() -> None:
     assert "MAILTO" not in jobs[14]["task"]["env"]
 
 
+def test_bytes_that_are_no_utf_8_cost_only_their_line() -> None:
+    text = b"# L\xf6schen\n0 0 * * * one\n0 0 * * * zw\xf6lf\n# \xc3\xb6l\n0 0 * * * two\n".decode(
+        "utf-8", "surrogateescape"
+    )
+    found = cron(text)
+    assert [each.document.get("description") for each in found.jobs] == ["Löschen", "öl"]
+    assert remarks(found) == ["lost: line 3: it is not UTF-8; save the file as UTF-8"]
+
+
 @pytest.mark.parametrize(
     ("command", "script"),
     [

@@ -147,13 +147,17 @@ def export_command(session: Session, *, set_name: str | None, everything: bool, 
 def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
     """Do what was planned, and tell; whether all of it was done."""
     from timeball.declared import applying
+    from timeball.domain import english
 
     gone = made.of("cancel")
     if gone and not yes and sys.stdin.isatty():
         names = ", ".join(step.name for step in gone[:10])
-        click.confirm(printable(f"Cancel {len(gone)} jobs and their live runs for good ({names})?"), abort=True)
+        more = ", …" if len(gone) > 10 else ""
+        jobs = english.counted(len(gone), "job")
+        click.confirm(printable(f"Cancel {jobs} and all live runs for good ({names}{more})?"), abort=True)
     elif gone and not yes:
-        raise click.UsageError(f"{len(gone)} jobs would be cancelled; nobody is there to be asked, so say --yes")
+        jobs = english.counted(len(gone), "job")
+        raise click.UsageError(f"{jobs} would be cancelled; nobody is there to be asked, so say --yes")
     done = []
     for each in applying.apply(made, server_of(session)):
         done.append(each)

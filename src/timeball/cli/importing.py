@@ -79,7 +79,7 @@ def import_crontab(
     from timeball.declared import crontab
     from timeball.domain import zone
 
-    text = _text(file)
+    text = _raw(file).decode("utf-8-sig", "surrogateescape")
     zone_name = tz or machine.timezone()
     zone.get(zone_name)
     columns = bool(crontab.SYSTEM_FILES.search(str(Path(file).resolve()))) if user_column is None else user_column
@@ -106,7 +106,7 @@ def import_kubernetes(session: Session, file: str, *, set_name: str | None, **ho
     from timeball.declared.complaint import Refused
 
     try:
-        documents = list(reading.read_yaml(file, _text(file)))
+        documents = reading.read("standard input" if file == "-" else file, _raw(file))
     except Refused as error:
         declaring.fail(error)
     _import(session, kubernetes.translate(documents), file, set_name or "kubernetes", **how)
@@ -138,7 +138,8 @@ def _import(
         done = True
         if to is not None and not dry_run:
             content = writing.contents([each.document for each in found.jobs], set_name, found.defaults)
-            declaring.write(content, to, toml=to.endswith(".toml"))
+            heading = f"# Made by `timeball import` of {Path(file).name if file != '-' else 'standard input'}.\n\n"
+            declaring.write(content, to, toml=to.endswith(".toml"), heading=heading)
             click.echo(f"Wrote {len(wanted.jobs)} jobs to {to}; look at it, then: timeball apply {to}", err=True)
         elif dry_run:
             _show(session, wanted, found)
@@ -210,13 +211,8 @@ def _command(job: Declared) -> str:
     return command if isinstance(command, str) else " ".join(map(str, command))
 
 
-def _text(file: str) -> str:
+def _raw(file: str) -> bytes:
     try:
-        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise click.UsageError(f"cannot read {file}: {error.strerror or error}") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise Invalid(f"line {line} of {file} is not UTF-8; save it as UTF-8") from None

@@ -25,6 +25,7 @@ AS_CRON_DOES: Final = {"retry": {"maxRetries": 0}, "overlap": "allow", "catchUp"
 SYSTEM_FILES: Final = re.compile(r"/etc/(?:crontab|cron\.d/[^/]+)$")
 """In these, every line says as whom it is run."""
 
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _SHELLS: Final = ("/bin/sh", "sh")
 _ENTRY: Final = re.compile(r"""(?:"(?P<quoted>[^"=]+)"|(?P<name>[A-Za-z_][A-Za-z0-9_]*))\s*=\s*(?P<value>.*)$""")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -64,7 +65,8 @@ class _Surroundings:
 
 
 def translate(text: str, *, user_column: bool = False, timezone: str = "UTC") -> Translation:
-    """`timezone`: in which cron reads the times, until a `CRON_TZ` says otherwise."""
+    """`timezone`: in which cron reads the times, until a `CRON_TZ` says otherwise. Bytes that are no UTF-8 are expected
+    as `surrogateescape` leaves them: only the lines with such bytes suffer."""
     return _Translator(user_column, timezone).translate(text)
 
 
@@ -82,10 +84,12 @@ class _Translator:
         for number, raw in enumerate(text.split("\n"), 1):
             line = raw.rstrip("\r").strip(" \t")
             if line.startswith("#"):
-                said = line.lstrip("#").strip()
+                said = _readable(line).lstrip("#").strip()
                 comments = [] if not said or self._is_out_of_service(said) or _LEGEND.match(said) else [*comments, said]
                 continue
-            if line and not (entry := _ENTRY.match(line)):
+            if line != _readable(line):
+                self._found.lost(number, "it is not UTF-8; save the file as UTF-8")
+            elif line and not (entry := _ENTRY.match(line)):
                 self._job(number, line, comments)
             elif line and entry:
                 self._entry(number, entry)
@@ -237,6 +241,13 @@ def _reads(expression: str) -> bool:
     except Invalid:
         return False
     return True
+
+
+def _readable(line: str) -> str:
+    """A line as it is, if that is text; what is none was most likely written in Latin-1."""
+    if _SURROGATES.search(line) is None:
+        return line
+    return line.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _unquoted(value: str) -> str:

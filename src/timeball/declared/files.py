@@ -36,7 +36,7 @@ def find(paths: Sequence[str]) -> list[Path]:
     for path in map(Path, paths):
         if path.is_dir():
             below = [each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES and each.is_file()]
-            visible = [each for each in below if not any(part.startswith(".") for part in each.relative_to(path).parts)]
+            visible = [each for each in below if _is_meant(each.relative_to(path))]
             found += visible
             if not visible:
                 wrong.append(Complaint(str(path), None, f"there is no file in it that ends in {', '.join(SUFFIXES)}"))
@@ -47,6 +47,11 @@ def find(paths: Sequence[str]) -> list[Path]:
     if wrong:
         raise Refused(wrong)
     return list(dict.fromkeys(found))
+
+
+def _is_meant(path: Path) -> bool:
+    """Whether a file of a folder is: not what is hidden, nor the settings of the command line."""
+    return path.name != "timeball.toml" and not any(part.startswith(".") for part in path.parts)
 
 
 def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes | None = None) -> FileSet:

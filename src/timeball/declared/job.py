@@ -150,25 +150,30 @@ _TAGGED: Final = {
     "task": ("kind", _fields_by_tag(task.Task)),
     "schedule": ("type", _fields_by_tag(schedule.Schedule)),
 }
-
-
 _INSTEAD: Final = {"task": "taskId", "taskId": "task"}
 
 
 def with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """A job with what it leaves out. Its own values win; objects are put together; null takes a default away."""
     merged = dict(job)
-    own_task = job.get("task")
-    woven = isinstance(own_task, dict) and own_task.get("kind") == "workflow"
-    for name, value in defaults.items():
-        if woven and name in OF_TASKS.values():
-            continue
+    for name, value in _meant_for(job, defaults).items():
         if name not in job:
-            if _INSTEAD.get(name) not in job:
-                merged[name] = value
+            merged[name] = value
         elif isinstance(value, dict) and isinstance(own := job[name], dict):
             merged[name] = {**_fitting(name, value, own), **own}
     return merged
+
+
+def _meant_for(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults without those that the job has an answer to, though under another name."""
+    meant = {name: value for name, value in defaults.items() if _INSTEAD.get(name) not in job}
+    if isinstance(task := job.get("task"), dict) and task.get("kind") == "workflow":
+        meant = {name: value for name, value in meant.items() if name not in OF_TASKS.values()}
+    if any(name in job for name in _OTHER_SCHEDULES) and isinstance(shared := meant.pop("schedule", None), dict):
+        meant |= {"timezone": shared["timezone"]} if "timezone" in shared else {}
+    if "maxRetries" in job and isinstance(retry := meant.get("retry"), dict):
+        meant["retry"] = {name: value for name, value in retry.items() if name != "maxRetries"}
+    return meant
 
 
 def _fitting(name: str, value: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,9 @@ for _tag, _pattern, _first in reading.PLAIN:
 
 
 def declaration(job: Known) -> dict[str, Any]:
-    """A job of a server as a file declares it."""
+    """A job of a server as a file declares it. That a one-shot is paused is no file's business."""
     said = comparing.document(job.spec)
-    return {**said, "paused": True} if job.paused else said
+    return {**said, "paused": True} if job.paused and not job.spec.one_shot else said
 
 
 def contents(
