@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 from msgspec import UNSET, Struct, UnsetType
 
+from timeball.api.unreadable import Malformed, UnsupportedEncoding
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
 from timeball.ports.clock import Dice
@@ -17,12 +18,6 @@ log = structlog.get_logger("timeball.api")
 CONTENT_TYPE: Final = b"application/problem+json"
 
 
-class Malformed(TimeballError):
-    """The body is not JSON, or not text at all."""
-
-    code = "malformed"
-
-
 class MethodNotAllowed(TimeballError):
     """The path exists; the method does not."""
 
@@ -31,12 +26,6 @@ class MethodNotAllowed(TimeballError):
     def __init__(self, method: str, allowed: str) -> None:
         super().__init__(f"{method} is not possible here; use {allowed}")
         self.allowed = allowed
-
-
-class UnsupportedEncoding(TimeballError):
-    """A compressed body: its size cannot be bounded before it is unpacked."""
-
-    code = "unsupported_encoding"
 
 
 class NotReady(TimeballError):

@@ -10,7 +10,7 @@ import msgspec
 from starlette.types import Receive
 
 from timeball.api.explain import explain, pointer
-from timeball.api.problems import Malformed, UnsupportedEncoding
+from timeball.api.unreadable import Malformed, UnsupportedEncoding
 from timeball.domain.errors import Invalid, TooLarge
 
 MAX_BODY: Final = 1 << 20

@@ -11,9 +11,10 @@ from msgspec import Struct
 from timeball.api import job_body, reading
 from timeball.api.bodies import JOB_SHAPES, CanonicalJob
 from timeball.api.job_body import JobBody
-from timeball.api.problems import Malformed, Problem, problem
+from timeball.api.problems import Problem, problem
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import EXAMPLE, idempotency_key, new_job
+from timeball.api.unreadable import Malformed
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job import JobSpec
 from timeball.domain.large import LARGE

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from timeball.api import reading
 from timeball.api.bodies import Goodbye
-from timeball.api.problems import Malformed
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.unreadable import Malformed
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import MOST_MEMORY
 from timeball.domain.instant import DAY, MINUTE
