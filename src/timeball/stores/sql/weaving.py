@@ -302,6 +302,7 @@ def _shared(spec: JobSpec) -> JobSpec:
         priority=spec.priority,
         ordering_key=spec.ordering_key,
         on_failure=spec.on_failure,
+        preemptible=spec.preemptible,
         tags=spec.tags,
         user_id=spec.user_id,
     )
