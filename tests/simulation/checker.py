@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import backfills, oracle, preemption, sharing
+from tests.simulation import backfills, oracle, preemption, sharing, workflows
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
@@ -130,7 +130,8 @@ class Checker:
         )
 
     def check(self) -> None:
-        for promise in (*PROMISES, *sharing.PROMISES, *backfills.PROMISES, *preemption.PROMISES):
+        own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES)
+        for promise in (*PROMISES, *sharing.PROMISES, *own):
             promise(self)
 
 

@@ -13,11 +13,12 @@ from msgspec import structs
 
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
-from timeball.domain import backfill, circuit, fitting, lifecycle, limits, planning, preemption
+from timeball.domain import backfill, circuit, fitting, ids, lifecycle, limits, planning, preemption, workflow
 from timeball.domain.backfill import Backfill
 from timeball.domain.job import Job, JobSpec
 from timeball.domain.overlap import Admission
 from timeball.domain.run import NewRun
+from timeball.domain.workflow import Step, TaskState
 from timeball.ports.dispatch import Orders
 from timeball.ports.store import Accepted, Settled, Settlement
 from timeball.service import desk, worker_session
@@ -37,6 +38,7 @@ from timeball.stores.sql import (
     settling,
     triggers,
     turns,
+    weaving,
     workers,
 )
 from timeball.stores.sql.dialect import Query
@@ -430,6 +432,34 @@ def _parallelism_ignored(world: World) -> Patches:
     return [mock.patch.object(backfill, "next_fires", at_once)]
 
 
+def _woven_twice(world: World) -> Patches:
+    """Nobody remembers that a task of a workflow has its run: whoever looks next makes another."""
+    real = weaving._standing
+    forgotten: set[tuple[str, int, int]] = set()
+
+    def standing(flow_id: str, step: Step) -> Any:
+        key = (flow_id, *step.key)
+        if step.state is TaskState.RUNNING and step.run_id is not None and key not in forgotten:
+            forgotten.add(key)
+            step.fresh = True
+        return real(flow_id, step)
+
+    by_chance = mock.patch.object(ids, "Digest", return_value=world.dice)  # else the store refuses it by its id
+    return [mock.patch.object(weaving, "_standing", standing), by_chance]
+
+
+def _first_parent_suffices(world: World) -> Patches:
+    """A task of a workflow begins when the first of those that it needs has ended."""
+    real = workflow.tell
+
+    def tell(ended: Step, child: Step) -> None:
+        child.waits = min(child.waits, 1)
+        if child.state is TaskState.WAITING:
+            real(ended, child)
+
+    return [mock.patch.object(workflow, "tell", tell)]
+
+
 def _deposed_keeper(world: World) -> Patches:
     """Who keeps house is not asked in the transaction."""
 
@@ -509,6 +539,8 @@ PLANTS: dict[str, Plant] = {
         ("never-goes-on", "I26", _never_goes_on, "preemption", 3),
         ("lends-unstopped", "I18", _lends_unstopped, "preemption", 3),
         ("class-ignored", "I17", _class_ignored, "preemption", 3),
+        ("woven-twice", "I19", _woven_twice, "workflows", 0),
+        ("first-parent-suffices", "I19", _first_parent_suffices, "workflows", 0),
         ("deposed-keeper", "I9", _deposed_keeper, "retention", 4),
         ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
         ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),

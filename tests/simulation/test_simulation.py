@@ -17,6 +17,7 @@ CHUNK = 10
 BACKFILL_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 4
 PREEMPTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 4
 RETENTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 5
+WORKFLOW_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 10
 MOST_SEEDS_PER_PLANT = 150
 
 
@@ -62,6 +63,16 @@ def test_promises_hold_for_those_who_make_room(first: int) -> None:
         assert outcome.violation is None, (
             f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
             f"see: python -m tests.simulation --theme preemption --seed {seed} --trace"
+        )
+
+
+@pytest.mark.parametrize("first", range(0, WORKFLOW_SEEDS, CHUNK))
+def test_promises_hold_for_workflows(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(seed, tail=0, theme="workflows")
+        assert outcome.violation is None, (
+            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
+            f"see: python -m tests.simulation --theme workflows --seed {seed} --trace"
         )
 
 

@@ -244,7 +244,7 @@ class World:
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
-        shared = "mixed" if self.theme == pruning.THEME else self.theme
+        shared = "mixed" if self.theme in (pruning.THEME, workflows.THEME) else self.theme
         self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
         if self.theme == preemption.THEME:
             self.rules.offers = preemption.few_slots(self.rules.offers)
@@ -260,6 +260,7 @@ class World:
         self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 1, 2, 2, 3)))]
         self.workers = [WorkerHouse(self, f"w{n}", offer) for n, offer in enumerate(self.rules.offers)]
         self.clients = Clients(self)
+        self.flows: list[workflows.Asked] = []
         self.chaos = Chaos(self, severity) if severity else None
 
     # --- time --------------------------------------------------------------------------------------------------
@@ -417,6 +418,8 @@ class World:
             self._spawn(self.clients.story(self.calm_at), "story")
             for _ in range(self.dice.choice((2, 4) if self.theme == "edits" else (2, 4, 7, 11)))
         ]
+        if self.theme == workflows.THEME:
+            stories += [self._spawn(workflows.story(self, each), "workflow") for each in range(workflows.STORIES)]
         if self.chaos is not None:
             self._spawn(self.chaos.rage(), "chaos")
         while self.now < self.calm_at:
