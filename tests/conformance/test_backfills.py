@@ -306,6 +306,18 @@ async def test_the_fires_of_a_workflow_are_woven_one_after_the_other(store: Stor
     assert (await progress(store, backfill_id)).succeeded == 3
 
 
+async def test_why_is_about_the_fires_of_today(store: Store) -> None:
+    job = await minutely(store, SECOND)
+    await backfill(store, job, 2)
+    await advance(store)
+    assert job.next_fire_at is not None
+    await write(store, job, fire(job.next_fire_at))
+    standing = await store.standing(job.id)
+    assert standing is not None
+    assert standing.run is not None
+    assert standing.run.run.origin is Origin.SCHEDULE
+
+
 async def test_what_comes_next_of_its_job_is_not_a_fire_of_the_past(store: Store) -> None:
     job = await minutely(store)
     await backfill(store, job, 2)

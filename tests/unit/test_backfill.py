@@ -13,7 +13,7 @@ from timeball.domain.errors import Invalid
 from timeball.domain.fitting import Resources
 from timeball.domain.instant import DAY, HOUR, MINUTE, Micros
 from timeball.domain.job import Job, JobState
-from timeball.domain.schedule import CronSchedule, Immediate, Interval
+from timeball.domain.schedule import CronSchedule, Immediate, Interval, Window
 
 MADE = instant.parse("2026-06-15T12:34:56Z")
 NOW = instant.parse("2026-07-01T00:00:00Z")
@@ -132,6 +132,14 @@ def test_an_edited_schedule_does_not_change_which_fires_were_meant() -> None:
     wanted = asked(nightly, at("2026-04-01T00:00:00Z"), at("2026-04-05T00:00:00Z"))
     hourly = job(MADE, schedule=Interval(expression="1h"))
     assert len(all_fires(wanted, hourly)) == wanted.total == 4
+
+
+def test_the_slot_in_a_window_stays_what_it_was() -> None:
+    nightly = job(MADE, schedule=Window(since="01:00", until="05:00")).with_(slot=2 * 3600)
+    since, until = at("2026-04-01T00:00:00Z"), at("2026-04-04T00:00:00Z")
+    wanted = structs.replace(asked(nightly, since, until), slot=nightly.slot)
+    fires = all_fires(wanted, nightly.with_(slot=4 * 3600))
+    assert [instant.render(each)[11:16] for each in fires] == ["02:00"] * 3
 
 
 def test_a_run_of_it_is_one_level_below_and_has_no_deadline() -> None:

@@ -53,6 +53,8 @@ class Backfill(Struct, frozen=True, kw_only=True):
     """The job's, as they were then: what they close is not meant."""
     anchor: Micros
     """What the schedule counts from."""
+    slot: int | None = None
+    """The job's in its window, then."""
     since: Micros
     until: Micros
     """Fires before this are meant."""
@@ -148,7 +150,7 @@ def next_fires(backfill: Backfill, job: Job, alive: int) -> tuple[list[Micros], 
     room = min(backfill.parallelism - alive, MOST_RUNS)
     if backfill.cursor is None or room <= 0:
         return [], backfill.cursor
-    as_asked = job.with_(spec=backfill.spec, anchor=backfill.anchor)
+    as_asked = job.with_(spec=backfill.spec, anchor=backfill.anchor, slot=backfill.slot)
     later = planning.open_fires(as_asked, backfill.cursor, Closures(backfill.calendars))
     found = [backfill.cursor, *islice(takewhile(lambda at: at < backfill.until, later), room)]
     return found[:room], found[room] if len(found) > room else None

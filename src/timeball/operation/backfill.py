@@ -71,6 +71,7 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
         spec=without_parameters(job.spec),
         calendars=tuple(calendars),
         anchor=found.anchor,
+        slot=job.slot,
         since=new.since,
         until=until,
         parallelism=new.parallelism,

@@ -134,7 +134,8 @@ class Attempts:
         elif attempt.stand_still is None and attempt.spec.delivery != "at_most_once":
             self.stop(token, Stop.YIELD)
         else:
-            self._outbox.pausing(attempt, "refused")
+            # A worker that leaves has nothing to lend; the next one that has the run may be asked again.
+            self._outbox.pausing(attempt, "resumed" if self.closed else "refused")
 
     def let_all_go_on(self) -> None:
         """Nobody comes any more for whom others stand still."""

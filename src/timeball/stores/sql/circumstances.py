@@ -66,6 +66,7 @@ LOOKED_AT: Final = 1_000
 """Newest instants among which exceptions are looked for."""
 
 _decode_task: Any = msgspec.json.Decoder(Task).decode
+_ORIGIN = RUNS.columns.index("origin")
 
 
 class Matters(Part):
@@ -92,7 +93,7 @@ class Matters(Part):
             done = [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id)
             run = None
             if live:
-                run = await self._live(tx, job, live[0])
+                run = await self._live(tx, job, min(live, key=_is_backfilled))
             elif done:
                 run = await self._finished(tx, job, done[0])
             exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MOST_EXCEPTIONS)
@@ -170,6 +171,11 @@ class Matters(Part):
                 counted[levels_of[profile]] = counted.get(levels_of[profile], 0) + count
         higher = sum(count for level, count in counted.items() if level > run.priority)
         return Ahead(higher, sum(counted.values()) - higher)
+
+
+def _is_backfilled(row: Row) -> bool:
+    """What a backfill runs is not what most people ask about."""
+    return bool(row[_ORIGIN] == Origin.BACKFILL)
 
 
 async def _job(tx: Tx, job_id: str) -> Job | None:

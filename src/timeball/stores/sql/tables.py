@@ -309,6 +309,7 @@ class BackfillRow(Struct, frozen=True):
     spec: str
     """JSON: the job's when the backfill was asked for, and its calendars."""
     calendars: str
+    slot: int | None
     anchor: Micros
     since: Micros
     until: Micros
