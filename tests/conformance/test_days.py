@@ -196,6 +196,7 @@ async def test_a_read_looks_at_no_day_on_which_its_runs_cannot_have_been_made(
     near = {name("history", house.today + at * DAY) for at in (-2, -1, 0, 1)}
     now = store.now()
     assert await days_of(store.current_run(new.id)) <= near
+    assert await days_of(store.standing(new.id)) <= near
     assert await days_of(store.ledger(new.id, new.created_at, now, None, 100)) <= near
     assert await days_of(store.ledger_sums(new.id, new.created_at, now)) <= near
     assert await days_of(store.list_runs(RunFilter(tenant=new.tenant, job_id=new.id), None, 100)) <= near

@@ -29,6 +29,7 @@ from timeball.domain.priority import LEVELS, rank
 from timeball.domain.run import Attempt, Run
 from timeball.domain.task import Task, host_of
 from timeball.domain.workflow import Workflow
+from timeball.stores.sql.days import days
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import host_gate, limit_gate, rate_gate
 from timeball.stores.sql.jobs import JOBS_BY_ID
@@ -90,13 +91,14 @@ class Matters(Part):
                 return None
             now = self._db.now()
             live = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MOST_OF_JOB)
-            done = [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id)
+            made = days(now, job_id=job_id)._asdict()
+            done = [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id, **made)
             run = None
             if live:
                 run = await self._live(tx, job, min(live, key=_is_backfilled))
             elif done:
                 run = await self._finished(tx, job, done[0])
-            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MOST_EXCEPTIONS)
+            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MOST_EXCEPTIONS, **made)
             future = [fire_time for row in live if (fire_time := live_run(row, now).fire_time) > now]
             return Standing(
                 now=now,

@@ -8,12 +8,14 @@ WHERE r.job_id = :job_id AND r.origin <> 'task' ORDER BY r.fire_time, r.id LIMIT
 -- name: newest_of_job
 -- The newest run or span of a job that ended.
 SELECT {columns history r}, j.name FROM history r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.job_id = :job_id AND r.origin <> 'task' ORDER BY r.fire_time DESC, r.id DESC LIMIT 1;
+WHERE r.job_id = :job_id AND r.origin <> 'task' AND {days r.id >= :made_from AND r.id < :made_until}
+ORDER BY r.fire_time DESC, r.id DESC LIMIT 1;
 
 -- name: exceptions
 -- Of the newest instants of a job, those that did not start on time, newest first.
 SELECT {columns history r}, j.name FROM (
-  SELECT * FROM history WHERE job_id = :job_id ORDER BY fire_time DESC, id DESC LIMIT :looked_at
+  SELECT * FROM history WHERE job_id = :job_id AND {days id >= :made_from AND id < :made_until}
+  ORDER BY fire_time DESC, id DESC LIMIT :looked_at
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE r.origin IN ('schedule', 'catch_up') AND r.verdict <> 'on_time'
 ORDER BY r.fire_time DESC, r.id DESC LIMIT :most;
