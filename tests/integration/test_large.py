@@ -216,6 +216,53 @@ async def test_large_results_and_output_are_read_as_before(api: Api, objects: Fr
     assert [json.loads(line)["text"] for line in lines.text.splitlines()] == OUTPUT
 
 
+async def test_a_job_may_name_a_place_for_its_results(api: Api, objects: Fragile) -> None:
+    created = await api.create(resultLocation="reports/daily")
+    assert created["resultLocation"] == "reports/daily"
+    worker = FakeWorker(api)
+    await worker.hello()
+    assigned = await worker.take()
+    assert assigned["spec"]["resultLocation"] == "reports/daily"
+    await worker.end(assigned, {"type": "succeeded", "result": {"rows": 7}}, placed=True)
+    [key] = await objects.of("results")
+    assert key.endswith(f"/reports/daily/{assigned['runId']}-{assigned['token']}.json")
+    assert await api.get(f"/v1/runs/{assigned['runId']}/result") == {"rows": 7}
+    assert large.owner(key) == assigned["runId"]
+    assert await api.server.context.depot.sweep(api.server.context.store.now() + 9 * DAY) == 0
+
+
+async def test_a_place_is_nowhere_else(api: Api) -> None:
+    for place in (
+        "../x",
+        "a/../b",
+        "/etc",
+        "a//b",
+        "a/",
+        ".",
+        "",
+        "s3://bucket/x",
+        "http://10.0.0.1/",
+        "ä",
+        "a b",
+        "a\n",
+    ):
+        body = {"task": {"kind": "shell", "command": "true"}, "resultLocation": place}
+        assert (await api("POST", "/v1/jobs", json=body)).status_code == 422, place
+    flow = {"kind": "workflow", "tasks": [{"name": "a", "task": {"kind": "shell", "command": "true"}}]}
+    refused = await api("POST", "/v1/jobs", json={"task": flow, "resultLocation": "x"})
+    assert (refused.status_code, "resultLocation" in refused.text) == (422, True)
+
+
+async def test_without_an_object_storage_there_is_no_place(tmp_path: Path) -> None:
+    async with serving(sqlite_store(tmp_path / "timeball.db")) as api:
+        body = {"task": {"kind": "shell", "command": "true"}, "resultLocation": "x"}
+        refused = await api("POST", "/v1/jobs", json=body)
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/resultLocation")
+        created = await api.create(schedule={"type": "interval", "expression": "1d"})
+        changed = await api("PATCH", f"/v1/jobs/{created['jobId']}", json={"resultLocation": "x"})
+        assert changed.status_code == 422
+
+
 async def test_while_the_object_storage_is_away_only_what_is_large_waits(api: Api, objects: Fragile) -> None:
     created = await api.create(parameters=PARAMETERS, schedule={"type": "interval", "expression": "1d"})
     worker = FakeWorker(api)

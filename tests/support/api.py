@@ -121,9 +121,11 @@ class FakeWorker:
     async def report(self, **what: Any) -> Any:
         return await self.send("report", {"session": self.session, "pollSeq": self._seq, "free": 1, **what})
 
-    async def end(self, assigned: dict[str, Any], outcome: dict[str, Any], **rest: Any) -> Any:
+    async def end(self, assigned: dict[str, Any], outcome: dict[str, Any], *, placed: bool = False, **rest: Any) -> Any:
         same = {name: assigned[name] for name in ("runId", "jobId", "attempt", "token", "serial")}
-        return await self.report(ended=[{**same, "outcome": outcome, "age": 2_000, "took": 1_000}], **rest)
+        return await self.report(
+            ended=[{**same, "outcome": outcome, "age": 2_000, "took": 1_000, "placed": placed}], **rest
+        )
 
     async def succeed(self, assigned: dict[str, Any], result: Any = None) -> None:
         await self.end(assigned, {"type": "succeeded", "result": result})

@@ -94,6 +94,7 @@ class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
     excluded: Excluded | None = None
     delivery: Delivery | None = None
     preemptible: bool | None = None
+    result_location: str | None = None
     tags: list[str] | None = None
     user_id: str | None = None
     schedule_type: str | None = None

@@ -85,6 +85,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     """What becomes of fires while a calendar is closed; only with `calendars`."""
     delivery: str
     preemptible: bool | UnsetType = UNSET
+    result_location: str | UnsetType = UNSET
     tags: list[str]
     user_id: str
     schedule_type: str
@@ -198,6 +199,7 @@ def _view(kind: type[View], spec: JobSpec, **more: Any) -> View:
         excluded=spec.excluded if spec.calendars else UNSET,
         delivery=spec.delivery,
         preemptible=spec.preemptible or UNSET,
+        result_location=spec.result_location or UNSET,
         tags=spec.tags,
         user_id=spec.user_id,
         schedule_type=_FLAT_TYPES[type(schedule)],

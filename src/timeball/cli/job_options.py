@@ -57,6 +57,7 @@ def job_options(command: F) -> F:
             click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
             click.option("--jitter", metavar="TIME", help="Start each fire up to this much later."),
             click.option("--start-deadline", metavar="TIME", help="Skip what has not started so long after its time."),
+            click.option("--result-location", metavar="FOLDER", help="Keep all results there in the object storage."),
             click.option("--tag", "tags", multiple=True, metavar="TAG", help="Repeatable."),
             click.option("--description", metavar="TEXT", help="A note for people."),
             click.option("--file", "-f", metavar="FILE|-", help="The job as JSON; options add to it and win over it."),
@@ -73,6 +74,7 @@ _REMOVABLE = {
     "max_runs": "maxRuns",
     "jitter": "jitter",
     "start_deadline": "startDeadline",
+    "result_location": "resultLocation",
 }
 _PARAM_HELP = "A parameter; the value is JSON if it can be read so, else text. Repeatable."
 
@@ -104,6 +106,7 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
         "max_runs": whole(flags["max_runs"], "--max-runs") if said(flags["max_runs"]) else None,
         "jitter": _said(flags["jitter"]),
         "start_deadline": _said(flags["start_deadline"]),
+        "result_location": _said(flags["result_location"]),
         **order_fields(flags),
         "tags": flags["tags"] or None,
         "description": flags["description"],

@@ -153,6 +153,7 @@ def show(session: Session, job: str) -> None:
             ("at most", None if found.max_runs is None else f"{found.max_runs} fires"),
             ("jitter", None if found.jitter is None else f"up to {found.jitter}"),
             ("start within", found.start_deadline),
+            ("results in", found.result_location),
             ("next", found.next_fire_at),
             *(("then", moment) for moment in coming[1:]),
             ("last run", last),

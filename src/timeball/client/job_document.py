@@ -75,8 +75,10 @@ class JobOptions(TypedDict, total=False):
     excluded: Literal["skip", "next_open"]
     """What becomes of such fires: nothing, or one for all of them when the calendars open."""
     delivery: Literal["at_least_once", "at_most_once"]
-    preemptible: bool
     """`at_most_once`: an attempt that may have done something is never repeated."""
+    preemptible: bool
+    result_location: str | None
+    """A folder of the object storage in which all results are kept: `reports/daily`."""
     tags: Sequence[str]
     user_id: str
     idempotency_key: str
@@ -105,6 +107,7 @@ _PLAIN: Final = {
     "excluded": "excluded",
     "delivery": "delivery",
     "preemptible": "preemptible",
+    "result_location": "resultLocation",
     "tags": "tags",
     "user_id": "userId",
     "idempotency_key": "idempotencyKey",
@@ -120,7 +123,7 @@ _MOMENTS: Final = {"start_at": "startAt", "end_at": "endAt"}
 _REMOVABLE: Final = frozenset(
     {
         *("timeout", "start_at", "end_at", "max_runs", "jitter", "start_deadline"),
-        *("ordering_key", "concurrency", "rate_limit", "resources", "runs_on", "calendars"),
+        *("ordering_key", "concurrency", "rate_limit", "resources", "runs_on", "calendars", "result_location"),
     }
 )
 

@@ -54,6 +54,7 @@ class Job(Answer, frozen=True):
     excluded: str | None = None
     delivery: str = "at_least_once"
     preemptible: bool = False
+    result_location: str | None = None
     tags: list[str] = []
     user_id: str = ""
     pause_reason: str = ""

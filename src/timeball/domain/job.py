@@ -16,6 +16,7 @@ from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import Label, Need, Resources
 from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.domain.large import check_location
 from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Delivery, Retry
@@ -114,6 +115,8 @@ class JobSpec(
     delivery: Delivery = "at_least_once"
     preemptible: bool = False
     """Whether its runs make room for waiting ones of a higher class of priority."""
+    result_location: Annotated[str, Meta(max_length=200)] | None = None
+    """A folder of the object storage in which all results are kept, large or not."""
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
 
@@ -121,6 +124,10 @@ class JobSpec(
         _check_durations(self.timeout, self.grace, self.catch_up_window, self.jitter, self.start_deadline)
         if (self.task is None) == (self.task_id is None):
             raise ValueError("a job needs either a task or the taskId of a registered one")
+        if self.result_location is not None:
+            check_location(self.result_location)
+            if type(self.task) is Workflow:
+                raise ValueError("resultLocation: the result of a workflow has no place of its own")
         if type(self.task) is Workflow:
             self._check_workflow()
         if self.start_at is not None or self.end_at is not None or self.max_runs is not None:

@@ -1,7 +1,8 @@
 """Large values: parameters, results and output that are objects elsewhere, and how rows refer to them.
 
     payloads/5f2c…/2026/11/15/j_0194…-80a1….json      the parameters of a job, or of a run that somebody edited
-    results/5f2c…/2026/11/15/r_0194…-17.json          what an attempt returned; the number is its fencing token
+    results/5f2c…/2026/11/15/r_0194…-17.json          what an attempt returned; the number is its fencing token. If its
+                                                      job names a `resultLocation`, that comes before the run
     logs/5f2c…/2026/11/15/r_0194…-2.ndjson.gz         what an attempt printed; the number is that of the attempt
 
 Behind the kind comes the store that they belong to, so that two of them may share a place, and the day on which the
@@ -12,6 +13,7 @@ before it. So whatever no row refers to may go, once nobody can be about to refe
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -24,10 +26,11 @@ LARGE: Final = 64 * 1024
 """What is longer, in bytes, is kept elsewhere."""
 LATEST: Final = 2 * DAY
 SAFE: Final = 3 * DAY
-LONGEST_REFERENCE: Final = 200
+LONGEST_REFERENCE: Final = 500
 KINDS: Final = ("payloads", "results", "logs")
 REFERENCE: Final = "@"
 """The stream of a row of output that stands for an object. A result that does so begins with it, as no JSON does."""
+_LOCATION: Final = re.compile(r"[\w=-][\w.=-]*(/[\w=-][\w.=-]*)*", re.ASCII)
 
 
 def prefix(kind: str, store: int) -> str:
@@ -52,6 +55,15 @@ def may_be_referred_to(key: str, now: Micros) -> bool:
     """Whether a row may still begin to refer to an object."""
     day = written_on(key)
     return day is not None and now < day + LATEST
+
+
+def check_location(location: str) -> None:
+    """A folder below that of the results: it leads nowhere else, neither up nor to another machine."""
+    if not _LOCATION.fullmatch(location):
+        raise ValueError(
+            "resultLocation: name a folder in the object storage, such as reports/daily, of letters, digits and"
+            " - _ = . (no part begins with a dot, and there are no addresses)"
+        )
 
 
 def owner(key: str) -> str:

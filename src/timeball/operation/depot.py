@@ -115,13 +115,15 @@ class Depot:
 
     # --- results ---------------------------------------------------------------------------------------------------
 
-    async def stow_result(self, run_id: str, token: int, outcome: Outcome) -> Outcome:
-        """The outcome, with a reference where its result is large; as it is, if that cannot be written now."""
-        if not is_large(outcome) or self._place is None or self._rests:
+    async def stow_result(self, run_id: str, token: int, outcome: Outcome, location: str | None = None) -> Outcome:
+        """The outcome, with a reference where its result is large or has a place; as it is, if that cannot be written
+        now."""
+        if not isinstance(outcome, Succeeded) or not isinstance(outcome.result, Raw):
             return outcome
-        assert isinstance(outcome, Succeeded)
-        assert isinstance(outcome.result, Raw)
-        key = self._key("results", f"{run_id}-{token}.json")
+        if self._place is None or self._rests or (location is None and not is_large(outcome)):
+            return outcome
+        folder = "" if location is None else f"{location}/"
+        key = self._key("results", f"{folder}{run_id}-{token}.json")
         try:
             await self._put({key: bytes(outcome.result)}, SHORT)
         except Unavailable as error:

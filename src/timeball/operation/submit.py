@@ -123,6 +123,8 @@ class Submit:
                 return _no_calendar(name, at)
         if new.spec.is_workflow and (wrong := unknown_tasks(new.spec, {each for _, each in unknown})):
             return wrong
+        if new.spec.result_location is not None and not self._context.depot.takes:
+            return no_place()
         try:
             job, fire = planning.begin(job_id, new.tenant, new.spec, now)
         except InvalidSchedule as error:
@@ -179,6 +181,10 @@ class Submit:
         return {
             (tenant, task_id) for tenant, task_id in tasks if await self._context.store.task(tenant, task_id) is None
         }
+
+
+def no_place() -> Invalid:
+    return Invalid("this server has no object storage; it is started with one by --objects", "/resultLocation")
 
 
 def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | TimeballError:

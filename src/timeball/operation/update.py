@@ -15,7 +15,7 @@ from timeball.operation.amend import amend
 from timeball.operation.closures import check_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.submit import unknown_tasks
+from timeball.operation.submit import no_place, unknown_tasks
 from timeball.operation.warn import warn
 from timeball.ports.store import Amendment, JobStatus
 
@@ -31,6 +31,8 @@ async def update(
     """Replace the job's spec by what `change` makes of it. An update that changes nothing is no new version."""
     place = _Place(context, job_id, change)
     wanted = await place.changed((await find_job(context, tenant, job_id)).job.spec)
+    if wanted.result_location is not None and not context.depot.takes:
+        raise no_place()
     if wanted.task_id is not None and await context.store.task(tenant, wanted.task_id) is None:
         raise Invalid(f"there is no registered task {wanted.task_id!r}", "/taskId")
     if wanted.calendars:

@@ -148,6 +148,8 @@ class Ended(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
     took: Whole = 0
     host: str | None = None
     """The host and port it called, for an `http` task: its circuit is the whole fleet's business."""
+    placed: bool = False
+    """Its job names a place for results. A hint: the job tells which."""
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -215,8 +215,8 @@ class Desk:
             stale.update(await self._store.note_pauses(session.id, [(item, now - item.age) for item in report.pausing]))
         if report.ended:
             settlements = [self._settlement(ended, now) for ended in report.ended]
-            if self._depot.takes and any(is_large(ended.outcome) for ended in report.ended):
-                settlements = await asyncio.gather(*map(self._stow_result, settlements))
+            if self._depot.takes and any(ended.placed or is_large(ended.outcome) for ended in report.ended):
+                settlements = await asyncio.gather(*map(self._stow_result, settlements, report.ended))
             settled = await self._settle(settlements)
             if None in settled:
                 stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
@@ -230,8 +230,14 @@ class Desk:
                     session.cancelling.pop(token, None)
         return Receipt(stale=sorted(stale))
 
-    async def _stow_result(self, settlement: Settlement) -> Settlement:
-        outcome = await self._depot.stow_result(settlement.run_id, settlement.token, settlement.outcome)
+    async def _stow_result(self, settlement: Settlement, ended: Ended) -> Settlement:
+        """Where it goes is what the job says, not what its worker does."""
+        if not ended.placed and not is_large(ended.outcome):
+            return settlement
+        run_id = settlement.run_id
+        found = (await self._store.specs([run_id])).get(run_id)
+        location = None if found is None else found.spec.result_location
+        outcome = await self._depot.stow_result(run_id, settlement.token, settlement.outcome, location)
         return structs.replace(settlement, outcome=outcome)
 
     def _stow_outputs(self, session: _Session, ended: Iterable[Ended]) -> None:

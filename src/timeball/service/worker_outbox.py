@@ -111,6 +111,7 @@ def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
         age=None if began is None else now - began,
         took=0 if began is None else attempt.ended_at - began,
         host=None if began is None else attempt.work.host,
+        placed=attempt.spec.result_location is not None,
     )
 
 
