@@ -10,8 +10,10 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from tests.conformance.conftest import Tamper
+from tests.conformance.test_retention import prune
 from tests.support.builders import LEASE, one_shot, recurring, settlement, worker
-from timeball.domain.instant import SECOND
+from timeball.domain.instant import DAY, SECOND
 from timeball.domain.job import JobState
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Status, Succeeded
@@ -422,6 +424,41 @@ async def test_the_next_fire_waits_until_the_workflow_run_has_ended(store: Store
     assert crew.ran == ["a", "b"]
     await crew.drive(runs[1].id)
     assert crew.ran == ["a", "b", "a", "b"]
+
+
+async def test_one_that_cannot_be_read_keeps_no_other_from_going_on(store: Store, tamper: Tamper) -> None:
+    broken = await begin(store, *DIAMOND)
+    other = await begin(store, *DIAMOND)
+    await store.weave(500)
+    await tamper(f"UPDATE workflow_nodes SET definition = '?' WHERE flow_id = '{broken}'")
+    assert (await Crew(store).drive(other)).status is Status.SUCCEEDED
+    assert (await store.runs([broken]))[broken].status is Status.RUNNING
+    seen = await store.weave(500)
+    assert (seen.anything, seen.last) == (False, broken)
+    assert (await store.weave(500, after=seen.last)).last == ""
+
+
+async def test_what_a_workflow_run_may_need_is_kept_until_it_has_ended(store: Store, tamper: Tamper) -> None:
+    run_id = await begin(store, task("a"), task("b", "a", parameters={"x": {"$result": "a", "path": "/by"}}))
+    crew = Crew(store)
+    await crew.weave()
+    await crew.settle()
+    made = str((await shown(store, run_id)).tasks[0].run_id)
+    long_ago = store.now() - 40 * DAY
+    old = f"r_{long_ago // 1000:012x}{7:016x}"
+    await tamper(f"UPDATE history SET id = '{old}', finished_at = {long_ago} WHERE id = '{made}'")
+    await tamper(f"UPDATE workflow_tasks SET run_id = '{old}' WHERE run_id = '{made}'")
+    await prune(store)
+    assert (await crew.drive(run_id)).status is Status.SUCCEEDED
+    assert crew.parameters["b"] == {"x": "a"}
+    await prune(store)
+    assert await store.runs([old]) == {}
+    older = f"r_{long_ago // 1000:012x}{8:016x}"
+    await tamper(f"UPDATE history SET id = '{older}', finished_at = {long_ago} WHERE id = '{run_id}'")
+    for table, column in (("workflow_runs", "id"), ("workflow_tasks", "flow_id"), ("workflow_nodes", "flow_id")):
+        await tamper(f"UPDATE {table} SET {column} = '{older}' WHERE {column} = '{run_id}'")
+    await prune(store)
+    assert await store.workflow_run(older) is None
 
 
 # --- what it costs ------------------------------------------------------------------------------------------------

@@ -492,13 +492,15 @@ class Woven(Struct, frozen=True):
     ended: int = 0
     wants: tuple[str, ...] = ()
     """Objects elsewhere without which tasks cannot begin: give them to the next look."""
+    last: str = ""
+    """The last workflow run that was looked at."""
 
     def and_(self, other: Woven) -> Woven:
         return Woven(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def anything(self) -> bool:
-        return any(astuple(self)[:-1])
+        return any(astuple(self)[:-2])
 
 
 class TaskOfRun(Struct, frozen=True, kw_only=True):
@@ -533,10 +535,10 @@ class WorkflowRun(Struct, frozen=True):
 class WorkflowStore(Protocol):
     """Workflow runs go on where tasks ended. Whoever looks, and how often: each task gets its run once."""
 
-    async def weave(self, limit: int, large: Mapping[str, bytes | None] = NONE) -> Woven:
+    async def weave(self, limit: int, large: Mapping[str, bytes | None] = NONE, after: str = "") -> Woven:
         """Begin workflow runs that are due, stop those that were cancelled, and look at no more than so many tasks
         that may run or have ended: make runs, skip, and end workflow runs all of whose tasks have ended. `large` is
-        what an earlier look wanted; None: it is gone."""
+        what an earlier look wanted; None: it is gone. Only tasks of workflow runs behind `after` are looked at."""
         ...
 
     async def next_weaving_at(self) -> Micros | None:

@@ -29,6 +29,7 @@ class Weaver(Loop):
         self._depot = context.depot
         self._large: dict[str, bytes | None] = {}
         """What the next look needs, and is not in the store."""
+        self._after = ""
 
     async def turn(self) -> Micros:
         upcoming = await self._store.next_weaving_at()
@@ -36,8 +37,11 @@ class Weaver(Loop):
             return TICK
         if (left := upcoming - self._store.now()) > 0:
             return left
-        done = await self._store.weave(BATCH, self._large)
+        done = await self._store.weave(BATCH, self._large, self._after)
         self._large = await self._fetched(done.wants)
+        # What cannot go on now must not keep those behind it from their turn.
+        stuck = not done.anything and not self._large
+        self._after = done.last if stuck else ""
         if done.made or done.ended:
             self._hints.give(Topic.READY)
         if done.stopped:
@@ -45,7 +49,9 @@ class Weaver(Loop):
         if done.ended:
             self._hints.give(Topic.ENDED)
             self._hints.give(Topic.BACKFILL)
-        return 0 if done.anything or self._large else TICK if done.wants else BREATH
+        if not stuck or done.last:
+            return BREATH if stuck else 0
+        return TICK
 
     async def _fetched(self, keys: tuple[str, ...]) -> dict[str, bytes | None]:
         """Large results that tasks wait for; without those that cannot be had now."""

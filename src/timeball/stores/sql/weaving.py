@@ -16,9 +16,12 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+import structlog
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from timeball.domain import ids, workflow
+from timeball.domain.errors import TimeballError
 from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, decode_spec, encode_spec, stowed, task_spec
@@ -77,6 +80,7 @@ MOST_BYTES: Final = 8 << 20
 """Of the specs of runs that one transaction makes."""
 MOST_SHOWN: Final = 10_000
 """Instances that are told of one workflow run."""
+_log = structlog.get_logger()
 CANCELLED: Final = "the workflow run was cancelled"
 
 _decode_task = msgspec.json.Decoder(WorkflowTask).decode
@@ -126,12 +130,12 @@ class _Flow(Struct):
 
 
 class Weaving(Part):
-    async def weave(self, limit: int, large: Mapping[str, bytes | None] = NONE) -> Woven:
+    async def weave(self, limit: int, large: Mapping[str, bytes | None] = NONE, after: str = "") -> Woven:
         async def find(tx: Tx) -> tuple[list[Row], list[Row], list[Row]]:
             return (
                 await tx.fetch(FLOWS_TO_BEGIN, most=MOST_BEGUN),
                 await tx.fetch(FLOWS_TO_STOP, most=MOST_BEGUN),
-                await tx.fetch(FLOWS_TO_ADVANCE, most=limit),
+                await tx.fetch(FLOWS_TO_ADVANCE, most=limit, after=after),
             )
 
         begin, stop, advance = await self._db.read(find)
@@ -141,12 +145,28 @@ class Weaving(Part):
         if stop:
             done = done.and_(await self._db.write(partial(_stop, dict(map(tuple, stop)))))
         if going := dict(map(tuple, [*begin, *advance])):
-            done = done.and_(await self._db.write(partial(_advance, going, limit, large)))
+            done = done.and_(await self._advance(going, limit, large))
+            done = replace(done, last=max((flow_id for flow_id, _ in advance), default=""))
+        return done
+
+    async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> Woven:
+        """All at once; if that cannot be, one by one, so that one which cannot go on does not keep others from it."""
+        try:
+            return await self._db.write(partial(_advance, flows, limit, large))
+        except TimeballError:
+            raise
+        except Exception:
+            if len(flows) == 1:
+                _log.exception("a workflow run cannot go on; the others do", run=next(iter(flows)))
+                return Woven()
+        done = Woven()
+        for each in flows.items():
+            done = done.and_(await self._advance(dict([each]), limit, large))
         return done
 
     async def next_weaving_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            if await tx.fetch(FLOWS_TO_ADVANCE, most=1) or await tx.fetch(FLOWS_TO_STOP, most=1):
+            if await tx.fetch(FLOWS_TO_ADVANCE, most=1, after="") or await tx.fetch(FLOWS_TO_STOP, most=1):
                 return 0
             rows = await tx.fetch(NEXT_FLOW_AT)
             return rows[0][0] if rows else None

@@ -15,7 +15,7 @@ ORDER BY r.id LIMIT :most;
 -- name: flows_to_advance
 -- Workflow runs of which a task may run, or has ended.
 SELECT t.flow_id, w.job_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-WHERE t.fresh = 1 AND w.state <> 'ended'
+WHERE t.fresh = 1 AND t.flow_id > :after AND w.state <> 'ended'
   AND EXISTS (SELECT 1 FROM runs r WHERE r.id = t.flow_id AND r.state = 'running')
 ORDER BY t.flow_id, t.place, t.idx LIMIT :most;
 
