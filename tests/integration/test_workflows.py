@@ -1,6 +1,7 @@
 """Workflows over the API, with the real loops of a server and a worker that does what the test says."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,14 @@ async def test_what_only_tasks_have_is_refused(api: Api) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/timeout")
     answer = await api("POST", "/v1/workflows", json={"tasks": [task("a")], "task": {"kind": "shell"}})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/task")
+
+
+async def test_the_workflow_of_the_documentation_is_one(api: Api) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text()
+    document = json.loads(text.split("```json\n")[1].split("```")[0])
+    answer = await api("POST", "/v1/workflows", json=document)
+    assert answer.status_code == 201, answer.text
+    assert [each["name"] for each in answer.json()["tasks"]] == ["list-files", "load", "report", "alarm"]
 
 
 async def test_a_key_makes_one_workflow(api: Api) -> None:
