@@ -20,7 +20,7 @@ from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.put_calendar import put_calendar
 from timeball.operation.submit import Created, NewJob, Submit
-from timeball.ports.store import Accepted, NoCalendar, Store
+from timeball.ports.store import Accepted, NoCalendar, Store, Submission
 from timeball.service.hints import LocalHints
 from timeball.service.planner import Planner
 
@@ -183,3 +183,24 @@ async def test_a_withdrawn_run_is_planned_again_when_the_freeze_is_lifted(store:
     [claimed] = await claim(store)
     assert (claimed.run_id, claimed.fire_time) == ("r_2", near)
     await store.settle([settlement(claimed)])
+
+
+async def test_what_is_owed_is_fired_once_also_by_two_who_plan_at_once(store: Store) -> None:
+    """The next instant of the schedule stays what it was when a fire that is owed becomes a run: that is no guard."""
+    now = store.now()
+    closed = (await store.put_calendar(named(frozen((now - HOUR, now + HOUR))))).calendar
+    first = now - MINUTE
+    sent = recurring(now, seconds=3_600, next_fire_at=first, calendars=["freeze"], excluded="next_open")
+    await store.submit([Submission(sent.job.with_(anchor=first - HOUR), ())])
+    job = await current(store, sent.job)
+    await store.commit_plans([planning.plan(job, store.now(), closures=Closures([closed]))], [[ids.run(now, bits)]])
+    owing = await current(store, sent.job)
+    assert owing.owed == first
+    lifted = (await store.put_calendar(named(frozen()))).calendar
+    plans = [planning.plan(owing, store.now(), closures=Closures([lifted])) for _ in range(2)]
+    assert [plan.next_fire_at for plan in plans] == [owing.next_fire_at] * 2
+    committed = [await store.commit_plans([plan], [[ids.run(now, bits)]]) for plan in plans]
+    assert committed == [[job.id], []]
+    rows = await read(store, sent.job)
+    assert [row.verdict for row in rows] == [Verdict.SKIPPED, Verdict.OPEN]
+    assert (await current(store, sent.job)).fired == 1

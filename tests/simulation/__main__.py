@@ -69,7 +69,10 @@ def main() -> int:
     parser.add_argument("--plant", choices=sorted(PLANTS), help="with this bug planted")
     parser.add_argument(
         "--theme",
-        choices=("mixed", "zombies", "edits", "deploys", "backfills", "workflows", "preemption", "retention", *THEMES),
+        choices=(
+            *("mixed", "zombies", "edits", "deploys", "backfills", "calendars", "workflows", "preemption", "retention"),
+            *THEMES,
+        ),
         help="only such worlds",
     )
     parser.add_argument("--keep-going", action="store_true", help="do not stop after 3 violations")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import backfills, oracle, preemption, sharing, workflows
+from tests.simulation import backfills, calendars, oracle, preemption, sharing, workflows
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
@@ -129,8 +129,12 @@ class Checker:
             and not any(begin < until and end + 20 * S > since for begin, end in world.damage.spells)
         )
 
+    def raw_instants(self, case: Case) -> set[Micros]:
+        """The instants of a job's schedule, whatever calendars say."""
+        return oracle.due(case.record, case.job.created_at, case.job.next_fire_at, self.world.now).allowed
+
     def check(self) -> None:
-        own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES)
+        own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES, *calendars.PROMISES)
         for promise in (*PROMISES, *sharing.PROMISES, *own):
             promise(self)
 
@@ -156,12 +160,14 @@ def _covered_once(checker: Checker) -> None:
         covered: Counter[Micros] = Counter()
         cancelled = {row.fire_time for row in case.rows if row.fires == 1 and _cancelled_ahead(row)}
         due.allowed |= cancelled
+        due.allowed |= calendars.openings(case, checker, due.allowed)
         for row in case.rows:
             if row.fires == 1:
                 covered[row.fire_time] += 1
                 continue
             inside = [at for at in due.allowed - cancelled if row.fire_time <= at <= row.fire_until]
-            if len(inside) != row.fires and row.fire_until < due.fuzzy_from:
+            more = row.fires - len(inside)
+            if not 0 <= more <= calendars.most_openings(case, checker, row) and row.fire_until < due.fuzzy_from:
                 raise Violation("I2", f"{case}: a row counts {row.fires} instants where {len(inside)} are due: {row}")
             covered.update(set(inside) | {row.fire_time, row.fire_until})
         for instant, times in covered.items():
@@ -194,7 +200,8 @@ def _cancelled_ahead(row: Run) -> bool:
 def _counted(checker: Checker) -> None:
     """I23: a job knows how often it fired, and does so no more often than it may."""
     for case in checker.cases:
-        fires = [run for run in case.runs.values() if run.is_due_instant and not run.reason.startswith(NOT_THERE)]
+        unasked = (NOT_THERE, calendars.EXCLUDED)
+        fires = [run for run in case.runs.values() if run.is_due_instant and not run.reason.startswith(unasked)]
         count = sum(run.fires for run in fires if run.verdict is not Verdict.MISSED)
         if count != case.job.fired:
             raise Violation("I23", f"{case}: it says that it fired {case.job.fired} times, but {count} fires exist")
@@ -488,7 +495,7 @@ def _life_ends(checker: Checker, run: Run | None, run_id: str, attempts: list[Wi
 
 
 def _check_skip(checker: Checker, case: Case, row: Run) -> None:
-    if DEADLINE in row.reason:
+    if DEADLINE in row.reason or calendars.is_excluded(row):
         return
     policy = case.record.spec.overlap
     if policy is Overlap.QUEUE:
@@ -512,7 +519,7 @@ def _caught_up(checker: Checker) -> None:
         if not case.record.recurring or any(c.kind == "reschedule" and c.possible for c in case.record.changes):
             continue
         rule, window = case.record.spec.catch_up, WINDOWS[str(case.record.spec.catch_up_window)]
-        rows = case.rows
+        rows = [row for row in case.rows if not calendars.is_excluded(row)]
         for index, row in enumerate(rows):
             following = rows[index + 1] if index + 1 < len(rows) else None
             if row.verdict is Verdict.MISSED:

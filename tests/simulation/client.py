@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tests.simulation import backfills, preemption
+from tests.simulation import backfills, calendars, preemption
 from tests.simulation.network import Handler
 from tests.simulation.records import JobRecord, Micros, Request
 from tests.simulation.rules import Rules
@@ -63,7 +63,7 @@ def schedule(dice: Random, now: Micros, theme: str) -> Schedule:
         return dice.choice(each_second) if kind < 0.8 else recurring(dice)
     if theme == "zombies" and kind < 0.7:
         return Immediate()
-    if theme == backfills.THEME and kind < 0.9:
+    if theme in (backfills.THEME, calendars.THEME) and kind < 0.9:
         return recurring(dice)
     if kind < 0.3:
         return Immediate()
@@ -167,7 +167,10 @@ class Clients:
 
     def new_record(self, now: Micros, key: str | None = None) -> JobRecord:
         uid = len(self.jobs)
-        record = JobRecord(uid, specification(self._world.dice, uid, now, self._world.theme, self._world.rules), key)
+        spec = specification(self._world.dice, uid, now, self._world.theme, self._world.rules)
+        if self._world.theme == calendars.THEME:
+            spec = calendars.bound(spec, self._world.seed, uid)
+        record = JobRecord(uid, spec, key)
         self.jobs.append(record)
         return record
 

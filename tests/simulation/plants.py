@@ -29,6 +29,7 @@ from timeball.service.worker_attempts import Attempts
 from timeball.stores.sql import (
     amending,
     backfills,
+    calendar_shelf,
     claiming,
     gates,
     housekeeping,
@@ -492,6 +493,29 @@ def _live_silenced(world: World) -> Patches:
     return [_text(housekeeping, "PRUNE_LOGS", alive, "")]
 
 
+def _freeze_unseen(world: World) -> Patches:
+    """A calendar that changes leaves alone what was planned under the old one."""
+
+    async def plan_anew(tx: Tx, key: dict[str, str]) -> None:
+        pass
+
+    return [mock.patch.object(calendar_shelf, "_plan_anew", plan_anew)]
+
+
+def _owed_forgotten(world: World) -> Patches:
+    """What a closed calendar excluded is not owed any more once it is written down."""
+    real = planning.plan
+
+    def plan(*args: Any, **named: Any) -> planning.Plan:
+        found = real(*args, **named)
+        if found.owed is None:
+            return found
+        following = next(planning.fires(found.job, found.owed), None)
+        return structs.replace(found, owed=None, next_fire_at=following, plan_at=following)
+
+    return [mock.patch.object(planning, "plan", plan)]
+
+
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
@@ -541,6 +565,8 @@ PLANTS: dict[str, Plant] = {
         ("class-ignored", "I17", _class_ignored, "preemption", 3),
         ("woven-twice", "I19", _woven_twice, "workflows", 0),
         ("first-parent-suffices", "I19", _first_parent_suffices, "workflows", 0),
+        ("freeze-unseen", "I11", _freeze_unseen, "calendars", 20),
+        ("owed-forgotten", "I2", _owed_forgotten, "calendars", 6),
         ("deposed-keeper", "I9", _deposed_keeper, "retention", 4),
         ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
         ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),

@@ -14,6 +14,7 @@ from tests.simulation.simulate import simulate
 
 SEEDS = 200
 CHUNK = 10
+CALENDAR_SEEDS = 60 if os.environ.get("TIMEBALL_THOROUGH") else 4
 BACKFILL_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 4
 PREEMPTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 4
 RETENTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 5
@@ -44,6 +45,15 @@ def test_promises_hold_for_backfills(first: int) -> None:
         assert outcome.violation is None, (
             f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
             f"see: python -m tests.simulation --theme backfills --seed {seed} --trace"
+        )
+
+
+def test_promises_hold_for_calendars() -> None:
+    for seed in range(CALENDAR_SEEDS):
+        outcome = simulate(seed, tail=0, theme="calendars")
+        assert outcome.violation is None, (
+            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
+            f"see: python -m tests.simulation --theme calendars --seed {seed} --trace"
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, preemption, pruning, workflows
+from tests.simulation import backfills, calendars, preemption, pruning, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -261,6 +261,7 @@ class World:
         self.workers = [WorkerHouse(self, f"w{n}", offer) for n, offer in enumerate(self.rules.offers)]
         self.clients = Clients(self)
         self.flows: list[workflows.Asked] = []
+        self.operator = calendars.Operator(self)
         self.chaos = Chaos(self, severity) if severity else None
 
     # --- time --------------------------------------------------------------------------------------------------
@@ -393,6 +394,8 @@ class World:
 
     def _run(self) -> None:
         open_migrated(self.store)
+        if self.theme == calendars.THEME:
+            at_once(self.store.put_calendar(self.operator.first))
         try:
             for house in (*self.servers, *self.workers):
                 house.start()
@@ -420,6 +423,8 @@ class World:
         ]
         if self.theme == workflows.THEME:
             stories += [self._spawn(workflows.story(self, each), "workflow") for each in range(workflows.STORIES)]
+        if self.theme == calendars.THEME:
+            stories.append(self._spawn(self.operator.work(self.calm_at), "operator"))
         if self.chaos is not None:
             self._spawn(self.chaos.rage(), "chaos")
         while self.now < self.calm_at:

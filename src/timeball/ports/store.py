@@ -206,11 +206,11 @@ class PlanStore(Protocol):
         ...
 
     async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
-        """Write each plan where the job is active and its version and next fire still are what the plan was made from,
-        and the calendars too; answers the ids of those jobs. Each fire counts in `Job.fired`, whatever becomes of it.
-        Under each serial job's lock overlap is decided by `overlap.admit`: for instants that are due, now; for a future
-        one, BLOCKED while another run is alive. Runs of the job that are BLOCKED and fell due since are decided too.
-        `run_ids` holds one fresh id per step of each plan."""
+        """Write each plan where the job is active and its version, next fire and what it is owed still are what the
+        plan was made from, and the calendars too; answers the ids of those jobs. Each fire counts in `Job.fired`,
+        whatever becomes of it. Under each serial job's lock overlap is decided by `overlap.admit`: for instants that
+        are due, now; for a future one, BLOCKED while another run is alive. Runs of the job that are BLOCKED and fell
+        due since are decided too. `run_ids` holds one fresh id per step of each plan."""
         ...
 
     async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:

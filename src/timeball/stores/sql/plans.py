@@ -107,7 +107,9 @@ class Plans(Part):
         async def work(tx: Tx) -> list[str]:
             outdated = await calendars.outdated(tx, plans)
             made_from = [
-                (each.job.id, each.job.version, each.job.next_fire_at) for each in plans if each.job.id not in outdated
+                (each.job.id, each.job.version, each.job.next_fire_at, each.job.owed)
+                for each in plans
+                if each.job.id not in outdated
             ]
             current: dict[str, str | None] = dict(await tx.fetch(LOCK_PLANNED, b=made_from))
             chosen: dict[str, tuple[Plan, Sequence[str]]] = {}

@@ -27,8 +27,10 @@ SELECT paused_until FROM jobs WHERE state = 'paused' AND paused_until IS NOT NUL
 
 -- name: lock_planned
 -- The jobs that still are what their plan was made from: the guard that makes every instant happen once.
-SELECT j.id, j.last_span FROM {batch b: id text, version bigint, next_fire_at bigint} JOIN jobs j ON j.id = b.id
-WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at {lock j};
+SELECT j.id, j.last_span
+FROM {batch b: id text, version bigint, next_fire_at bigint, owed bigint} JOIN jobs j ON j.id = b.id
+WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at AND j.owed {same} b.owed
+{lock j};
 
 -- name: move_jobs
 -- Move planned jobs, whose rows are locked, on to what comes next.

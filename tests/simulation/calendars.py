@@ -1,0 +1,212 @@
+"""Calendars in a world of their own, the theme `calendars`: an operator freezes, prolongs and lifts, most jobs look.
+
+What is closed is known here from what the operator asked for, as spans of time, by arithmetic of its own. Until an
+answer is there nobody knows which calendar counts; and whoever plans late goes by the one of then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import structs
+
+from tests.simulation.records import JobRecord, Micros, Request, Violation
+from tests.simulation.weather import MS, S
+from timeball.domain import instant
+from timeball.domain.calendar import Calendar, NamedCalendar
+from timeball.domain.errors import TimeballError, Unavailable
+from timeball.domain.job import JobSpec
+from timeball.domain.ledger import Verdict
+from timeball.domain.run import Run
+from timeball.operation.put_calendar import put_calendar
+
+if TYPE_CHECKING:
+    from tests.simulation.checker import Case, Checker
+    from tests.simulation.world import World
+
+THEME = "calendars"
+TENANT = "t"
+NAME = "freeze"
+EXCLUDED = "excluded by calendar"
+"""What did not run because a calendar was closed says so."""
+LAG: Micros = 35 * MS
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One calendar that somebody put, and when."""
+
+    spans: tuple[tuple[Micros, Micros], ...]
+    request: Request
+
+    def closes(self, at: Micros) -> bool:
+        return any(begin <= at < end for begin, end in self.spans)
+
+    def opens(self, at: Micros) -> bool:
+        """Whether a closure ends here."""
+        return any(end == at for _, end in self.spans)
+
+
+# --- what users do ------------------------------------------------------------------------------------------------
+
+
+def bound(spec: JobSpec, seed: int, uid: int) -> JobSpec:
+    dice = Random(f"{seed} {uid} calendars")
+    if dice.random() > 0.8:
+        return spec
+    return structs.replace(spec, calendars=[NAME], excluded=dice.choice(("skip", "next_open", "next_open")))
+
+
+class Operator:
+    """Puts calendars, and writes down which."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._dice = Random(f"{world.seed} operator")
+        begun = Request("calendar", -1, world.now, answered=world.now, outcome="ok", delivered=True)
+        self.editions = [Edition((), begun)]
+
+    @property
+    def first(self) -> NamedCalendar:
+        """What there is when the world begins."""
+        return NamedCalendar(tenant=TENANT, name=NAME, calendar=_calendar(()), version=1, updated_at=0)
+
+    async def work(self, until: Micros) -> None:
+        while self._world.now < until:
+            await self._world.sleep(self._dice.randrange(S // 2, 6 * S))
+            await self._put(self._spans())
+        await self._put(())
+
+    def _spans(self) -> tuple[tuple[Micros, Micros], ...]:
+        dice, now = self._dice, self._world.now
+        if dice.random() < 0.2:
+            return ()
+        found = []
+        for _ in range(dice.choice((1, 1, 2, 3))):
+            begin = now + dice.randrange(-5 * S, 12 * S)
+            found.append((begin, begin + dice.choice((200 * MS, S, 3 * S, 8 * S, 20 * S)) + dice.randrange(S)))
+        return tuple(found)
+
+    async def _put(self, spans: tuple[tuple[Micros, Micros], ...]) -> None:
+        world = self._world
+        request = Request("calendar", -1, world.now)
+        self.editions.append(Edition(spans, request))
+        house = self._dice.choice(world.servers)
+        calendar = _calendar(spans)
+        try:
+            request.answer = await world.network.call(
+                "operator", house, lambda server: put_calendar(server.context, TENANT, NAME, calendar), 12 * S, request
+            )
+            request.outcome = "ok"
+        except Unavailable:
+            request.outcome = "unknown"
+        except TimeballError as error:
+            request.outcome, request.answer = "refused", error
+        request.answered = world.now
+        world.trace("calendar", len(self.editions), request.outcome, request.invoked)
+
+    # --- what may have counted ---------------------------------------------------------------------------------
+
+    def in_force(self, since: Micros, until: Micros) -> list[Edition]:
+        """The editions that may have counted at some moment between two."""
+        possible = [each for each in self.editions if each.request.possible and each.request.lo <= until]
+        return [
+            each
+            for each in possible
+            if not any(
+                other.request.happened and other.request.lo > each.request.hi and other.request.hi < since
+                for other in possible
+            )
+        ]
+
+    def may_open(self, at: Micros) -> bool:
+        """Whether a closure may end here: by itself, or because somebody put another calendar."""
+        editions = [each for each in self.editions if each.request.possible]
+        return any(each.opens(at) or each.request.lo - LAG <= at <= each.request.hi for each in editions)
+
+
+def _calendar(spans: tuple[tuple[Micros, Micros], ...]) -> Calendar:
+    entries = [{"from": instant.render(begin), "to": instant.render(end)} for begin, end in spans]
+    return msgspec.convert({"entries": entries}, Calendar)
+
+
+# --- what must hold -----------------------------------------------------------------------------------------------
+
+
+def is_excluded(row: Run) -> bool:
+    return row.reason.startswith(EXCLUDED)
+
+
+def openings(case: Case, checker: Checker, raw: set[Micros]) -> set[Micros]:
+    """Instants that are not in a job's schedule, but at which it may be owed a fire."""
+    if case.record.spec.excluded != "next_open" or not case.record.spec.calendars:
+        return set()
+    operator = checker.world.operator
+    found = {at for row in case.rows for at in (row.fire_time, row.fire_until)} - raw
+    return {at for at in found if operator.may_open(at)}
+
+
+def most_openings(case: Case, checker: Checker, row: Run) -> int:
+    """How many more instants a row may count: fires that were owed, and missed or caught by another freeze."""
+    if not case.record.spec.calendars or case.record.spec.excluded != "next_open":
+        return 0
+    editions = checker.world.operator.editions
+    ends = {end for each in editions for _, end in each.spans}
+    return sum(row.fire_time <= end <= row.fire_until for end in ends) + len(editions)
+
+
+def _none_inside(checker: Checker) -> None:
+    """I11: no fire of an instant runs that was closed when it fell due, whatever was planned before."""
+    for case in _bound(checker):
+        for witness in case.witnesses:
+            run = case.runs.get(witness.run_id)
+            if run is None or not run.is_due_instant:
+                continue
+            editions = checker.world.operator.in_force(run.fire_time, max(run.fire_time, _planned(run) + S))
+            if all(each.closes(run.fire_time) for each in editions):
+                raise Violation("I11", f"{case}: {witness} ran for {run.fire_time}, which is closed: {editions}")
+
+
+def _told_why(checker: Checker) -> None:
+    """I2: what is excluded was closed."""
+    for case in _bound(checker):
+        for row in case.rows:
+            if is_excluded(row):
+                editions = checker.world.operator.in_force(row.fire_time - LAG, _planned(row) + 20 * S)
+                if not any(each.closes(row.fire_time) for each in editions):
+                    raise Violation("I2", f"{case}: {row.fire_time} was excluded, but nothing was closed: {row}")
+
+
+def _owed_once(checker: Checker) -> None:
+    """I2, I5: with `next_open`, what follows excluded instants is one fire where they open, and nothing more."""
+    for case in _bound(checker):
+        if case.record.spec.excluded != "next_open" or _was_changed(case.record):
+            continue
+        raw = checker.raw_instants(case)
+        for row, following in pairwise(case.rows):
+            if is_excluded(row) and not is_excluded(following) and following.fires == 1:
+                if following.verdict is not Verdict.MISSED and not checker.world.operator.may_open(following.fire_time):
+                    raise Violation("I2", f"{case}: {row} was excluded, and no fire followed it before {following}")
+            elif following.fires == 1 and following.fire_time not in raw and not is_excluded(row):
+                raise Violation("I5", f"{case}: {following} was owed for nothing; before it came {row}")
+
+
+def _was_changed(record: JobRecord) -> bool:
+    """Whether something else may have moved its schedule."""
+    return any(change.possible for change in record.changes) or any(each.possible for each in record.others)
+
+
+def _bound(checker: Checker) -> Iterator[Case]:
+    return (case for case in checker.cases if case.record.spec.bound)
+
+
+def _planned(row: Run) -> Micros:
+    return int(row.id[2:14], 16) * MS
+
+
+PROMISES: tuple[Callable[[Checker], None], ...] = (_none_inside, _told_why, _owed_once)
