@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from tests.conformance.conftest import Connect
+from tests.conformance.conftest import Connect, Tamper
 from tests.conformance.test_planning import claim, current, read, until
 from tests.support.builders import TENANT, bits, recurring, settlement
 from timeball import system
@@ -18,6 +18,7 @@ from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros, r
 from timeball.domain.ledger import Verdict
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
+from timeball.operation.pause import pause
 from timeball.operation.put_calendar import put_calendar
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.store import Accepted, NoCalendar, Store, Submission
@@ -204,3 +205,23 @@ async def test_what_is_owed_is_fired_once_also_by_two_who_plan_at_once(store: St
     rows = await read(store, sent.job)
     assert [row.verdict for row in rows] == [Verdict.SKIPPED, Verdict.OPEN]
     assert (await current(store, sent.job)).fired == 1
+
+
+async def test_a_calendar_that_cannot_be_read_stops_only_the_jobs_that_refer_to_it(
+    store: Store, tamper: Tamper
+) -> None:
+    """A newer server may have written it: until somebody can read it, its jobs do not fire."""
+    hints = LocalHints(lambda _: None)
+    context = Context(store, system.SystemClock(), random.Random(1), hints)
+    for name in ("freeze", "fine"):
+        await store.put_calendar(named(frozen(), name))
+    now = store.now()
+    sent = [recurring(now, next_fire_at=now, calendars=[name]) for name in ("freeze", "fine")]
+    await store.submit(sent)
+    await tamper("UPDATE calendars SET spec = '{\"entries\": [], \"moons\": 2}' WHERE name = 'freeze'")
+    await Planner(context, hints).turn()
+    unread, fine = [await read(store, each.job) for each in sent]
+    assert unread == []
+    assert fine
+    with pytest.raises(Conflict, match="cannot be read: freeze"):
+        await pause(context, TENANT, sent[0].job.id)

@@ -646,6 +646,15 @@ def test_a_job_with_calendars(server: StubServer, run: Timeball) -> None:
     assert server.last.json == {"calendars": None}
 
 
+def test_a_window_in_words() -> None:
+    from timeball.cli.jobs import schedule_in_words
+
+    window = {"type": "window", "from": "01:00", "to": "05:00"}
+    assert schedule_in_words(window) == "between 01:00 and 05:00"
+    told = schedule_in_words({**window, "days": ["MON", "TUE"], "timezone": "Asia/Tokyo"})
+    assert told == "between 01:00 and 05:00 on MON, TUE (Asia/Tokyo)"
+
+
 def test_forecast(server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch) -> None:
     def item(hour: int, fires: int) -> dict[str, Any]:
         times = {"from": f"2026-03-01T{hour:02}:00:00Z", "to": f"2026-03-01T{hour + 1:02}:00:00Z"}

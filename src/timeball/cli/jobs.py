@@ -342,6 +342,11 @@ def schedule_in_words(schedule: Mapping[str, Any]) -> str:
             return f"every {expression} s" if isinstance(expression, int) else f"every {expression}"
         case "date":
             return f"at {expression}"
+        case "window":
+            zone = schedule.get("timezone", "UTC")
+            days = f" on {', '.join(schedule['days'])}" if schedule.get("days") else ""
+            span = f"between {schedule.get('from')} and {schedule.get('to')}{days}"
+            return span if zone == "UTC" else f"{span} ({zone})"
         case _:
             return "once"
 

@@ -14,7 +14,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, is_overdue
 from timeball.domain.ledger import Verdict
 from timeball.domain.planning import Span
-from timeball.operation.closures import closures_of_job
+from timeball.operation.closures import closures_to_plan
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.operation.recall import recall
@@ -65,7 +65,7 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
 async def plan_job(context: Context, job: Job, now: Micros) -> None:
     """One bounded step of planning, as the planner would do it."""
     taken = (await recall(context, [job])).get(job.id, frozenset())
-    plan = planning.plan(job, now, taken, await closures_of_job(context, job))
+    plan = planning.plan(job, now, taken, await closures_to_plan(context, job))
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
 

@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from timeball.domain import planning
-from timeball.domain.calendar import OPEN, Calendar, Closures, NamedCalendar
-from timeball.domain.errors import Invalid
+from timeball.domain.calendar import OPEN, Closures, NamedCalendar
+from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.job import Job, JobState
 from timeball.operation.context import Context
 from timeball.ports.store import JobStatus
 
-_NOTHING = Calendar(entries=[])
-
 
 async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closures]:
-    """Of the jobs that have calendars, by their ids. The store is asked only if there are any."""
+    """Of the jobs that have calendars, by their ids; without those that have one which cannot be read: they must not be
+    planned. The store is asked only if there are any."""
     bound = [job for job in jobs if job.spec.bound]
     if not bound:
         return {}
@@ -25,20 +24,28 @@ async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closur
     known = await context.store.calendars([key for keys in names.values() for key in keys])
     shared: dict[tuple[tuple[str, str], ...], Closures] = {}
     for keys in names.values():
-        if keys not in shared:
-            shared[keys] = Closures([known.get(key) or _missing(*key) for key in keys])
-    return {job_id: shared[keys] for job_id, keys in names.items()}
+        if keys not in shared and known.keys() >= set(keys):
+            shared[keys] = Closures([known[key] for key in keys])
+    return {job_id: shared[keys] for job_id, keys in names.items() if keys in shared}
 
 
 async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
-    """The calendars that a job refers to, as they are."""
+    """The calendars that a job refers to, as they are; those that are gone close nothing."""
     keys = [(job.tenant, name) for name in dict.fromkeys(job.spec.calendars)]
     known = await context.store.calendars(keys) if keys else {}
-    return [known.get(key) or _missing(*key) for key in keys]
+    return [known[key] for key in keys if key in known]
 
 
 async def closures_of_job(context: Context, job: Job) -> Closures:
+    """To be shown."""
     return (await closures_of(context, [job])).get(job.id, OPEN)
+
+
+async def closures_to_plan(context: Context, job: Job) -> Closures:
+    found = (await closures_of(context, [job])).get(job.id, OPEN)
+    if found is OPEN and job.spec.bound:
+        raise Conflict(f"a calendar of job {job.id} cannot be read: {', '.join(job.spec.calendars)}")
+    return found
 
 
 async def named_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
@@ -75,8 +82,3 @@ def _opened(found: JobStatus, closures: Closures, now: int) -> JobStatus:
     if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # it is a run already, or is to be one
         return found
     return structs.replace(found, next_run_at=next(planning.coming(job, now, closures), None))
-
-
-def _missing(tenant: str, name: str) -> NamedCalendar:
-    """What stands for a calendar that is gone, which only happens to jobs that have nothing left to fire."""
-    return NamedCalendar(tenant=tenant, name=name, calendar=_NOTHING, version=0, updated_at=0)

@@ -14,7 +14,7 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW, PLAN_NO_LATER
-from timeball.stores.sql.rows import plain
+from timeball.stores.sql.rows import plain, unread
 
 CALENDARS = query("calendars")
 KEEP_CALENDAR = query("keep_calendar")
@@ -52,7 +52,8 @@ class Calendars(Part):
     async def calendars(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], NamedCalendar]:
         async def work(tx: Tx) -> dict[tuple[str, str], NamedCalendar]:
             wanted = [(tenant, plain(name)) for tenant, name in dict.fromkeys(keys)]
-            return {(row[0], row[1]): _calendar(row) for row in await tx.fetch(CALENDARS, b=wanted)}
+            found = [_readable(row) for row in await tx.fetch(CALENDARS, b=wanted)]
+            return {(each.tenant, each.name): each for each in found if each is not None}
 
         return await self._db.read(work) if keys else {}
 
@@ -96,6 +97,15 @@ def _users(users: Sequence[Row]) -> str:
     count = f"more than {MOST_USERS:,}" if len(users) > MOST_USERS else f"{len(users):,}"
     some = f"{', '.join(named)}{', ...' if len(users) > MOST_NAMED else ''}"
     return f"{count} {'job' if len(users) == 1 else 'jobs'}: {some}"
+
+
+def _readable(row: Row) -> NamedCalendar | None:
+    """None: this version cannot read it, and says so. Jobs with other calendars should not suffer for it."""
+    try:
+        return _calendar(row)
+    except Exception as error:
+        unread(f"calendar {row[1]}", error)
+        return None
 
 
 def _calendar(row: Row) -> NamedCalendar:

@@ -143,7 +143,7 @@ def readable(rows: Iterable[Row]) -> list[Job]:
 
 
 def unread(job_id: str, error: Exception) -> None:
-    """Tell of a job that cannot be read, once."""
+    """Tell of a job, or another thing, that cannot be read, once."""
     if job_id not in _told and len(_told) < MOST_TOLD:
         _told.add(job_id)
         _log.error("a job cannot be read and is left alone", job=job_id, reason=str(error) or type(error).__name__)
