@@ -1,6 +1,5 @@
 """A backfill survives kill -9: every fire is one run, and only interrupted attempts are repeated (I5)."""
 
-import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,14 @@ from typing import Any
 import pytest
 
 from tests.support.processes import Api, free_port, running_server, running_up, start_worker, until
+from tests.support.thorough import THOROUGH
 
 FIRES = 1_440
 WITNESS = 'echo "$TIMEBALL_FIRE_TIME $TIMEBALL_RUN_ID $TIMEBALL_ATTEMPT" >> {}'
 
 pytestmark = [
     pytest.mark.timeout(180),
-    pytest.mark.skipif(not os.environ.get("TIMEBALL_THOROUGH"), reason="TIMEBALL_THOROUGH is not set"),
+    pytest.mark.skipif(not THOROUGH, reason="TIMEBALL_THOROUGH is not set"),
 ]
 
 

@@ -1,7 +1,6 @@
 """`timeball chaos` on real processes: a fleet under kill -9 keeps every promise, and a fleet with a bug does not."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,8 +11,8 @@ import psutil
 import pytest
 
 from tests.support.processes import KEY, is_alive, running_server, start_worker, until
+from tests.support.thorough import THOROUGH
 
-THOROUGH = os.environ.get("TIMEBALL_THOROUGH", "") not in ("", "0")
 LEASE = 15.0
 RECOVERY = LEASE + 2
 """Seconds until what a dead worker had is with another one."""

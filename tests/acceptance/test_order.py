@@ -5,7 +5,6 @@
 
 import contextlib
 import datetime as dt
-import os
 import random
 import signal
 import time
@@ -19,8 +18,8 @@ import pytest
 
 from tests.support.postgres import PostgresCluster
 from tests.support.processes import Api, Process, running_server, start_worker, until
+from tests.support.thorough import THOROUGH
 
-THOROUGH = os.environ.get("TIMEBALL_THOROUGH", "") not in ("", "0")
 WORKERS = 8
 KEYS = ("red", "green", "blue")
 RUNS_PER_KEY = 100

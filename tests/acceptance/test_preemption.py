@@ -1,6 +1,5 @@
 """A run that allows it makes room for a higher one, goes on where it was, and is never starved."""
 
-import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import psutil
 import pytest
 
 from tests.support.processes import Api, is_alive, running_server, running_up, start_worker, until
+from tests.support.thorough import THOROUGH
 
 COUNT = 'i=0; while [ $i -lt {to} ]; do i=$((i+1)); echo "$i $$" >> {file}; sleep 0.05; done'
 
@@ -72,7 +72,7 @@ def test_a_preempted_shell_job_continues_where_it_was_and_is_never_starved(tmp_p
         until(lambda: len(lines(done)) == 12, "all high ones to have run")
 
 
-@pytest.mark.skipif(not os.environ.get("TIMEBALL_THOROUGH"), reason="TIMEBALL_THOROUGH is not set")
+@pytest.mark.skipif(not THOROUGH, reason="TIMEBALL_THOROUGH is not set")
 def test_what_stands_still_is_cancelled_and_dies_with_its_worker(tmp_path: Path, postgres_dsn: str) -> None:
     tmp_path.chmod(0o755)
     with running_server(tmp_path, postgres_dsn) as (_, api):  # noqa: SIM117

@@ -3,7 +3,6 @@ the client meets nothing but connections that end, which trying again heals. I8:
 than a lease changes nothing stale when it wakes."""
 
 import asyncio
-import os
 import signal
 import time
 from collections import Counter
@@ -14,8 +13,8 @@ import pytest
 
 from tests.support.postgres import PostgresCluster
 from tests.support.processes import KEY, Api, Process, running_server, start_worker, until
+from tests.support.thorough import THOROUGH
 
-THOROUGH = bool(os.environ.get("TIMEBALL_THOROUGH"))
 RATE = 500 if THOROUGH else 100
 """Jobs in a second."""
 ASLEEP = 45.0 if THOROUGH else 17.0

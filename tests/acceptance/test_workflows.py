@@ -1,6 +1,5 @@
 """A workflow survives kill -9: each task is one run, after all that it needs, with failures and retries (I19)."""
 
-import os
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.processes import Api, free_port, running_server, running_up, start_worker, until
+from tests.support.thorough import THOROUGH
 
-THOROUGH = bool(os.environ.get("TIMEBALL_THOROUGH"))
 LAYERS, WIDTH = (14, 7) if THOROUGH else (4, 5)
 """With the first and the last task, a hundred; or two dozen."""
 WITNESS = (

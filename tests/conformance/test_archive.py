@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ import pytest
 from tests.conformance.test_planning import claim
 from tests.support.builders import job, one_shot, settlement
 from tests.support.history import add, finished
+from tests.support.thorough import THOROUGH
 from timeball.domain import instant, record
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
@@ -34,7 +34,6 @@ from timeball.ports.objects import Objects
 from timeball.ports.store import Claim, RunFilter, Store
 from timeball.stores.sql.tables import HistoryRow
 
-THOROUGH = os.environ.get("TIMEBALL_THOROUGH", "") not in ("", "0")
 MONDAY = date(2026, 3, 2)
 MONDAY_NOON: Micros = instant.parse("2026-03-02T12:00:00Z")
 

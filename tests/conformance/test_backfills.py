@@ -1,7 +1,6 @@
 """Backfills: the fires of a past range, oldest first, a few at a time, each exactly once (I5)."""
 
 import asyncio
-import os
 import random
 from collections import Counter
 
@@ -11,6 +10,7 @@ from msgspec import structs
 from tests.conformance.test_amending import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, write
 from tests.support.builders import LEASE, TENANT, recurring, run, settlement, worker
+from tests.support.thorough import THOROUGH
 from timeball.domain.backfill import BackfillProgress
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
@@ -28,7 +28,6 @@ from timeball.service.hints import LocalHints
 from timeball.system import SystemClock
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
-THOROUGH = bool(os.environ.get("TIMEBALL_THOROUGH"))
 
 
 def context(store: Store) -> Context:

@@ -1,7 +1,6 @@
 """Workflow runs: each task once per parent set, after its parents, whoever looks and however often (I19)."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from msgspec import Raw
 from tests.conformance.conftest import Tamper
 from tests.conformance.test_retention import prune
 from tests.support.builders import LEASE, one_shot, recurring, settlement, worker
+from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.job import JobState
 from timeball.domain.ledger import Origin, Verdict
@@ -29,7 +29,6 @@ from timeball.stores.sql.tables import Table
 TRUE = Shell(command="true")
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 NO_RETRY = Retry(max_retries=0)
-THOROUGH = bool(os.environ.get("TIMEBALL_THOROUGH"))
 Worker = Callable[[str, dict[str, Any]], Outcome]
 
 

@@ -1,7 +1,6 @@
 """Requests made from the OpenAPI document: none of them breaks the server, and every answer is as documented."""
 
 import asyncio
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ from schemathesis import checks
 from schemathesis.schemas import APIOperation
 
 from tests.support.api import ADMIN, running_api
+from tests.support.thorough import THOROUGH
 from timeball.api import openapi
 from timeball.api.app import ROUTES
 from timeball.api.express import Express
 
-THOROUGH = "TIMEBALL_SCHEMATHESIS_THOROUGH" in os.environ
 """Minutes instead of seconds."""
 
 SCHEMA = schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(openapi.document(ROUTES, "0.0.0"))))

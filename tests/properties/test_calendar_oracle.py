@@ -1,6 +1,5 @@
 """Calendars against brute force: what is closed, and what becomes of every instant of a job that looks at them."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.cron_oracle import micros, moment, zone_info
+from tests.support.thorough import THOROUGH
 from timeball.domain import planning
 from timeball.domain.calendar import Calendar, Closures, NamedCalendar
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
@@ -22,7 +22,6 @@ from timeball.domain.schedule import CronSchedule, Interval
 from timeball.domain.task import Shell
 
 ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"]
-THOROUGH = "TIMEBALL_THOROUGH" in os.environ
 STEP = 30 * MINUTE
 """Clocks are put forward and back by multiples of this."""
 

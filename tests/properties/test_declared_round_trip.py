@@ -1,20 +1,20 @@
 """Whatever job the API can have: what is written of it into a file means the same when it is read again, and an update
 made of the difference between two jobs turns one into the other."""
 
-import os
 from typing import Any
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import THOROUGH
 from timeball.api import job_body, views
 from timeball.declared import comparing, files, reading, writing
 from timeball.declared.comparing import Known
 from timeball.domain.job import OF_TASKS, JobSpec, decode_spec
 from timeball.domain.overlap import Overlap
 
-CASES = 1_000 if os.environ.get("TIMEBALL_THOROUGH") else 80
+CASES = 1_000 if THOROUGH else 80
 
 text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     [

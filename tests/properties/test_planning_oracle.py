@@ -9,6 +9,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import THOROUGH
 from timeball.domain import planning
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
@@ -219,7 +220,7 @@ def unfolded(steps: list[Fire | Span], everything: list[Micros]) -> list[tuple[M
     return fates
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1_000 if THOROUGH else 120, deadline=None)
 @given(stories())
 def test_every_instant_meets_the_fate_that_the_rules_foretell(story: Story) -> None:
     everything = list(instants(story.spec))

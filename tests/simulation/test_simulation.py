@@ -11,14 +11,15 @@ import pytest
 
 from tests.simulation.plants import PLANTS
 from tests.simulation.simulate import simulate
+from tests.support.thorough import THOROUGH
 
 SEEDS = 200
 CHUNK = 10
-CALENDAR_SEEDS = 60 if os.environ.get("TIMEBALL_THOROUGH") else 4
-BACKFILL_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 4
-PREEMPTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 4
-RETENTION_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 5
-WORKFLOW_SEEDS = 100 if os.environ.get("TIMEBALL_THOROUGH") else 10
+CALENDAR_SEEDS = 60 if THOROUGH else 4
+BACKFILL_SEEDS = 100 if THOROUGH else 4
+PREEMPTION_SEEDS = 100 if THOROUGH else 4
+RETENTION_SEEDS = 100 if THOROUGH else 5
+WORKFLOW_SEEDS = 100 if THOROUGH else 10
 MOST_SEEDS_PER_PLANT = 150
 
 
