@@ -9,15 +9,23 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from tests.simulation.plants import PLANTS
-from tests.simulation.rules import THEMES
+from tests.simulation.rules import APART, THEMES
 from tests.simulation.simulate import Outcome, simulate
 
 CHUNK = 20
+SHARE_APART = 0.02
+Chunk: TypeAlias = tuple[int, int, str | None, str | None]
+"""The first seed, how many, the planted bug and the theme."""
 
 
-def _chunk(job: tuple[int, int, str | None, str | None]) -> list[Outcome]:
+def _chunks(first: int, count: int, plant: str | None, theme: str | None) -> list[Chunk]:
+    return [(at, min(CHUNK, first + count - at), plant, theme) for at in range(first, first + count, CHUNK)]
+
+
+def _chunk(job: Chunk) -> list[Outcome]:
     first, count, plant, theme = job
     planted = PLANTS[plant] if plant else None
     outcomes = [simulate(seed, planted, theme=theme) for seed in range(first, first + count)]
@@ -61,7 +69,12 @@ def _summary(outcomes: Iterable[Outcome], seconds: float) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="how many (default 1000)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1000,
+        help=f"how many (default 1000), and a fiftieth as many of each: {', '.join(APART)}",
+    )
     parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, help="only this one")
@@ -69,20 +82,17 @@ def main() -> int:
     parser.add_argument("--plant", choices=sorted(PLANTS), help="with this bug planted")
     parser.add_argument(
         "--theme",
-        choices=(
-            *("mixed", "zombies", "edits", "deploys", "backfills", "calendars", "workflows", "preemption", "retention"),
-            *THEMES,
-        ),
+        choices=("mixed", "zombies", "edits", "deploys", *THEMES, *APART),
         help="only such worlds",
     )
     parser.add_argument("--keep-going", action="store_true", help="do not stop after 3 violations")
     options = parser.parse_args()
     if options.seed is not None:
         return _one(options.seed, options.plant, options.theme, options.trace)
-    jobs = [
-        (first, min(CHUNK, options.first + options.seeds - first), options.plant, options.theme)
-        for first in range(options.first, options.first + options.seeds, CHUNK)
-    ]
+    jobs = _chunks(options.first, options.seeds, options.plant, options.theme)
+    if options.theme is None and options.plant is None:
+        for theme in APART:
+            jobs += _chunks(options.first, int(options.seeds * SHARE_APART), None, theme)
     began = time.monotonic()
     outcomes: list[Outcome] = []
     broken = 0
@@ -109,7 +119,7 @@ def _report(outcome: Outcome) -> None:
     for line in outcome.tail[-40:]:
         print(line[:240])
     print(f"seed {outcome.seed}: {outcome.promise} is broken: {outcome.violation}")
-    print(f"again: python -m tests.simulation --seed {outcome.seed} --trace", flush=True)
+    print(f"again: python -m tests.simulation {outcome.again} --trace", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Outcome:
     seed: int
+    again: str
+    """The options that ask for the same world."""
     violation: str | None
     promise: str | None
     tail: list[str]
@@ -50,6 +52,7 @@ def simulate(seed: int, plant: Plant | None = None, tail: int = 60, theme: str |
             violation = _violation(world)
         return Outcome(
             seed=seed,
+            again=f"--seed {seed}" if theme is None else f"--theme {theme} --seed {seed}",
             violation=None if violation is None else violation.detail,
             promise=None if violation is None else violation.promise,
             tail=[_line(entry) for entry in world.traced[-tail:]] if tail else [],

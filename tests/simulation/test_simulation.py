@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.plants import PLANTS
+from tests.simulation.rules import APART
 from tests.simulation.simulate import simulate
 from tests.support.thorough import THOROUGH
 
 SEEDS = 200
 CHUNK = 10
-CALENDAR_SEEDS = 60 if THOROUGH else 4
-BACKFILL_SEEDS = 100 if THOROUGH else 4
-PREEMPTION_SEEDS = 100 if THOROUGH else 4
-RETENTION_SEEDS = 100 if THOROUGH else 5
-WORKFLOW_SEEDS = 100 if THOROUGH else 10
+SEEDS_APART = 100 if THOROUGH else 5
+CHUNK_APART = 5
 MOST_SEEDS_PER_PLANT = 150
 
 
@@ -32,59 +30,22 @@ def _tidy() -> Iterator[None]:
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_promises_hold_whatever_goes_wrong(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        outcome = simulate(seed, tail=0)
-        assert outcome.violation is None, (
-            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
-            f"see: python -m tests.simulation --seed {seed} --trace"
-        )
+        all_is_well(seed, None)
 
 
-@pytest.mark.parametrize("first", range(0, BACKFILL_SEEDS, CHUNK))
-def test_promises_hold_for_backfills(first: int) -> None:
-    for seed in range(first, min(first + CHUNK, BACKFILL_SEEDS)):
-        outcome = simulate(seed, tail=0, theme="backfills")
-        assert outcome.violation is None, (
-            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
-            f"see: python -m tests.simulation --theme backfills --seed {seed} --trace"
-        )
+@pytest.mark.parametrize("first", range(0, SEEDS_APART, CHUNK_APART))
+@pytest.mark.parametrize("theme", APART)
+def test_promises_hold_in_worlds_of_their_own(theme: str, first: int) -> None:
+    for seed in range(first, first + CHUNK_APART):
+        all_is_well(seed, theme)
 
 
-def test_promises_hold_for_calendars() -> None:
-    for seed in range(CALENDAR_SEEDS):
-        outcome = simulate(seed, tail=0, theme="calendars")
-        assert outcome.violation is None, (
-            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
-            f"see: python -m tests.simulation --theme calendars --seed {seed} --trace"
-        )
-
-
-def test_promises_hold_when_history_goes() -> None:
-    for seed in range(RETENTION_SEEDS):
-        outcome = simulate(seed, tail=0, theme="retention")
-        assert outcome.violation is None, (
-            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
-            f"see: python -m tests.simulation --theme retention --seed {seed} --trace"
-        )
-
-
-@pytest.mark.parametrize("first", range(0, PREEMPTION_SEEDS, CHUNK))
-def test_promises_hold_for_those_who_make_room(first: int) -> None:
-    for seed in range(first, min(first + CHUNK, PREEMPTION_SEEDS)):
-        outcome = simulate(seed, tail=0, theme="preemption")
-        assert outcome.violation is None, (
-            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
-            f"see: python -m tests.simulation --theme preemption --seed {seed} --trace"
-        )
-
-
-@pytest.mark.parametrize("first", range(0, WORKFLOW_SEEDS, CHUNK))
-def test_promises_hold_for_workflows(first: int) -> None:
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(seed, tail=0, theme="workflows")
-        assert outcome.violation is None, (
-            f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
-            f"see: python -m tests.simulation --theme workflows --seed {seed} --trace"
-        )
+def all_is_well(seed: int, theme: str | None) -> None:
+    outcome = simulate(seed, tail=0, theme=theme)
+    assert outcome.violation is None, (
+        f"seed {seed}: {outcome.promise} is broken: {outcome.violation}\n"
+        f"see: python -m tests.simulation {outcome.again} --trace"
+    )
 
 
 @pytest.mark.parametrize("name", PLANTS)
