@@ -48,8 +48,9 @@ async def until(store: Store, instant: int) -> None:
 
 async def submitted(store: Store, late: int, **fields: object) -> Job:
     """An interval of ten seconds whose first fire came `late` microseconds ago."""
-    sent = recurring(store.now(), next_fire_at=store.now() - late, **fields)
-    sent = Submission(sent.job.with_(anchor=sent.job.next_fire_at), ())
+    first = store.now() - late
+    sent = recurring(min(first - 10 * SECOND, store.now()), next_fire_at=first, **fields)
+    sent = Submission(sent.job.with_(anchor=first), ())
     await store.submit([sent])
     return sent.job
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from timeball.domain import ids
-from timeball.domain.instant import DAY, Micros
+from timeball.domain.instant import DAY, MILLISECOND, Micros
 from timeball.domain.retention import day_of
 
 LATELY: Final = DAY
@@ -30,6 +30,11 @@ def days(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None) -> D
     if job_id is not None and ids.is_id("j", job_id):
         made_from = max(made_from, _made_from(ids.made_at(job_id)))
     return Days(made_from, ids.first_run(now + DAY))
+
+
+def is_whole_life(job_id: str, since: Micros) -> bool:
+    """Whether all instants of a job's schedule are since then: none is before the job was made."""
+    return ids.is_id("j", job_id) and since <= ids.made_at(job_id) + MILLISECOND
 
 
 def _made_from(moment: Micros) -> str:

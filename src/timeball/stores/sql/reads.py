@@ -23,7 +23,7 @@ from timeball.domain.run import Attempt, Run
 from timeball.ports.store import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, Page, RunFilter, RunSpec
 from timeball.stores.sql import conditions
 from timeball.stores.sql.conditions import FIRST, LAST, Meaning, Place
-from timeball.stores.sql.days import LATELY, Days, days
+from timeball.stores.sql.days import LATELY, Days, days, is_whole_life
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
@@ -74,6 +74,15 @@ LEDGER_SUMS = query(
     long=f"{_LONG_INTO_RANGE} AND {_OF_DAYS.format('long_made_from')}",
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
+LEDGER_SUMS_OF_LIFE = query(
+    "ledger_sums",
+    live=_IN_RANGE,
+    finished=f"{_IN_RANGE} AND {_OF_DAYS.format('made_from')}",
+    short="false",
+    long="false",
+    departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
+)
+"""Since the job was made: no span reaches into that, and three times less is to be planned."""
 LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id", order=_OLDEST_FIRST)
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -204,7 +213,7 @@ class Reads(Part):
 
             runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters, **inside)}
             done: list[Row] = []
-            if seen.fire_time < since:
+            if seen.fire_time < since and not is_whole_life(job_id, since):
                 done += await tx.fetch(LEDGER_INTO_LONG, **parameters, **_named(seen), **made(0))
                 done += await tx.fetch(LEDGER_INTO_SHORT, **parameters, **within_a_day, **made(since - DAY))
             done += await tx.fetch(LEDGER_DONE, **parameters, **inside, **made(since))
@@ -222,7 +231,8 @@ class Reads(Part):
             made = days(now, fires_from=since, job_id=job_id)._asdict()
             made["short_made_from"] = days(now, fires_from=since - DAY, job_id=job_id).made_from
             made["long_made_from"] = days(now, job_id=job_id).made_from
-            rows = await tx.fetch(LEDGER_SUMS, job_id=job_id, since=since, until=until, **within_a_day, **made)
+            summing = LEDGER_SUMS_OF_LIFE if is_whole_life(job_id, since) else LEDGER_SUMS
+            rows = await tx.fetch(summing, job_id=job_id, since=since, until=until, **within_a_day, **made)
             counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
             return LedgerSums(sum(counts.values()), counts)
 
