@@ -1,7 +1,6 @@
 """Jobs with windows get slots of their own, evenly, and keep them (on every store)."""
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,9 +9,11 @@ from typing import Any
 import msgspec
 
 from tests.conformance.conftest import Connect
-from tests.support.builders import TENANT
+from tests.support.builders import TENANT, bits
 from timeball import system
-from timeball.domain.instant import SECOND
+from timeball.domain import ids, planning
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.instant import SECOND, render
 from timeball.domain.job import Job, JobSpec
 from timeball.domain.schedule import CronSchedule, Schedule, Window
 from timeball.domain.slots import minute_of
@@ -22,7 +23,7 @@ from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
-from timeball.ports.store import JobFilter, Store
+from timeball.ports.store import Accepted, JobFilter, Store, Submission
 from timeball.service.hints import LocalHints
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.slots import SLOT_LOADS
@@ -32,7 +33,7 @@ LATER: Window = msgspec.convert({"type": "window", "from": "22:00", "to": "02:00
 
 
 def context_of(store: Store) -> Context:
-    return Context(store, system.SystemClock(), random.Random(1), LocalHints(lambda _: None))
+    return Context(store, system.SystemClock(), system.dice(), LocalHints(lambda _: None))
 
 
 async def create(store: Store, windows: Sequence[Any], **rest: Any) -> list[Job]:
@@ -145,3 +146,38 @@ async def test_a_repetition_gets_the_slot_that_it_was_told(store: Store) -> None
     assert first.answer == again.answer == str(first.job.job.slot).encode()
     assert again.job_id == first.job_id
     assert sum((await loads(store)).values()) == 1
+
+
+async def test_a_slot_that_leaves_no_fire_refuses_that_job_alone(store: Store) -> None:
+    over = render(store.now() + SECOND)
+    submit = Submit(context_of(store), lambda status: b"")
+    new = [
+        NewJob(TENANT, JobSpec(task=Shell(command="true"), schedule=NIGHT), "first", "f"),
+        NewJob(TENANT, JobSpec(task=Shell(command="true"), schedule=NIGHT, end_at=over), "second", "f"),
+    ]
+    accepted, refused = await submit(new)
+    assert isinstance(accepted, Created)
+    if isinstance(refused, Created):  # the slot is within the second
+        return
+    assert isinstance(refused, InvalidSchedule)
+    assert [problem.pointer for problem in refused.problems] == ["/endAt"]
+    assert (await slots(store)).keys() == {accepted.job_id}
+    assert sum((await loads(store)).values()) == 1
+    [again] = await submit(new[1:])
+    assert isinstance(again, InvalidSchedule), "its key was not used up"
+
+
+async def test_what_is_sent_again_keeps_the_slot_that_it_got(store: Store) -> None:
+    """After a commit whose answer was lost (I14)."""
+    job, _ = planning.begin(
+        ids.job(store.now(), bits), TENANT, JobSpec(task=Shell("true"), schedule=NIGHT), store.now()
+    )
+    [first] = await store.submit([Submission(job, ())])
+    await create(store, [NIGHT] * 3)
+    [again] = await store.submit([Submission(job, ())])
+    assert isinstance(first, Accepted)
+    assert isinstance(again, Accepted)
+    assert first.placed is not None
+    assert again.placed is not None
+    assert again.placed.slot == first.placed.slot == (await slots(store))[job.id]
+    assert sum((await loads(store)).values()) == 4

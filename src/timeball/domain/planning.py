@@ -102,9 +102,10 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
     )
     if immediate:
         return job, Fire(now, Origin.SCHEDULE, now)
+    if isinstance(spec.schedule, Window):
+        return job, None  # the store gives it a slot, and with that a first fire
     first = first_fire(job, now)
-    if spec.calendars or isinstance(spec.schedule, Window):
-        # Whoever plans looks at calendars, at once if it is near; and the store gives a job its slot in a window.
+    if spec.calendars:  # whoever plans looks at them, at once if it is near
         return _ahead(job, first, now), None
     if first > now + HORIZON:
         return job.with_(next_fire_at=first, plan_at=first - HORIZON), None

@@ -25,6 +25,7 @@ from timeball.ports.store import (
     Idempotency,
     JobStatus,
     Mismatched,
+    NeverFires,
     NoCalendar,
     Replayed,
     Submission,
@@ -233,6 +234,8 @@ def _answer(
             return Created(result.job_id, answer, status)
         case Replayed() | Mismatched():
             return _repetition(result, idempotency.key if idempotency else "")
+        case NeverFires(error):
+            return error
         case NoCalendar(name):
             return _no_calendar(name, submission.job.spec.calendars.index(name))
         case _:

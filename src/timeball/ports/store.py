@@ -21,6 +21,7 @@ from msgspec.structs import astuple
 from timeball.domain.backfill import Backfill, BackfillProgress
 from timeball.domain.calendar import NamedCalendar
 from timeball.domain.circumstances import Circumstances, Standing
+from timeball.domain.errors import Invalid
 from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
@@ -90,7 +91,15 @@ class NoCalendar(Struct, frozen=True):
 
 Answered = Accepted | Replayed | Mismatched
 """What becomes of a request that may have an idempotency key."""
-Submitted = Answered | NoCalendar
+
+
+class NeverFires(Struct, frozen=True):
+    """The slot that it got in its window leaves it no fire. Nothing was written."""
+
+    error: Invalid
+
+
+Submitted = Answered | NoCalendar | NeverFires
 
 
 class Amendment(Struct, frozen=True, kw_only=True):

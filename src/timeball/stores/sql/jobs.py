@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from timeball.domain import planning
+from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
@@ -21,6 +22,7 @@ from timeball.ports.store import (
     JobFilter,
     JobStatus,
     Mismatched,
+    NeverFires,
     Page,
     Replayed,
     Submission,
@@ -70,7 +72,8 @@ class Jobs(Part):
             if stowed:
                 await require_fresh(tx, stowed)
             refused = await calendars.missing(tx, submissions)
-            placed = await _placed(tx, submissions) if unplaced else {}
+            placed, fireless = await _placed(tx, submissions) if unplaced else ({}, {})
+            refused |= fireless
             sent = [placed.get(at, each) for at, each in enumerate(submissions)] if placed else submissions
             repeated = refused | await _repeated_keys(tx, sent, refused)
             answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
@@ -80,10 +83,7 @@ class Jobs(Part):
             claims = await _insert(tx, [sent[at] for at in new], new_rows, wants, self._credit)
             if placed:
                 await slots.add(tx, (sent[at].job for at in new))
-                answers = [
-                    Accepted(answer.job_id, placed[at].job) if at in placed and isinstance(answer, Accepted) else answer
-                    for at, answer in enumerate(answers)
-                ]
+                answers = await _with_slots(tx, answers, placed, known)
             return answers, claims
 
         return await self._db.write(work, once=bool(wants)) if submissions else ([], [])
@@ -136,19 +136,38 @@ class Jobs(Part):
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
 
-async def _placed(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submission]:
-    """Those with windows, by their positions, in the slots that they get."""
+async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, Submission], dict[int, Submitted]]:
+    """Those with windows, by their positions, in the slots that they get; and those to which that leaves no fire."""
     found: dict[int, Submission] = {}
+    fireless: dict[int, Submitted] = {}
     wanted = slots.unplaced(submissions)
     windows = [when for at in wanted if isinstance(when := submissions[at].job.spec.schedule, Window)]
     for at, slot in zip(wanted, await slots.choose(tx, windows, submissions[wanted[0]].job.created_at), strict=True):
         each = submissions[at]
-        job = planning.placed(each.job, slot, each.job.created_at)
+        try:
+            job = planning.placed(each.job, slot, each.job.created_at)
+        except Invalid as error:
+            fireless[at] = NeverFires(error)
+            continue
         key = each.idempotency
         if key is not None and each.render is not None:
             key = msgspec.structs.replace(key, answer=each.render(job))
         found[at] = msgspec.structs.replace(each, job=job, idempotency=key)
-    return found
+    return found, fireless
+
+
+async def _with_slots(
+    tx: Tx, answers: Sequence[Submitted], placed: Mapping[int, Submission], known: Collection[str]
+) -> list[Submitted]:
+    """The answers, with the slots that jobs got: those that were sent again have theirs already."""
+    again = [each.job.id for each in placed.values() if each.job.id in known]
+    stored = {job.id: job for job in readable(await tx.fetch(JOBS_BY_ID, b=again))} if again else {}
+    return [
+        Accepted(answer.job_id, stored.get(answer.job_id, placed[at].job))
+        if at in placed and isinstance(answer, Accepted)
+        else answer
+        for at, answer in enumerate(answers)
+    ]
 
 
 async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Container[int]) -> dict[int, Submitted]:
