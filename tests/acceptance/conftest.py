@@ -9,9 +9,9 @@ from tests.support.postgres import PostgresCluster
 from tests.support.processes import Api, running_server, running_up, start_worker
 
 
-@pytest.fixture(scope="session", params=["up on SQLite", "server and worker on PostgreSQL"])
+@pytest.fixture(scope="package", params=["up on SQLite", "server and worker on PostgreSQL"])
 def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """Shared by all tests: they look only at jobs of their own."""
+    """Shared by all tests here: they look only at jobs of their own."""
     folder = tmp_path_factory.mktemp("house")
     if "SQLite" in request.param:
         with running_up(folder) as (_, api):
