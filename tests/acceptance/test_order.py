@@ -22,9 +22,9 @@ from tests.support.thorough import THOROUGH
 
 WORKERS = 8
 KEYS = ("red", "green", "blue")
-RUNS_PER_KEY = 100
+RUNS_PER_KEY = 100 if THOROUGH else 50
 LIMIT = 5
-LIMITED_RUNS, KILLED = (10_000, 10) if THOROUGH else (1_000, 2)
+LIMITED_RUNS, KILLED = (10_000, 10) if THOROUGH else (500, 2)
 TASKS = "tests.acceptance.order_tasks"
 LONG = 600.0
 RETRY = {"maxRetries": 50, "backoff": "fixed", "base": "0s"}
