@@ -1,4 +1,4 @@
-"""I16: what each overlap policy promises, seen by the runs themselves: a fire each second, and a kill -9 of the server."""
+"""I16: what each overlap policy promises, seen by the runs themselves, with a kill -9 of the server."""
 
 import contextlib
 import datetime as dt
