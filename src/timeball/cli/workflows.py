@@ -283,7 +283,9 @@ def _show_run(session: Session, found: WorkflowRun) -> None:
 
 def _standing(task: TaskOfRun) -> str:
     many = "" if task.instances is None else f" ({task.instances} instances, {task.instances_open} to go)"
-    waits = f" for {task.waits_for} tasks" if task.status == "waiting" and task.waits_for else ""
+    waits = ""
+    if task.status == "waiting" and task.waits_for:
+        waits = " for 1 task" if task.waits_for == 1 else f" for {task.waits_for} tasks"
     because = f": {task.reason}" if task.reason else ""
     where = f"  {task.run_id}" if task.run_id else ""
     return f"{task.status}{waits}{many}{because}{where}"
