@@ -4,7 +4,7 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 SEEDS   ?= 10000
-JOBS    ?= 5
+JOBS    ?= 7
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
