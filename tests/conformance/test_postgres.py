@@ -288,13 +288,13 @@ async def test_what_came_before_costs_nothing(postgres_dsn: str) -> None:
         await asyncio.sleep(1.2)  # a backend tells its statistics at most once a second
         await store.ping()
         await connection.execute("SELECT pg_stat_clear_snapshot()")
-        read: int = await connection.fetchval("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes")
+        read: int = await connection.fetchval("SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes")
         return read
 
     await life_cycles()
     await connection.execute("VACUUM ANALYZE")
     read = [await life_cycles() for _ in range(4)]
-    assert min(read[2:]) < 30 * jobs  # else it grows from one to the next
+    assert min(read[2:]) < 1.3 * read[0], "it grows from one to the next"
     await connection.close()
     await store.close()
 

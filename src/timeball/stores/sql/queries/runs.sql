@@ -79,12 +79,13 @@ UPDATE workers SET reserved_for = b.profile, reserved_until = {now} + b.lasts
 FROM {batch b: session text, profile text, lasts bigint} WHERE workers.session = b.session;
 
 -- name: claim
--- Hand runs, whose rows are locked, to sessions.
+-- Hand runs, whose rows are locked, to sessions. Looked up by their ids: by their state, PostgreSQL would read the index
+-- of all who ever waited, until it is vacuumed.
 UPDATE runs SET
   state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
   poll = b.poll, claimed_at = :at, gate = NULL
 FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
-WHERE runs.id = b.id AND runs.state = 'ready';
+WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
 
 -- name: waiting_now
 -- The time, and whether a run is ready for any worker.
