@@ -31,6 +31,10 @@ def witness_job(file: Path, then: str, **more) -> dict:
     return {"task": {"kind": "shell", "command": WITNESS.format(file=file) + then}, **more}
 
 
+def echo_job(text: str) -> dict:
+    return {"task": {"kind": "python", "function": "large.echo"}, "parameters": {"text": text}}
+
+
 def lines(file: Path) -> list[list[str]]:
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -44,7 +48,8 @@ def ledger_adds_up(api: Api, job_id: str) -> dict:
 def test_kill_9_of_up_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     file, port = tmp_path / "witness", free_port()
-    with running_up(tmp_path, port) as (process, api):
+    tasks = ("--tasks", "tests.acceptance.large_tasks")
+    with running_up(tmp_path, port, *tasks) as (process, api):
         api.await_workers(1)
         api.create(witness_job(file, "sleep 3600", timeout="2h"))
         ticking = api.create(witness_job(tmp_path / "ticks", "true", schedule={"type": "interval", "expression": "1s"}))
@@ -56,10 +61,11 @@ def test_kill_9_of_up_loses_nothing_that_was_acknowledged(tmp_path: Path) -> Non
                 "POST", "/v1/jobs:batch", json=[witness_job(tmp_path / "batch", "true")] * 10
             )["items"]
         ]  # fmt: skip
+        large = {api.create(echo_job(text)): text for text in (f"{number}" * 50_000 for number in range(10, 30))}
         process.kill()
         until(lambda: not is_alive(int(pid)), "the job process to die with its worker")
 
-    with running_up(tmp_path, port) as (_, api):
+    with running_up(tmp_path, port, *tasks) as (_, api):
         until(
             lambda: all(api.ended_run_of(job) for job in acknowledged), "everything acknowledged to end", 2 * PATIENCE
         )
@@ -77,6 +83,10 @@ def test_kill_9_of_up_loses_nothing_that_was_acknowledged(tmp_path: Path) -> Non
         for job_id in acknowledged:
             ended = api.ended_run_of(job_id)
             assert started.count(ended["runId"]) <= ended["attempt"]
+        # What is large is kept in other files than the rest, and is as safe.
+        for job_id, text in large.items():
+            ended = until(lambda job_id=job_id: api.ended_run_of(job_id), "a large job to end")
+            assert api.call("GET", f"/v1/runs/{ended['runId']}/result") == text
 
 
 def test_kill_9_of_a_worker_gives_its_run_to_another(tmp_path: Path, postgres_dsn: str) -> None:
