@@ -233,3 +233,20 @@ def test_commands_start_without_what_they_do_not_need(command: str, tmp_path: Pa
     loaded = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
     assert "click" in loaded
     assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize("command", ["up --port 0", "worker --token k"])
+def test_processes_that_stay_start_without_what_few_of_them_need(command: str, tmp_path: Path) -> None:
+    """An HTTP client comes with the first job that calls somebody, and nobody here prints tables. The tasks are what is
+    imported last."""
+    (tmp_path / "told.py").write_text("import os, sys\nprint(*sys.modules, flush=True)\nos._exit(0)")
+    done = subprocess.run(
+        [sys.executable, "-m", "timeball", *command.split(), "--tasks", "told"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "TIMEBALL_URL": "http://127.0.0.1:9", "PYTHONPATH": str(tmp_path)},
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert {"structlog", "uvloop"} <= loaded
+    assert not loaded & {"aiohttp", "obstore", "rich"}

@@ -17,7 +17,7 @@ from timeball.bootstrap.process import StopSignals
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
 from timeball.executors.guard import ProcessGuard
-from timeball.executors.http import HttpExecutor
+from timeball.executors.on_demand import Closable, OnDemand
 from timeball.executors.process import Processes
 from timeball.executors.python import PythonExecutor
 from timeball.executors.python_process import PythonProcesses
@@ -46,7 +46,7 @@ async def start_worker(
     guard = ProcessGuard()
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
-    http = HttpExecutor(slots=config.slots)
+    http = OnDemand("http", partial(_http, config.slots))
     stack.push_async_callback(http.close)
     python = PythonExecutor(registry.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
     stack.callback(python.close)
@@ -73,6 +73,12 @@ async def start_worker(
     await worker.start()
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
     return worker
+
+
+def _http(slots: int) -> Closable:
+    from timeball.executors.http import HttpExecutor
+
+    return HttpExecutor(slots=slots)
 
 
 def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:

@@ -1,9 +1,11 @@
-"""A group whose commands are imported when they are called, or listed."""
+"""Importing late, or not at all: a group whose commands are imported when they are called, or listed."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -38,3 +40,16 @@ class LazyGroup(click.Group):
             hint = f"did you mean {close[0]!r}?" if close else f"see `{ctx.command_path} --help`"
             raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+@contextlib.contextmanager
+def as_if_missing(name: str) -> Iterator[None]:
+    """Let what is imported within do without a package that it would use if it were there."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails, as if it were not installed
+    try:
+        yield
+    finally:
+        del sys.modules[name]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from timeball import config
+from timeball.cli.lazy import as_if_missing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,7 +104,8 @@ def up(**flags: Any) -> None:
       timeball up --tasks myapp.jobs
     """
     settings = config.up(flags)
-    from timeball import bootstrap
+    with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here
+        from timeball import bootstrap
 
     raise SystemExit(bootstrap.run_up(settings))
 
@@ -133,7 +135,8 @@ def server(**flags: Any) -> None:
       timeball server --data-dir /var/lib/timeball
     """
     settings = config.server(flags)
-    from timeball import bootstrap
+    with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here
+        from timeball import bootstrap
 
     raise SystemExit(bootstrap.run_server(settings))
 
@@ -164,6 +167,7 @@ def worker(**flags: Any) -> None:
       timeball worker --server http://a:1300 --cpu 4 --memory 8G --label gpu --dedicated
     """
     settings = config.worker(flags)
-    from timeball import bootstrap
+    with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here
+        from timeball import bootstrap
 
     raise SystemExit(bootstrap.run_worker(settings))
