@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,11 +17,13 @@ from tests.unit import process_tasks
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Python
+from timeball.executors import streams
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.python import PythonExecutor
 from timeball.executors.python_process import PythonProcesses
 from timeball.registry import REGISTRY, Context, Registry, load
+from timeball.telemetry.logging import StandardError
 
 
 @pytest.fixture
@@ -84,6 +88,40 @@ async def test_the_context_knows_the_attempt_and_speaks_for_it(registry: Registr
     assert result(outcome) == expected
     assert attempt.text() == "one\ntwo\n"
     assert attempt.steps == [(0.25, "quarter")]
+
+
+@pytest.mark.parametrize("mode", ["async", "thread"])
+async def test_what_a_function_prints_is_the_output_of_its_attempt(
+    registry: Registry, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body(name: str) -> None:
+        print("from", name)
+        sys.stdout.writelines(["one\n", "two\n"])
+        print("oh", name, file=sys.stderr, flush=True)
+        library.warning("careful, %s", name)
+
+    async def in_loop(name: str) -> None:
+        body(name)
+        await asyncio.gather(asyncio.to_thread(print, f"thread of {name}"), printing(f"task of {name}"))
+
+    async def printing(text: str) -> None:
+        print(text)
+
+    registry.add(in_loop if mode == "async" else body, "it")
+    library = logging.Logger("library")
+    library.addHandler(StandardError())
+    with streams.listening():
+        told = await asyncio.gather(*(run(registry, "it", name=name) for name in ("a", "b")))
+        print("the worker itself")
+    print("and after it")
+    for name, (outcome, attempt) in zip("ab", told, strict=True):
+        assert outcome == Succeeded()
+        printed = attempt.text("stdout")
+        assert printed.startswith(f"from {name}\none\ntwo\n")
+        if mode == "async":
+            assert sorted(printed.splitlines()[3:]) == [f"task of {name}", f"thread of {name}"]
+        assert attempt.text("stderr") == f"oh {name}\ncareful, {name}\n"
+    assert capsys.readouterr() == ("the worker itself\nand after it\n", "")
 
 
 class Odd(ValueError): ...

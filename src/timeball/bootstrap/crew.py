@@ -16,6 +16,7 @@ from timeball import registry, system
 from timeball.bootstrap.process import StopSignals
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
+from timeball.executors import streams
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.on_demand import Closable, OnDemand
 from timeball.executors.process import Processes
@@ -39,6 +40,7 @@ async def start_worker(
     alone: bool = False,
 ) -> Worker:
     """`alone`: nothing but the worker lives in this process, so that it may end with a lost session."""
+    stack.enter_context(streams.listening())
     registry.REGISTRY.add(registry.noop, registry.NOOP)
     for module in config.tasks:
         registry.load(module)

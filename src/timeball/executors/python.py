@@ -6,6 +6,8 @@ import asyncio
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -15,6 +17,7 @@ from timeball.domain import instant
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Python
 from timeball.executors import results
+from timeball.executors.streams import SPEAKER
 from timeball.executors.threads import Threads
 from timeball.ports.executor import Attempt
 from timeball.registry import Context, Function, Registry
@@ -68,15 +71,22 @@ class PythonExecutor:
         return self._process_mode.execute(attempt, function)
 
     async def _in_loop(self, attempt: Attempt, function: Function) -> Outcome:
+        voice = LoopVoice(attempt, asyncio.get_running_loop())
         arguments = attempt.spec.parameters
         if function.wants_context:
-            arguments = {**arguments, "ctx": context_of(attempt, LoopVoice(attempt))}
+            arguments = {**arguments, "ctx": context_of(attempt, voice)}
+        before = SPEAKER.set(voice)
         try:
             result = await function.call(**arguments)
-        except (GeneratorExit, asyncio.CancelledError):
+        except GeneratorExit:  # The loop is gone, and this is another context.
+            raise
+        except asyncio.CancelledError:
+            SPEAKER.reset(before)
             raise
         except BaseException as error:
+            SPEAKER.reset(before)
             return raised(error, attempt.log)
+        SPEAKER.reset(before)
         return returned(function.name, result)
 
     async def _in_thread(self, attempt: Attempt, function: Function) -> Outcome:
@@ -86,10 +96,13 @@ class PythonExecutor:
             arguments = {**arguments, "ctx": context_of(attempt, voice)}
 
         def call() -> tuple[Any, BaseException | None]:
+            before = SPEAKER.set(voice)
             try:
                 return function.call(**arguments), None
             except BaseException as error:
                 return None, error
+            finally:
+                SPEAKER.reset(before)
 
         # A thread cannot be interrupted: it is told through `ctx.cancelled`, and waited for.
         attempt.on_cancel(lambda: None)
@@ -105,16 +118,40 @@ class Voice(Protocol):
 
 
 class LoopVoice:
-    """Speaks for a function inside the event loop."""
+    """Speaks for a function inside the event loop, and for threads that it asks for help."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    __slots__ = ("_attempt", "_elsewhere", "_loop")
+
+    def __init__(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> None:
         self._attempt = attempt
+        self._loop = loop
+        self._elsewhere: ThreadVoice | None = None
+
+    def write(self, stream: str, text: str) -> None:
+        if self._is_here():
+            self._attempt.log(stream, text)
+        else:
+            self._in_thread().write(stream, text)
 
     def log(self, text: str) -> None:
-        self._attempt.log("stdout", line(text))
+        self.write("stdout", line(text))
 
     def progress(self, fraction: float, note: str) -> None:
-        self._attempt.progress(fraction, note)
+        if self._is_here():
+            self._attempt.progress(fraction, note)
+        else:
+            self._in_thread().progress(fraction, note)
+
+    def _is_here(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def _in_thread(self) -> ThreadVoice:
+        if self._elsewhere is None:
+            self._elsewhere = ThreadVoice(self._attempt, self._loop)
+        return self._elsewhere
 
 
 class ThreadVoice:
@@ -124,21 +161,23 @@ class ThreadVoice:
         self._attempt = attempt
         self._loop = loop
         self._lock = threading.Lock()
-        self._lines: list[str] = []
+        self._written: list[tuple[str, str]] = []
         self._size = 0
         self._dropped = 0
         self._progress: tuple[float, str] | None = None
         self._called = False
 
-    def log(self, text: str) -> None:
-        text = line(text)
+    def write(self, stream: str, text: str) -> None:
         with self._lock:
             if self._size + len(text) > MOST_UNHEARD:
                 self._dropped += len(text)
             else:
-                self._lines.append(text)
+                self._written.append((stream, text))
                 self._size += len(text)
             self._call()
+
+    def log(self, text: str) -> None:
+        self.write("stdout", line(text))
 
     def progress(self, fraction: float, note: str) -> None:
         with self._lock:
@@ -152,9 +191,10 @@ class ThreadVoice:
 
     def pass_on(self) -> None:
         with self._lock:
-            text, dropped, progress = "".join(self._lines), self._dropped, self._progress
-            self._lines, self._size, self._dropped, self._progress, self._called = [], 0, 0, None, False
-        self._attempt.log("stdout", text)
+            written, dropped, progress = self._written, self._dropped, self._progress
+            self._written, self._size, self._dropped, self._progress, self._called = [], 0, 0, None, False
+        for stream, pieces in groupby(written, itemgetter(0)):
+            self._attempt.log(stream, "".join(text for _, text in pieces))
         if dropped:
             self._attempt.log("system", f"[{dropped} characters were logged too fast and dropped]\n")
         if progress is not None:

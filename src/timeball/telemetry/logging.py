@@ -29,7 +29,18 @@ def configure(level: str, style: str) -> None:
         cache_logger_on_first_use=True,
     )
     # Libraries speak through the standard library; only what is wrong with them is of interest.
-    logging.basicConfig(stream=sys.stderr, level=max(_number(level), logging.WARNING), force=True)
+    logging.basicConfig(handlers=[StandardError()], level=max(_number(level), logging.WARNING), force=True)
+
+
+class StandardError(logging.Handler):
+    """Whatever that is when something is said: what a function says while it runs is the output of its run."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 def _number(level: str) -> int:

@@ -1,0 +1,58 @@
+"""What Python functions print: the output of their attempt, also where many of them share a process.
+
+While a worker lives, `sys.stdout` and `sys.stderr` ask a context variable who is speaking. So what a function prints
+itself, in tasks that it makes, or with `asyncio.to_thread`, is told to its attempt; everything else goes where it would
+have gone. What is written to a file descriptor is not seen here: a function in mode `process` has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final, Protocol, TextIO
+
+
+class Speaker(Protocol):
+    def write(self, stream: str, text: str) -> None: ...
+
+
+SPEAKER: Final[ContextVar[Speaker]] = ContextVar("timeball_speaker")
+
+
+class _Stream:
+    """Stands in for a standard stream."""
+
+    def __init__(self, name: str, behind: TextIO) -> None:
+        self._name = name
+        self._behind = behind
+
+    def write(self, text: str) -> int:
+        speaker = SPEAKER.get(None)
+        if speaker is None or not isinstance(text, str):
+            return self._behind.write(text)
+        speaker.write(self._name, text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[None]:
+    """Hear what functions print, until the end."""
+    behind = sys.stdout, sys.stderr
+    ours: tuple[Any, Any] = _Stream("stdout", sys.stdout), _Stream("stderr", sys.stderr)
+    sys.stdout, sys.stderr = ours
+    try:
+        yield
+    finally:
+        if sys.stdout is ours[0]:
+            sys.stdout = behind[0]
+        if sys.stderr is ours[1]:
+            sys.stderr = behind[1]
