@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import Raw
 
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
@@ -159,6 +160,37 @@ async def test_progress_lines_are_understood_and_kept(shell: ShellExecutor) -> N
     assert await shell.execute(attempt) == Succeeded()
     assert attempt.steps == [(0.1, ""), (0.505, "half way"), (1.0, "")]
     assert "::progress 10\n" in attempt.text()
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        ("""echo '::result {"rows": [1, 2]}'""", b'{"rows": [1, 2]}'),
+        ("echo ::result 1; echo ::progress 10; echo ' ::result 3'; echo ::results 4; printf '::result  2  '", b"2"),
+        ("""printf '::res'; sleep 0.1; printf 'ult "a'; sleep 0.1; printf 'b"\\n'; echo bye""", b'"ab"'),
+        ("""printf '::result "'; head -c 200000 /dev/zero | tr '\\0' x; echo '"'""", b'"' + b"x" * 200_000 + b'"'),
+    ],
+)
+async def test_the_result_is_what_the_last_such_line_says(shell: ShellExecutor, command: str, result: bytes) -> None:
+    assert await shell.execute(RecordedAttempt(Shell(command=command))) == Succeeded(Raw(result))
+
+
+async def test_a_result_that_says_nothing_is_none(shell: ShellExecutor) -> None:
+    assert await shell.execute(RecordedAttempt(Shell(command="echo ::result null"))) == Succeeded()
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("echo ::result done", "its ::result is not JSON"),
+        ("echo '::result '", "its ::result is not JSON"),
+        ("""printf '::result "'; head -c 1100000 /dev/zero | tr '\\0' x; echo '"'""", "at most 1048576 are kept"),
+        ("printf '::result '; head -c 200 /dev/zero | tr '\\0' '['; head -c 200 /dev/zero | tr '\\0' ']'", "nested"),
+        ("echo ::result 1; exit 3", "exit code 3"),
+    ],
+)
+async def test_results_that_cannot_be_kept_fail(shell: ShellExecutor, command: str, why: str) -> None:
+    assert why in failure(await shell.execute(RecordedAttempt(Shell(command=command)))).message
 
 
 async def test_output_that_is_not_utf_8(shell: ShellExecutor) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from timeball.executors import results
 from timeball.ports.executor import Attempt
 
 READ: Final = 64 * 1024
@@ -17,6 +18,8 @@ BURST: Final = 1024 * 1024
 REST: Final = 0.015
 """After a burst a pipe rests this many seconds: a flood of more than 64 MiB/s waits, and nobody else does."""
 LONGEST_PROGRESS: Final = 512
+LONGEST_RESULT: Final = results.LARGEST + 1
+"""Characters to remember of a line with a result: enough to see that it is too large."""
 
 _PROGRESS = re.compile(r"::progress\s+(\d{1,9}(?:\.\d{0,9})?)\s*%?(?:\s+(.*?))?\s*", re.ASCII)
 
@@ -71,30 +74,45 @@ class Pipe:
             self._loop.add_reader(self._descriptor, self._readable)
 
 
-class ProgressLines:
-    """Finds `::progress 50 optional message` at the beginning of lines."""
+class SaidLines:
+    """Finds what a process tells Timeball at the beginning of lines: `::progress 50 optional message` as soon as it is
+    said, and `::result JSON`, of which the last one counts."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._begun = ""
+        """The beginning of the line that has not ended yet."""
+        self._more: list[str] = []
+        """The rest of it, if it is a result."""
+        self._room = LONGEST_RESULT
+        self.result: str | None = None
 
     def feed(self, text: str) -> None:
-        """`_begun` is the beginning of the line that has not ended yet."""
         head, newline, rest = text.partition("\n")
-        self._begun = (self._begun + head[:LONGEST_PROGRESS])[:LONGEST_PROGRESS]
+        self._go_on(head)
         if not newline:
             return
-        self._line(self._begun)
-        if "::progress" in rest:
+        self.end()
+        if "::progress" in rest or "::result" in rest:
             for line in rest.split("\n")[:-1]:
                 self._line(line)
-        self._begun = rest.rpartition("\n")[2][:LONGEST_PROGRESS]
+        self._go_on(rest.rpartition("\n")[2])
 
     def end(self) -> None:
-        self._line(self._begun)
-        self._begun = ""
+        self._line(self._begun + "".join(self._more))
+        self._begun, self._more, self._room = "", [], LONGEST_RESULT
+
+    def _go_on(self, text: str) -> None:
+        head = text[: LONGEST_PROGRESS - len(self._begun)]
+        self._begun += head
+        if len(head) < len(text) and self._begun.startswith("::result"):
+            more = text[len(head) :][: self._room]
+            self._room -= len(more)
+            self._more.append(more)
 
     def _line(self, line: str) -> None:
         if line.startswith("::progress") and (match := _PROGRESS.fullmatch(line[:LONGEST_PROGRESS])):
             with contextlib.suppress(ValueError):
                 self._attempt.progress(float(match[1]) / 100, match[2] or "")
+        elif line.startswith(("::result ", "::result\t")):
+            self.result = line.removeprefix("::result").strip()

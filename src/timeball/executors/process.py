@@ -17,11 +17,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import msgspec
+from msgspec import Raw
+
 from timeball.domain.instant import SECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
-from timeball.executors.pipes import Pipe, ProgressLines
+from timeball.executors.pipes import Pipe, SaidLines
 from timeball.ports.executor import Attempt
 
 LINGER: Final = 1.0
@@ -39,6 +43,8 @@ class Exit:
     signal: int | None
     last_words: str
     """The end of its standard error."""
+    result: str | None = None
+    """What it said is its result."""
 
 
 class Processes:
@@ -108,7 +114,7 @@ class _Watch:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._progress = ProgressLines(attempt)
+        self._said = SaidLines(attempt)
         self._last_words = ""
         self._pipes: list[Pipe] = []
         self._child: Child | None = None
@@ -134,7 +140,7 @@ class _Watch:
         """Also when the wait for the process was interrupted: then it is not to go on."""
         for pipe in self._pipes:
             pipe.close()
-        self._progress.end()
+        self._said.end()
         if self._force is not None:
             self._force.cancel()
         if self._child is not None:
@@ -143,10 +149,10 @@ class _Watch:
     def exit(self, status: int) -> Exit:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = os.WEXITSTATUS(status) if number is None else 128 + number
-        return Exit(code, number, self._last_words.rstrip())
+        return Exit(code, number, self._last_words.rstrip(), self._said.result)
 
     def heard_stdout(self, text: str) -> None:
-        self._progress.feed(text)
+        self._said.feed(text)
         self._attempt.log("stdout", text)
 
     def heard_stderr(self, text: str) -> None:
@@ -168,11 +174,11 @@ class _Watch:
 
 
 def outcome_of(ended: Exit | Failed) -> Outcome:
-    """Success is exit code 0."""
+    """Success is exit code 0, with the result that it said, if any."""
     if isinstance(ended, Failed):
         return ended
     if ended.code == 0:
-        return Succeeded()
+        return Succeeded() if ended.result is None else _with_result(ended.result.encode())
     what = f"exit code {ended.code}"
     if ended.signal is not None:
         with contextlib.suppress(ValueError):
@@ -180,6 +186,18 @@ def outcome_of(ended: Exit | Failed) -> Outcome:
     last_lines = "\n".join(ended.last_words.splitlines()[-3:])
     message = f"{what}: {last_lines}" if last_lines else what
     return Failed(Failure(kind="exit", message=message, exit_code=ended.code))
+
+
+def _with_result(encoded: bytes) -> Outcome:
+    if len(encoded) > results.LARGEST:
+        return _failed(f"its ::result has {len(encoded)} bytes of JSON or more; at most {results.LARGEST} are kept")
+    try:
+        if results.is_too_deep(encoded):
+            return _failed(f"its ::result is nested more than {results.DEEPEST} deep")
+        value = msgspec.json.decode(encoded)
+    except msgspec.MsgspecError as error:
+        return _failed(f"its ::result is not JSON: {error}")
+    return Succeeded() if value is None else Succeeded(Raw(encoded))
 
 
 def _readable_file(content: bytes | None) -> int:
