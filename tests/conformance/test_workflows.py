@@ -403,6 +403,28 @@ async def test_a_retry_runs_what_failed_and_what_was_skipped_for_it(store: Store
     assert (await states(store, run_id))["b"] == "failed"
 
 
+async def test_a_retry_leaves_alone_what_followed_a_task_that_had_no_reason_to_run(store: Store) -> None:
+    run_id = await begin(
+        store,
+        task("a"),
+        task("alarm", "a", run_if="any_failed"),
+        task("tidy", "alarm", run_if="always"),
+        task("broken"),
+        task("report", "alarm", "broken"),
+    )
+    first = Crew(store, work=lambda name, parameters: BROKEN if name == "broken" else well(name, parameters))
+    assert (await first.drive(run_id)).status is Status.FAILED
+    assert sorted(first.ran) == ["a", "broken", "tidy"]
+    second = Crew(store)
+    again = await retry(store, run_id)
+    run = await second.drive(again)
+    assert (run.status, second.ran) == (Status.SUCCEEDED, ["broken"])
+    assert run.result is not None
+    assert msgspec.json.decode(run.result) == {"tasks": 5, "succeeded": 3, "failed": 0, "skipped": 2}
+    found = await states(store, again)
+    assert found == {"a": "succeeded", "alarm": "skipped", "tidy": "succeeded", "broken": "succeeded", "report": "skipped"}
+
+
 async def test_a_task_cannot_be_retried_or_replayed_by_itself(store: Store) -> None:
     run_id = await begin(store, task("a"))
     await Crew(store, work=lambda *_: BROKEN).drive(run_id)

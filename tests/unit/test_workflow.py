@@ -161,8 +161,9 @@ def test_a_task_runs_if_its_rule_holds(run_if: Any, parents: list[Step], reason:
 
 def test_a_retry_keeps_what_needs_nothing_that_runs_again() -> None:
     tasks = [task("make"), task("use", "make"), task("clean", "use", run_if="always"), task("other", "make")]
-    kept = workflow.kept(tasks, succeeded=[0, 2, 3])
-    assert kept == {0, 3}
+    states = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.SUCCEEDED, TaskState.SUCCEEDED)
+    kept = workflow.kept(tasks, {at: ended(tasks[at].name, state) for at, state in enumerate(states)})
+    assert kept.keys() == {0, 3}
     steps = {step.name: step for step in workflow.begin(tasks, kept)}
     assert [name for name, step in steps.items() if step.fresh] == ["use"]
     assert steps["clean"].waits == 1

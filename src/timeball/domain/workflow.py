@@ -10,6 +10,7 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, assert_never
 
 import msgspec
@@ -392,6 +393,11 @@ class Step(Struct):
             self.state is TaskState.SKIPPED and self.ill > 0
         )
 
+    @property
+    def is_well(self) -> bool:
+        """Whether it ended as it should: it succeeded, or was skipped, and not for a failure."""
+        return self.has_ended and not self.is_ill
+
     def end(self, state: TaskState, reason: str = "") -> None:
         self.state, self.reason, self.fresh = state, reason, True
 
@@ -419,36 +425,33 @@ def graph(tasks: Sequence[WorkflowTask]) -> list[Node]:
     ]
 
 
-def begin(tasks: Sequence[WorkflowTask], kept: frozenset[int] = frozenset()) -> list[Step]:
-    """The steps of a workflow run that starts. Those at the `kept` places have succeeded before."""
+def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, Step] = MappingProxyType({})) -> list[Step]:
+    """The steps of a workflow run that starts, where those at the `kept` places have ended before."""
     places = {task.name: place for place, task in enumerate(tasks)}
     steps = []
     for place, task in enumerate(tasks):
-        waits = sum(places[need] not in kept for need in task.needs)
-        steps.append(
-            Step(
-                place=place,
-                index=-1,
-                name=task.name,
-                state=TaskState.SUCCEEDED if place in kept else TaskState.WAITING,
-                fresh=not waits and place not in kept,
-                waits=waits,
-                run_if=task.run_if,
-            )
-        )
+        if place in kept:
+            steps.append(kept[place])
+            continue
+        step = Step(place=place, index=-1, name=task.name, waits=len(task.needs), run_if=task.run_if)
+        step.fresh = not task.needs
+        for need in task.needs:
+            if (ended := kept.get(places[need])) is not None:
+                tell(ended, step)
+        steps.append(step)
     return steps
 
 
-def kept(tasks: Sequence[WorkflowTask], succeeded: Iterable[int]) -> frozenset[int]:
-    """The places that a retry leaves alone: what succeeded, and needs nothing that runs again."""
+def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, Step]) -> dict[int, Step]:
+    """What a retry leaves alone: tasks that succeeded, or had no reason to run, and need nothing that runs again."""
     places = {task.name: place for place, task in enumerate(tasks)}
-    good = set(succeeded)
-    stays: set[int] = set()
+    stays: dict[int, Step] = {}
     for name in graphlib.TopologicalSorter({task.name: task.needs for task in tasks}).static_order():
         place = places[name]
-        if place in good and all(places[need] in stays for need in tasks[place].needs):
-            stays.add(place)
-    return frozenset(stays)
+        old = before.get(place)
+        if old is not None and old.is_well and all(places[need] in stays for need in tasks[place].needs):
+            stays[place] = old
+    return stays
 
 
 def tell(ended: Step, child: Step) -> None:

@@ -244,7 +244,7 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> Woven:
 
 
 async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> _Flow:
-    """Write down the tasks of a run that begins. One that repeats another keeps what succeeded there."""
+    """Write down the tasks of a run that begins. One that repeats another keeps what went well there."""
     flow = _Flow(run.id, run.job_id, run.tenant, run.version, "live", 0, 0, 0, 0, "", "")
     try:
         spec = decode_spec(spec_json)
@@ -255,18 +255,17 @@ async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> _Flow:
     assert isinstance(spec.task, Workflow)
     tasks = spec.task.tasks
     before = await _before(tx, run, tasks)
-    succeeded = (place for place, step in before.tasks.items() if step.state is TaskState.SUCCEEDED)
-    kept = workflow.kept(tasks, succeeded) if before.tasks else frozenset[int]()
+    kept = workflow.kept(tasks, before.tasks)
     rows: list[Row] = []
     for step in workflow.begin(tasks, kept):
         old = before.tasks.get(step.place)
-        if step.place in kept and old is not None:
-            step.run_id, step.instances = old.run_id, old.instances
+        if step.place in kept:
             rows += [_new_row(run.id, each) for each in before.instances.get(step.place, ())]
         elif old is not None and old.instances and step.fresh:
             rows += _again(run.id, step, before.instances.get(step.place, ()))
         rows.append(_new_row(run.id, step))
     flow.tasks, flow.open = len(tasks), len(tasks) - len(kept)
+    flow.skipped = sum(step.state is TaskState.SKIPPED for step in kept.values())
     flow.spec = encode_spec(_shared(spec)).decode()
     await tx.insert(WORKFLOW_RUNS, [_flow_row(flow)])
     await tx.insert(WORKFLOW_TASKS, rows)
