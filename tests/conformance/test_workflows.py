@@ -422,7 +422,22 @@ async def test_a_retry_leaves_alone_what_followed_a_task_that_had_no_reason_to_r
     assert run.result is not None
     assert msgspec.json.decode(run.result) == {"tasks": 5, "succeeded": 3, "failed": 0, "skipped": 2}
     found = await states(store, again)
-    assert found == {"a": "succeeded", "alarm": "skipped", "tidy": "succeeded", "broken": "succeeded", "report": "skipped"}
+    assert found == {
+        "a": "succeeded",
+        "alarm": "skipped",
+        "tidy": "succeeded",
+        "broken": "succeeded",
+        "report": "skipped",
+    }
+
+
+async def test_the_current_run_of_a_workflow_is_no_task_of_it(store: Store) -> None:
+    run_id = await begin(store, task("a"))
+    await store.weave(500)
+    [claim] = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    current = await store.current_run((await store.runs([run_id]))[run_id].job_id)
+    assert current is not None
+    assert (claim.run_id != run_id, current.id) == (True, run_id)
 
 
 async def test_a_task_cannot_be_retried_or_replayed_by_itself(store: Store) -> None:

@@ -76,7 +76,7 @@ def test_a_run_is_shown_with_all_its_tasks(run: Timeball, server: StubServer) ->
     answer = run("status", RUN)
     assert answer.exit_code == 0, answer.output
     assert "task load: exit code 3" in answer.stdout
-    assert "failed (3 instances, 0 to go): exit code 3" in answer.stdout
+    assert "failed (3 instances): exit code 3" in answer.stdout
 
 
 def test_a_run_is_retried_and_cancelled(run: Timeball, server: StubServer) -> None:

@@ -282,7 +282,12 @@ def _show_run(session: Session, found: WorkflowRun) -> None:
 
 
 def _standing(task: TaskOfRun) -> str:
-    many = "" if task.instances is None else f" ({task.instances} instances, {task.instances_open} to go)"
+    many = ""
+    if task.instances is not None:
+        ended = task.status in ("succeeded", "failed", "cancelled")
+        many = (
+            f" ({task.instances} instances)" if ended else f" ({task.instances} instances, {task.instances_open} to go)"
+        )
     waits = ""
     if task.status == "waiting" and task.waits_for:
         waits = " for 1 task" if task.waits_for == 1 else f" for {task.waits_for} tasks"

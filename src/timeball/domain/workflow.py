@@ -8,7 +8,7 @@ looks at a whole graph while it runs: a task counts what it still waits for.
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, assert_never

@@ -730,7 +730,8 @@ class ReadStore(Protocol):
         ...
 
     async def current_run(self, job_id: str) -> Run | None:
-        """The run that started last, else the pending one that is next, else None."""
+        """The run that started last, else the pending one that is next, else None. Of a workflow, not those of its
+        tasks."""
         ...
 
     async def attempts(self, run_id: str) -> list[Attempt]:

@@ -83,7 +83,7 @@ LEDGER_SUMS_OF_LIFE = query(
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
 """Since the job was made: no span reaches into that, and three times less is to be planned."""
-LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id", order=_OLDEST_FIRST)
+LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id AND r.origin <> 'task'", order=_OLDEST_FIRST)
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
