@@ -169,6 +169,18 @@ class JobSpec(
         return type(self.task) is Workflow
 
     @property
+    def refers(self) -> bool:
+        """Whether it names anything that has to be there: tasks, calendars, a kind of worker, a place for results."""
+        return (
+            self.task_id is not None
+            or bool(self.calendars)
+            or self.resources is not None
+            or bool(self.runs_on)
+            or self.result_location is not None
+            or type(self.task) is Workflow
+        )
+
+    @property
     def profile(self) -> str | None:
         if type(self.task) is Workflow:
             return WOVEN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 from msgspec import Struct, structs
@@ -52,6 +52,17 @@ class Created(Struct, frozen=True, gc=False):
     """None when this was a repetition."""
 
 
+class _Around(Struct, frozen=True):
+    """What there is around jobs that refer to something, by their positions where it is about one of them."""
+
+    refused: Mapping[int, TimeballError] = {}
+    calendars: Mapping[tuple[str, str], NamedCalendar] = {}
+    warnings: Mapping[int, tuple[str, ...]] = {}
+
+
+_NOTHING: Final = _Around()
+
+
 class Submit:
     """Callable; concurrent calls share commits."""
 
@@ -85,38 +96,43 @@ class Submit:
         self, jobs: Sequence[NewJob], job_ids: Sequence[str] | None = None
     ) -> list[Created | TimeballError]:
         now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
-        named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
-        named |= {(job.tenant, task_id) for job in jobs if job.spec.is_workflow for task_id in _task_ids(job.spec)}
-        unknown = await self._unknown(named) if named else named
-        referred = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
-        calendars = await self._context.store.calendars(list(referred)) if referred else {}
-        warnings = await warn(self._context, [job.spec for job in jobs])
+        around = await self._look_around(jobs) if any(job.spec.refers for job in jobs) else _NOTHING
         job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
-        news = zip(jobs, job_ids, ids.many("r", now, dice, count), warnings, strict=True)
+        news = zip(jobs, job_ids, ids.many("r", now, dice, count), strict=True)
         bound: dict[str, Closures] = {}
         prepared: list[Submission | Created | TimeballError] = [
-            self._prepare(*new, now, unknown, calendars, bound) for new in news
+            around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, around.calendars, bound)
+            for at, new in enumerate(news)
         ]
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
         return [
-            _answer(item, next(results), warned, bound, self._render) if isinstance(item, Submission) else item
-            for item, warned in zip(prepared, warnings, strict=True)
+            _answer(item, next(results), around.warnings.get(at, ()), bound, self._render)
+            if isinstance(item, Submission)
+            else item
+            for at, item in enumerate(prepared)
         ]
 
-    def _prepare(
-        self,
-        new: NewJob,
-        job_id: str,
-        run_id: str,
-        warnings: tuple[str, ...],
-        now: Micros,
-        unknown: set[tuple[str, str]],
-        calendars: Mapping[tuple[str, str], NamedCalendar],
-        bound: dict[str, Closures],
-    ) -> Submission | TimeballError:
+    async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
+        named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
+        named |= {(job.tenant, task_id) for job in jobs if job.spec.is_workflow for task_id in _task_ids(job.spec)}
+        unknown = await self._unknown(named) if named else named
+        referred = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
+        calendars = await self._context.store.calendars(list(referred)) if referred else {}
+        warnings = await warn(self._context, [job.spec for job in jobs])
+        wrong = {at: self._missing(job, unknown, calendars) for at, job in enumerate(jobs)}
+        return _Around(
+            refused={at: error for at, error in wrong.items() if error is not None},
+            calendars=calendars,
+            warnings=dict(enumerate(warnings)),
+        )
+
+    def _missing(
+        self, new: NewJob, unknown: set[tuple[str, str]], calendars: Container[tuple[str, str]]
+    ) -> Invalid | None:
+        """What is not there that it refers to."""
         if new.spec.task_id is not None and (new.tenant, new.spec.task_id) in unknown:
             return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
         for at, name in enumerate(new.spec.calendars):
@@ -126,6 +142,18 @@ class Submit:
             return wrong
         if new.spec.result_location is not None and not self._context.depot.takes:
             return no_place()
+        return None
+
+    def _prepare(
+        self,
+        new: NewJob,
+        job_id: str,
+        run_id: str,
+        warnings: tuple[str, ...],
+        now: Micros,
+        calendars: Mapping[tuple[str, str], NamedCalendar],
+        bound: dict[str, Closures],
+    ) -> Submission | TimeballError:
         try:
             job, fire = planning.begin(job_id, new.tenant, new.spec, now)
         except InvalidSchedule as error:
@@ -133,7 +161,7 @@ class Submit:
         runs: tuple[NewRun, ...] = ()
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
-        if new.spec.bound:
+        if calendars and new.spec.bound:
             bound[job.id] = Closures([calendars[new.tenant, name] for name in new.spec.calendars])
         if new.key is None:
             return Submission(job, runs)
