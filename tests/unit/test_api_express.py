@@ -16,8 +16,9 @@ import uvicorn
 import uvloop
 from starlette.types import Message
 
+from timeball.api import app
 from timeball.api.app import Endpoint, Paths
-from timeball.api.express import MOST_BYTES, Express
+from timeball.api.express import LONGEST_REMEMBERED, MOST_BYTES, Express
 from timeball.api.route import Answer, Call, Permission, Route, Services, answer_json
 from timeball.api.wire import WholeAnswers
 from timeball.domain.errors import TooLarge
@@ -34,6 +35,7 @@ class House:
 
     port: int = 0
     server: Any = None
+    paths: Any = None
     seen: list[str] = field(default_factory=list)
     cut_off: list[str] = field(default_factory=list)
     visitors: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -121,9 +123,9 @@ async def serving(**settings: Any) -> AsyncIterator[House]:
     nobody: Any = None
     services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit))
     endpoints = {path: Endpoint(routes, services, nobody) for path, routes in by_path.items()}
-    app = Paths(endpoints, Endpoint([], services, nobody))
+    paths = Paths(endpoints, Endpoint([], services, nobody))
     config = uvicorn.Config(
-        app,
+        paths,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -134,6 +136,7 @@ async def serving(**settings: Any) -> AsyncIterator[House]:
         **settings,
     )
     house.server = _Server(config)
+    house.paths = paths
 
     async def serve(listener: socket.socket) -> None:
         house.loop = asyncio.get_running_loop()
@@ -348,6 +351,58 @@ async def test_who_does_not_take_its_answers_is_not_heard(house: House, client: 
     assert house.seen == []
     assert (await client.answer()).body == LARGE
     assert (await client.answer()).json()["body"] == "next"
+
+
+# --- heads that came before -------------------------------------------------------------------------------------------
+
+
+async def test_a_head_that_came_before_brings_another_body(house: House) -> None:
+    one, other = await Client.of(house), await Client.of(house)
+    for client, body in ((one, b"first"), (one, b"again"), (other, b"third")):
+        answer = await client.ask(post(body))
+        assert (answer.json()["body"], answer.json()["short"]) == (body.decode(), True)
+    assert len(house.paths.asked) == 1
+    assert (await one.ask(post(b"four"))).json()["body"] == "four"
+    assert len(house.paths.asked) == 2  # its length is part of a head
+
+
+@pytest.mark.parametrize("at", [10, -3])
+async def test_a_known_head_with_less_than_its_body_waits_for_it(house: House, client: Client, at: int) -> None:
+    await client.ask(post(b"whole"))
+    await client.send(post(b"piece")[:at])
+    await asyncio.sleep(0.02)
+    assert (await client.ask(post(b"piece")[at:])).json()["body"] == "piece"
+    assert house.seen == ["whole", "piece"]
+
+
+async def test_a_known_head_with_more_than_its_body_is_two_requests(house: House, client: Client) -> None:
+    await client.ask(post(b"first"))
+    await client.send(post(b"other") + post(b"third"))
+    assert [(await client.answer()).json()["body"] for _ in range(2)] == ["other", "third"]
+    assert house.seen == ["first", "other", "third"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\r\n\r\n" + post(b"late"),
+        b"POST /echo HTTP/1.1\r\nIdempotency-Key: once\r\nContent-Length: 4\r\n\r\nlate",
+        post(b"late", "/echo", f"X-Padding: {'x' * LONGEST_REMEMBERED}"),
+    ],
+    ids=["lines before it", "said once", "long"],
+)
+async def test_heads_that_are_not_worth_it_are_not_remembered(house: House, client: Client, request_: bytes) -> None:
+    for _ in range(2):
+        answer = await client.ask(request_)
+        assert (answer.json()["body"], answer.json()["short"]) == ("late", True)
+    assert house.paths.asked == {}
+
+
+async def test_the_oldest_heads_are_forgotten(house: House, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_REMEMBERED", 2)
+    for name in ("a", "b", "c", "b"):
+        assert (await client.ask(get(f"/echo/{name}"))).json()["parameters"] == {"name": name}
+    assert [asked.request.path for asked in house.paths.asked.values()] == ["/echo/b", "/echo/c"]
 
 
 # --- and when it ends -------------------------------------------------------------------------------------------------

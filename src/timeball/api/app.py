@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
@@ -62,6 +63,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *worker_protocol.ROUTES,
 )
 """Everything the API can do, in the order in which it is documented."""
+MOST_REMEMBERED: Final = 1_000
+"""Heads of requests."""
 
 
 def create_app(
@@ -105,6 +108,16 @@ def _documents(routes: Sequence[Route], version: str) -> dict[str, Answer]:
     }
 
 
+class Asked(Struct, frozen=True):
+    """What the head of a request says, and who answers it."""
+
+    endpoint: Endpoint
+    request: Request
+    """Without its body."""
+    length: int
+    """Of its body."""
+
+
 class Paths:
     """All endpoints. A path without parameters, and all hot ones are such, is looked up; those with parameters are
     compared one after the other."""
@@ -113,6 +126,14 @@ class Paths:
         self._fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
         self._others = [(compile_path(path)[0], endpoint) for path, endpoint in endpoints.items() if "{" in path]
         self._default = default
+        self.asked: dict[bytes, Asked] = {}
+        """By heads of requests that were read before."""
+
+    def remember(self, head: bytes, asked: Asked) -> None:
+        """Bounded, as a whole: the oldest is forgotten."""
+        if len(self.asked) >= MOST_REMEMBERED:
+            del self.asked[next(iter(self.asked))]
+        self.asked[head] = asked
 
     def find(self, path: str) -> tuple[Endpoint, Mapping[str, str]]:
         """Who answers, and the parameters in the path."""

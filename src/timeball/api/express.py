@@ -8,11 +8,12 @@ from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
 
 import httptools
+from msgspec.structs import replace
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from timeball.api.app import Endpoint, Paths
+from timeball.api.app import Asked, Endpoint, Paths
 from timeball.api.route import Answer, Headers, Request
 from timeball.api.sending import usual_headers
 from timeball.api.wire import WholeAnswers
@@ -20,6 +21,12 @@ from timeball.api.wire import WholeAnswers
 MOST_BYTES: Final = 65_536
 """Of a request that takes the short way: less than any route's limit of a body."""
 
+LONGEST_REMEMBERED: Final = 2_000
+"""Bytes of a head that is worth it."""
+
+_END: Final = b"\r\n\r\n"
+"""Of a head."""
+_SAID_ONCE: Final = b"idempotency-key"
 _FAREWELL: Final = (b"connection", b"close")
 
 
@@ -73,27 +80,16 @@ class Express(asyncio.Protocol):
             self._waiting += data
             self._transport.pause_reading()
             return
-        reader = self._reader
-        if not reader.takes(data):
+        head = data[: data.find(_END) + len(_END)]
+        asked = self._paths.asked.get(head)
+        if asked is not None and len(head) + asked.length == len(data):
+            body = data[len(head) :]
+        elif (asked := self._read(data, head)) is not None:
+            body = self._reader.body
+        else:
             self._hand_over(data)
             return
-        path, _, query = reader.url.partition("?")
-        if "%" in path:
-            path = unquote(path)
-        endpoint, parameters = self._paths.find(path)
-        if endpoint.lasts(reader.method):
-            self._hand_over(data)
-            return
-        request = Request(
-            method=reader.method,
-            path=path,
-            query=query.encode(),
-            headers=reader.headers,
-            parameters=parameters,
-            body=reader.body,
-            receive=_nothing_more,
-        )
-        self._answering = self._loop.create_task(self._answer(endpoint, request))
+        self._answering = self._loop.create_task(self._answer(asked.endpoint, replace(asked.request, body=body)))
         self._state.tasks.add(self._answering)
 
     def pause_writing(self) -> None:
@@ -114,6 +110,34 @@ class Express(asyncio.Protocol):
             self._transport.close()
         else:
             self._closes = True
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def _read(self, data: bytes, head: bytes) -> Asked | None:
+        """None: it is not for us. What follows from the head alone is remembered: clients send the same one again and
+        again, and to read it takes longer than to find it."""
+        reader = self._reader
+        if not reader.takes(data):
+            return None
+        path, _, query = reader.url.partition("?")
+        if "%" in path:
+            path = unquote(path)
+        endpoint, parameters = self._paths.find(path)
+        if endpoint.lasts(reader.method):
+            return None
+        request = Request(
+            method=reader.method,
+            path=path,
+            query=query.encode(),
+            headers=reader.headers,
+            parameters=parameters,
+            receive=_nothing_more,
+        )
+        asked = Asked(endpoint, request, len(reader.body))
+        is_whole = len(head) + asked.length == len(data)  # not if it ends otherwise, or something stands before it
+        if is_whole and len(head) <= LONGEST_REMEMBERED and _SAID_ONCE not in reader.headers:
+            self._paths.remember(head, asked)
+        return asked
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
