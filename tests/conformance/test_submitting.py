@@ -42,6 +42,14 @@ async def test_submitting_the_same_ids_again_changes_nothing(store: Store) -> No
     assert await count_runs(store) == 3
 
 
+async def test_who_sends_something_again_is_no_burden_to_others(store: Store) -> None:
+    sent, others = one_shot(store.now()), [one_shot(store.now()) for _ in range(20)]
+    await store.submit([sent])
+    answers = await asyncio.gather(*(store.submit([other, sent]) for other in others))
+    assert answers == [[Accepted(other.job.id), Accepted(sent.job.id)] for other in others]
+    assert await count_runs(store) == 21
+
+
 async def test_a_job_sent_again_after_its_run_finished_does_not_run_again(store: Store) -> None:
     sent = one_shot(store.now())
     await store.submit([sent])

@@ -15,6 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
@@ -49,9 +50,10 @@ CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
 LONGEST_LEASE: Final = 15 * SECOND
 """What is left of a lease when the store is opened is at most this."""
-ROWS_PER_INSERT: Final = (500, 50)
+ROWS_PER_INSERT: Final = (500, 50, 40, 32, 24, 16, 8)
 """Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
-many as these numbers allow, the larger first, and what is left as one piece of JSON."""
+many as these numbers allow, the larger first, and what is left as one piece of JSON, which costs each row a third
+more."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
@@ -125,13 +127,19 @@ class _Tx:
     """A connection inside a transaction. Its methods never suspend."""
 
     has_days = False
-    may_be_done = True  # to look costs little here, and an id that is there already would not be asked for again
+    may_be_done = False
 
     def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:
         self._connection = connection
         self._clock = clock
         self._compiled: dict[tuple[Query, bool], Compiled] = {}
         self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
+
+    def careful(self) -> _Tx:
+        """The same for a work that may have been committed before."""
+        twin = copy(self)
+        twin.may_be_done = True
+        return twin
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         if query.many:
@@ -337,10 +345,24 @@ def run(work: Work[T], tx: _Tx) -> T:
     raise RuntimeError("a store transaction awaited something other than its Tx")
 
 
+def run_or_repeat(work: Work[T], tx: _Tx, undo: Callable[[], object]) -> T:
+    """Run it; and once more, looking at what is there, if an id is there already: it may have been committed before."""
+    try:
+        return run(work, tx)
+    except sqlite3.IntegrityError:
+        undo()
+        return run(work, tx.careful())
+
+
+def _begin_again(connection: sqlite3.Connection) -> None:
+    connection.execute("ROLLBACK")
+    connection.execute("BEGIN IMMEDIATE")
+
+
 def transact(connection: sqlite3.Connection, work: Work[T], tx: _Tx, mark: SteadyClock | None = None) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        answer = run(work, tx)
+        answer = run_or_repeat(work, tx, lambda: _begin_again(connection))
         if mark is not None:
             connection.execute(_MARK_TIME, (mark(),))
         connection.execute("COMMIT")
@@ -566,11 +588,11 @@ class _ThreadedDriver(_NoOthers):
     def _run_one(connection: sqlite3.Connection, tx: _Tx, job: _Job, *, alone: bool) -> None:
         """Run one work; unless it is alone, its failure is its own."""
         if alone:
-            job.result = run(job.work, tx)
+            job.result = run_or_repeat(job.work, tx, lambda: _begin_again(connection))
             return
         connection.execute("SAVEPOINT work")
         try:
-            job.result = run(job.work, tx)
+            job.result = run_or_repeat(job.work, tx, lambda: connection.execute("ROLLBACK TO work"))
         except Exception as error:
             # Full disk and the like end the whole transaction, savepoints and all.
             if not connection.in_transaction or isinstance(error, sqlite3.OperationalError):
