@@ -107,6 +107,22 @@ async def test_a_failed_run_is_retried_from_the_tasks_that_failed(api: Api, work
     assert (await api.get(f"/v1/workflow-runs/{run_id}"))["retriedAs"] == again["workflowRunId"]
 
 
+async def test_an_edit_that_only_tasks_could_have_is_refused(api: Api, worker: FakeWorker) -> None:
+    flow = await create(api, task("a"))
+    run_id = await newest_run(api, flow)
+    await worker.fail(await worker.take())
+    await ended(api, run_id)
+    for action in ("retry", "replay"):
+        refused = await api("POST", f"/v1/runs/{run_id}/{action}", json={"edit": {"timeout": "5m"}})
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["errors"][0]["pointer"] == "/edit/timeout"
+        which = {"jobId": flow["workflowId"], "status": "failed", "origin": "schedule"}
+        body = {"action": action, "filter": which, "edit": {"retry": {"maxRetries": 1}}}
+        told = await api("POST", "/v1/runs:bulk", json=body)
+        assert (told.status_code, "no retry of its own" in told.text) == (200, True), told.text
+    assert (await api("POST", f"/v1/runs/{run_id}/retry", json={"edit": {"parameters": {"x": 1}}})).status_code == 200
+
+
 async def test_a_run_is_cancelled_with_all_its_tasks(api: Api, worker: FakeWorker) -> None:
     workflow = await create(api, task("a"), task("b", "a"))
     run_id = await newest_run(api, workflow)

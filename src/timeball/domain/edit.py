@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from timeball.domain.duration import Duration
+from timeball.domain.errors import Invalid
 from timeball.domain.job import JobSpec
 from timeball.domain.retry import Backoff, MaxRetries, NonRetryable, Retry
 from timeball.domain.task import DEFAULT_GRACE, Task, check_duration
@@ -51,7 +52,8 @@ class Edit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_o
             check_duration("grace", self.grace)
 
     def apply(self, spec: JobSpec) -> JobSpec:
-        """The spec with these changes. Each of them was checked when the edit was made, and none depends on others."""
+        """The spec with these changes. Each of them was checked when the edit was made, and none depends on others; but
+        a workflow leaves some to its tasks, and is `Invalid` with them."""
         changes = _given(self)
         if self.task is not UNSET:
             changes["task_id"] = None
@@ -64,7 +66,11 @@ class Edit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_o
             changes["grace"] = DEFAULT_GRACE
         if self.retry is not UNSET:
             changes["retry"] = Retry() if self.retry is None else self.retry.apply(spec.retry)
-        return msgspec.structs.replace(spec, **changes)
+        try:
+            return msgspec.structs.replace(spec, **changes)
+        except ValueError as error:
+            name, _, detail = str(error).partition(": ")
+            raise Invalid(detail, f"/edit/{name}") from None
 
 
 def _given(edit: Struct) -> dict[str, Any]:

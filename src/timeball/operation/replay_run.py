@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from timeball.domain import ids
 from timeball.domain.edit import Edit
-from timeball.domain.errors import Conflict, NotFound, TimeballError
+from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import Origin
@@ -74,7 +74,10 @@ async def replay_runs(
         elif job is None or job.state is JobState.CANCELLED:
             fates[match.run_id] = Fate(match.run_id, error=_cancelled(match.job_id))
         else:
-            pairs.append((match.run_id, await _replay(context, job, run_id, match.run_id, edit, now)))
+            try:
+                pairs.append((match.run_id, await _replay(context, job, run_id, match.run_id, edit, now)))
+            except Invalid as error:
+                fates[match.run_id] = Fate(match.run_id, error=error)
     statuses = await context.store.replay(pairs, since)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         fates[old_id] = _fate(old_id, run.id, status)

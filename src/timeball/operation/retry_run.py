@@ -75,7 +75,11 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
         else:
             # A workflow goes on with the tasks that it had, whatever its job has become.
             own = edit is not None or old.edited or old.spec.is_workflow
-            edited = await edited_spec(context, run_id, old.spec if own else None, edit)
+            try:
+                edited = await edited_spec(context, run_id, old.spec if own else None, edit)
+            except Invalid as error:
+                fates.append(Fate(match.run_id, error=error))
+                continue
             pairs.append((match.run_id, _successor(found.job, run_id, match.run_id, edited, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
