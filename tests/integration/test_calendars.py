@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.support.still import START, World
 from timeball.domain import instant, planning
@@ -11,9 +12,10 @@ from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.schedule import CronSchedule, Date, Immediate
-from timeball.operation.closures import closures_of_job, with_open_fires
+from timeball.operation.closures import closures_of_job, named_closures, with_open_fires
 from timeball.operation.pause import pause, resume
 from timeball.operation.put_calendar import put_calendar
+from timeball.operation.update import update
 from timeball.ports.store import Want
 
 MINUTELY = CronSchedule(expression="* * * * *")
@@ -275,6 +277,22 @@ async def test_a_calendar_that_never_opens_is_refused(world: World) -> None:
         await put_calendar(world.context, "default", "always", always)
     with pytest.raises(msgspec.ValidationError, match="did you mean 'Europe/Berlin'"):
         closed(timezone="Berlin", entries=[])
+
+
+async def test_calendars_that_are_never_open_together_are_refused(world: World) -> None:
+    for name, days, length in (("week", "MON", "96h"), ("weekend", "FRI", "72h")):
+        closed_then = closed(entries=[{"cron": f"0 0 * * {days}", "for": length}])
+        await put_calendar(world.context, "default", name, closed_then)
+    hourly = CronSchedule(expression="0 * * * *")
+    refused = await world.submit(hourly, calendars=["week", "weekend"], excluded="next_open")
+    assert isinstance(refused, Invalid)
+    assert refused.problems[0].pointer == "/calendars"
+    assert "never open at the same time" in refused.detail
+    job = await world.create(hourly, calendars=["week"])
+    with pytest.raises(Invalid, match="never open at the same time"):
+        await update(world.context, "default", job, lambda spec: structs.replace(spec, calendars=["weekend", "week"]))
+    with pytest.raises(Invalid, match="never open at the same time"):
+        await named_closures(world.context, "default", ["week", "weekend"])
 
 
 async def test_a_weekend_in_a_zone(world: World) -> None:

@@ -53,17 +53,27 @@ async def named_closures(context: Context, tenant: str, names: Iterable[str]) ->
     keys = [(tenant, name) for name in dict.fromkeys(names)]
     if not keys:
         return OPEN
-    await check_calendars(context, tenant, (name for _, name in keys))
-    return Closures(list((await context.store.calendars(keys)).values()))
+    return await checked_closures(context, tenant, (name for _, name in keys))
 
 
-async def check_calendars(context: Context, tenant: str, names: Iterable[str]) -> None:
-    """Refuse names of calendars that are not there."""
+async def checked_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
+    """Refuse names of calendars that are not there, or that leave no time to fire."""
     wanted = list(names)
     known = await context.store.calendars([(tenant, name) for name in wanted])
     for at, name in enumerate(wanted):
         if (tenant, name) not in known:
             raise Invalid(f"there is no calendar {name!r}", f"/calendars/{at}")
+    closures = Closures([known[tenant, name] for name in dict.fromkeys(wanted)])
+    if (wrong := never_together(closures)) is not None:
+        raise wrong
+    return closures
+
+
+def never_together(closures: Closures) -> Invalid | None:
+    """What is wrong with calendars of which one is closed at any time. Each by itself was found to open."""
+    if len(closures.versions) < 2 or not closures.never_open:
+        return None
+    return Invalid("these calendars are never open at the same time, so that nothing would ever fire", "/calendars")
 
 
 async def with_open_fires(context: Context, found: list[JobStatus]) -> list[JobStatus]:

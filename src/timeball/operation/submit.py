@@ -16,6 +16,7 @@ from timeball.domain.job import Job, JobSpec, workflow_of
 from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Window
+from timeball.operation.closures import never_together
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.warn import warn
@@ -162,7 +163,9 @@ class Submit:
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
         if calendars and new.spec.bound:
-            bound[job.id] = Closures([calendars[new.tenant, name] for name in new.spec.calendars])
+            bound[job.id] = Closures([calendars[new.tenant, name] for name in dict.fromkeys(new.spec.calendars)])
+            if (wrong := never_together(bound[job.id])) is not None:
+                return wrong
         if new.key is None:
             return Submission(job, runs)
 

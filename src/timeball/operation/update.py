@@ -12,7 +12,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
 from timeball.domain.schedule import Window
 from timeball.operation.amend import amend
-from timeball.operation.closures import check_calendars
+from timeball.operation.closures import checked_closures
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.operation.submit import no_place, unknown_tasks
@@ -36,7 +36,7 @@ async def update(
     if wanted.task_id is not None and await context.store.task(tenant, wanted.task_id) is None:
         raise Invalid(f"there is no registered task {wanted.task_id!r}", "/taskId")
     if wanted.calendars:
-        await check_calendars(context, tenant, wanted.calendars)
+        await checked_closures(context, tenant, wanted.calendars)
     for named in {task.task_id for task in workflow_of(wanted) if task.task_id is not None}:
         if await context.store.task(tenant, named) is None and (wrong := unknown_tasks(wanted, {named})):
             raise wrong
