@@ -450,6 +450,9 @@ async def test_a_task_cannot_be_retried_or_replayed_by_itself(store: Store) -> N
     successor = new_run(job, f"r_{now // 1000:012x}{2:016x}", Origin.RETRY, now, now, retry_of=failed)
     assert await store.repeat([(failed, successor)]) == [None]
     assert await store.workflow_runs_of([failed]) == {failed: run_id}
+    circumstances = await store.circumstances(failed)
+    assert circumstances is not None
+    assert circumstances.part_of == run_id
 
 
 async def test_the_next_fire_waits_until_the_workflow_run_has_ended(store: Store) -> None:

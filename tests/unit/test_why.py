@@ -11,8 +11,8 @@ from timeball.domain.circuit import Circuit
 from timeball.domain.circumstances import Ahead, Circumstances, Permits, Standing, Target, Tokens, Turn
 from timeball.domain.crew import Hand
 from timeball.domain.fitting import UNLIMITED, Offer, Resources, need
-from timeball.domain.instant import HOUR, MINUTE, SECOND
-from timeball.domain.ledger import Verdict
+from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
+from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Failure, Hold
 from timeball.domain.limits import Bucket
 from timeball.domain.overlap import Overlap
@@ -20,6 +20,8 @@ from timeball.domain.reason import Code
 from timeball.domain.retry import Retry
 from timeball.domain.run import Run, Status
 from timeball.domain.schedule import Interval
+from timeball.domain.task import Shell
+from timeball.domain.workflow import Workflow, WorkflowTask
 
 NOW = 1_800_000_000 * SECOND
 BOOM = Failure(kind="exit", message="boom")
@@ -186,6 +188,25 @@ def test_how_a_run_ended(fields: Any, rules: Any, expected: list[str], words: st
     reasons = why.of_run(facts(run(**fields), rules=rules, now=20 * SECOND))
     assert [reason.code for reason in reasons] == expected
     assert words in reasons[0].text
+
+
+def test_a_task_that_failed_is_retried_with_its_workflow_run() -> None:
+    failed = run(status=Status.FAILED, failure=BOOM, origin=Origin.TASK)
+    (reason,) = why.of_run(facts(failed, part_of="r_whole", now=20 * SECOND))
+    assert reason.text == "It failed: boom."
+    assert "timeball workflows retry r_whole" in reason.unblocks
+
+
+def test_a_workflow_run_that_failed_is_retried_from_its_tasks() -> None:
+    tasks = Workflow([WorkflowTask(name="a", task=Shell(command="true"))])
+    failed = run(status=Status.FAILED, failure=BOOM)
+    (reason,) = why.of_run(facts(failed, rules={"task": tasks}, now=20 * SECOND))
+    assert (reason.text, f"timeball workflows retry {failed.id}" in reason.unblocks) == ("It failed: boom.", True)
+
+
+def test_a_run_of_a_backfill_is_not_late() -> None:
+    old = run(origin=Origin.BACKFILL, started_at=DAY, claimed_at=DAY, finished_at=DAY)
+    assert [reason.code for reason in why.of_run(facts(old, now=2 * DAY))] == ["succeeded"]
 
 
 def standing(**fields: Any) -> Standing:

@@ -83,6 +83,8 @@ class Past(Struct, frozen=True, kw_only=True):
     """If others followed it."""
     spec: JobSpec | None = None
     """What the run followed: the job as it was when the run fell due. None: nobody knows any more."""
+    part_of: str | None = None
+    """The workflow run that it was a task of, if that is known."""
 
 
 class Circumstances(Past, frozen=True, kw_only=True):

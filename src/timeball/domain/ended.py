@@ -8,7 +8,7 @@ from timeball.domain import lateness
 from timeball.domain.circumstances import Past
 from timeball.domain.english import about, counted, listed, when
 from timeball.domain.instant import MILLISECOND, render, to_datetime
-from timeball.domain.ledger import TOLERANCE, Verdict
+from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 from timeball.domain.lifecycle import Status
 from timeball.domain.reason import Code, Reason
 
@@ -41,8 +41,10 @@ def archived(facts: Past) -> list[Reason]:
 
 
 def late(facts: Past) -> list[Reason]:
-    """Where the time went, of a run that started later than its time; else nothing."""
+    """Where the time went, of a run that started later than its time; else nothing. The time of a backfill is past."""
     run = facts.run
+    if run.origin is Origin.BACKFILL:
+        return []
     split = lateness.split(run, facts.first_attempt)
     caught_up = run.verdict is Verdict.CAUGHT_UP
     if split is None:
@@ -68,7 +70,8 @@ def _succeeded(facts: Past) -> Reason:
     run = facts.run
     started = run.attempt_started_at if run.attempt_started_at is not None else run.started_at
     took = "" if started is None or run.finished_at is None else f" after {about(run.finished_at - started)}"
-    text = f"It succeeded{_at(facts)} on {run.worker}{took}{_attempts(facts)}."
+    where = "" if facts.spec is not None and facts.spec.is_workflow else f" on {run.worker}"
+    text = f"It succeeded{_at(facts)}{where}{took}{_attempts(facts)}."
     return Reason(code=Code.SUCCEEDED, text=text, since=run.finished_at)
 
 
@@ -77,6 +80,8 @@ def _gave_up(facts: Past) -> Reason:
     error = "" if run.failure is None else f": {run.failure.message}"
     if run.status is Status.DEAD:
         code, text = Code.DEAD, f"It is dead: all its attempts failed ({run.attempt}); the last{error}"
+    elif run.origin is Origin.TASK or (facts.spec is not None and facts.spec.is_workflow):
+        code, text = Code.FAILED, f"It failed{error}"
     elif facts.spec is None:
         code, text = Code.FAILED, f"It failed, and was not tried again{error}"
     elif facts.spec.delivery == "at_most_once":
@@ -90,10 +95,20 @@ def _gave_up(facts: Past) -> Reason:
     return Reason(
         code=code,
         text=f"{text}.",
-        unblocks=f"Retry it when its cause is gone: timeball runs retry {run.id}." if run.retried_as is None else "",
+        unblocks=_retry(facts) if run.retried_as is None else "",
         since=run.finished_at,
         run_id=run.retried_as,
     )
+
+
+def _retry(facts: Past) -> str:
+    run = facts.run
+    if run.origin is Origin.TASK:
+        whole = facts.part_of or run.job_id
+        return f"Retry its workflow run when its cause is gone: timeball workflows retry {whole}."
+    if facts.spec is not None and facts.spec.is_workflow:
+        return f"Retry it from the tasks that failed, when their cause is gone: timeball workflows retry {run.id}."
+    return f"Retry it when its cause is gone: timeball runs retry {run.id}."
 
 
 def _never_ran(facts: Past) -> Reason:

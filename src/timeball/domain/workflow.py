@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from timeball.domain.duration import Duration
+from timeball.domain.english import counted
 from timeball.domain.errors import Problem
 from timeball.domain.fitting import Label, Need, Resources, profile
 from timeball.domain.limits import Concurrency, Key, RateLimit
@@ -472,7 +473,7 @@ def skip_reason(step: Step) -> str | None:
         case "all_succeeded":
             if not step.unmet:
                 return None
-            others = f" (nor did {step.unmet - 1} others)" if step.unmet > 1 else ""
+            others = f" (nor did {counted(step.unmet - 1, 'other')})" if step.unmet > 1 else ""
             return f"task {step.because} did not succeed{others}"
         case "any_failed":
             return None if step.ill else "none of the tasks it needs failed"

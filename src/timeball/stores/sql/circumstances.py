@@ -44,6 +44,7 @@ from timeball.stores.sql.workers import alive
 
 FLOW_BY_ID = query("flow_by_id")
 RUNNING_TASKS = query("running_tasks")
+FLOWS_OF_TASKS = query("flows_of_tasks")
 LIVE_OF_JOB = query("live_of_job")
 NEWEST_OF_JOB = query("newest_of_job")
 EXCEPTIONS = query("exceptions")
@@ -114,9 +115,14 @@ class Matters(Part):
     async def _finished(self, tx: Tx, job: Job, row: Row) -> Circumstances:
         run = finished_run(row)
         ((_, edited, spec),) = await tx.fetch(SPECS_OF_RUNS, b=[run.id])
-        first = await _first_attempt(tx, run)
+        flows = await tx.fetch(FLOWS_OF_TASKS, b=[run.id]) if run.origin is Origin.TASK else []
         return Circumstances(
-            now=self._db.now(), job=job, run=run, spec=decode_spec(edited or spec), first_attempt=first
+            now=self._db.now(),
+            job=job,
+            run=run,
+            spec=decode_spec(edited or spec),
+            first_attempt=await _first_attempt(tx, run),
+            part_of=min((flow_id for _, flow_id in flows), default=None),
         )
 
     async def _live(self, tx: Tx, job: Job, row: Row) -> Circumstances:

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from timeball.domain import ids, workflow
+from timeball.domain.english import counted
 from timeball.domain.errors import TimeballError
 from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import Micros
@@ -121,7 +122,7 @@ class _Flow(Struct):
         return Status.FAILED if self.failed else Status.SUCCEEDED
 
     def failure(self) -> Failure:
-        others = f" (and {self.failed - 1} other tasks)" if self.failed > 1 else ""
+        others = f" (and {counted(self.failed - 1, 'other task')})" if self.failed > 1 else ""
         return Failure(kind="tasks", message=f"{self.because}{others}")
 
     def result(self) -> str:
