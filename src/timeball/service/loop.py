@@ -61,8 +61,9 @@ class Loop(ABC):
 
     async def _run(self) -> None:
         failures = 0
+        me = asyncio.current_task()
         # A cancel may get lost in a turn: `wait_for` forgets one that comes together with what it waits for.
-        while self._task is asyncio.current_task():
+        while self._task is me:
             self._nudge.clear()
             try:
                 rest = min(TICK, await self.turn())
@@ -77,5 +78,5 @@ class Loop(ABC):
                 rest = min(TICK, 50 * MILLISECOND << min(failures, 5))
                 _log.exception("a turn failed and is repeated", loop=self.name)
             self.turned_at = self._clock.monotonic()
-            if self._task is asyncio.current_task():
+            if self._task is me:
                 await self._nudge.wait(rest)
