@@ -33,31 +33,47 @@ def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_migrated(store: SqliteStore) -> None:
-    """Open a store in memory that has its schema already: to make that takes longer than many a world lasts."""
-
-    def connect(name: str, **options: Any) -> sqlite3.Connection:
-        connection = _connect(name, **options)
-        _with_schema().backup(connection)
-        return connection
-
-    with mock.patch("sqlite3.connect", connect):
+    """Open a store in memory that has its schema already, and its statements prepared: to make those takes longer than
+    many a world lasts."""
+    with mock.patch("sqlite3.connect", return_value=_reopened()):
         at_once(store.open())
+
+
+class _Kept(sqlite3.Connection):
+    """One that is used again in the next world."""
+
+    def close(self) -> None:
+        pass
 
 
 _connect = sqlite3.connect
 
 
+def _reopened() -> sqlite3.Connection:
+    """What has just been migrated, whatever it was used for since."""
+    connection, tables, rows = _kept()
+    if connection.in_transaction:
+        connection.rollback()
+    for table in tables:
+        connection.execute(f"DELETE FROM {table}")
+    for table, row in rows:
+        connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    return connection
+
+
 @cache
-def _with_schema() -> sqlite3.Connection:
+def _kept() -> tuple[sqlite3.Connection, list[str], list[tuple[str, tuple[Any, ...]]]]:
+    """The connection, its tables, and the rows that are in them from the beginning."""
     made: list[sqlite3.Connection] = []
 
     def connect(name: str, **options: Any) -> sqlite3.Connection:
-        made.append(_connect(name, **options))
+        made.append(_connect(name, factory=_Kept, **options))
         return made[0]
 
     with mock.patch("sqlite3.connect", connect):
         at_once(SqliteStore(":memory:", wall=lambda: 0, monotonic=lambda: 0, inline=True).open())
-    return made[0]
+    tables = [name for (name,) in made[0].execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return made[0], tables, [(table, row) for table in tables for row in made[0].execute(f"SELECT * FROM {table}")]
 
 
 class Connection:

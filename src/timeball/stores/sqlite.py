@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
@@ -64,6 +65,8 @@ _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RE
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 _log = structlog.get_logger()
+_widths: Final[dict[str, int]] = {}
+"""How many columns a statement answers: the same for every connection, and dear to find out."""
 
 
 class SqliteStore(SqlStore):
@@ -197,10 +200,13 @@ class _Tx:
         if not whole:
             return compiled
         select = compiled.sql.rstrip(";")
-        columns = self._connection.execute(f"SELECT * FROM ({select}) LIMIT 0", _Zeros()).description
-        names = ", ".join(f"c{at}" for at in range(len(columns)))
+        width = _widths.get(select)
+        if width is None:
+            found = self._connection.execute(f"SELECT * FROM ({select}) LIMIT 0", _Zeros())
+            width = _widths[select] = len(found.description)
+        names = ", ".join(f"c{at}" for at in range(width))
         sql = f"WITH found({names}) AS ({select}) SELECT json_group_array(json_array({names})) FROM found"
-        return Compiled(sql, compiled.parameters, compiled.batches)
+        return replace(compiled, sql=sql)
 
     def _run(self, query: Query, parameters: dict[str, Any], *, whole: bool = False) -> sqlite3.Cursor:
         compiled = self._compiled.get((query, whole))
@@ -208,7 +214,8 @@ class _Tx:
             compiled = self._compiled[query, whole] = self._compile(query, whole)
         for name in compiled.batches:
             parameters[name] = _encode(parameters[name]).decode()
-        parameters["now"] = self._clock()
+        if compiled.asks_time:
+            parameters["now"] = self._clock()
         return self._connection.execute(compiled.sql, parameters)
 
 
@@ -417,6 +424,8 @@ class _InlineDriver(_NoOthers):
         if self._connection is None or self._tx is None:
             raise Unavailable("the store is closed")
         try:
+            if mark is None:
+                return run(work, self._tx)  # nobody else can write meanwhile
             return transact(self._connection, work, self._tx, mark)
         except sqlite3.Error as error:
             raise self._database.explained(error) from error

@@ -41,6 +41,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from timeball.domain.priority import LEVELS
 from timeball.stores.sql.tables import TABLES
@@ -72,16 +73,24 @@ class Compiled:
     parameters: tuple[str, ...]
     """Names in the order of their positions; a batch takes one position per column where `columnar`."""
     batches: Mapping[str, Batch] = field(default_factory=dict)
+    asks_time: bool = False
+    """Whether there is a `{now}` in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Dialect:
+    """One of the two below, told apart by identity."""
+
     name: str
     fragments: Mapping[str, str]
     numbered: bool
     """Placeholders are `$1`, `$2`, and a batch is an array per column, as a text; else `:name`, and a batch is JSON."""
 
     def compile(self, text: str) -> Compiled:
+        """Every connection asks for the same few hundred texts, so they are remembered for all of them."""
+        return _compiled(self, text)
+
+    def translate(self, text: str) -> Compiled:
         parameters: list[str] = []
         batches: dict[str, Batch] = {}
 
@@ -141,7 +150,8 @@ class Dialect:
             fragment = self.fragments[word]
             return fragment.format(argument) if argument else fragment
 
-        return Compiled(_PIECE.sub(piece, _LEVELS.sub(self._for_each_level, text)), tuple(parameters), batches)
+        sql = _PIECE.sub(piece, _LEVELS.sub(self._for_each_level, text))
+        return Compiled(sql, tuple(parameters), batches, asks_time="{now}" in text)
 
     def _for_each_level(self, match: re.Match[str]) -> str:
         body = match[1].strip()
@@ -152,6 +162,11 @@ class Dialect:
                 f"SELECT of_level.* FROM (VALUES {levels}) AS level(number) CROSS JOIN LATERAL ({lateral}) AS of_level"
             )
         return " UNION ALL ".join(f"SELECT * FROM ({body.replace('{level}', str(level))})" for level in LEVELS)
+
+
+@lru_cache(maxsize=2048)
+def _compiled(dialect: Dialect, text: str) -> Compiled:
+    return dialect.translate(text)
 
 
 SQLITE = Dialect(
