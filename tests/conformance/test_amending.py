@@ -360,3 +360,17 @@ async def test_of_many_who_ask_at_once_one_runs_and_the_others_wait(stores: tupl
             (got,) = await claim(stores[1])
             await stores[1].settle([settlement(got, serial=False)])
         assert await claim(stores[1]) == []
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_an_instant_that_comes_while_a_pause_is_accounted_for_is_not_forgotten(store: Store, late: bool) -> None:
+    """Whoever gives a paused job another schedule closes what fell due meanwhile; it counts again if more did."""
+    job = await submitted(store, 15 * SECOND)
+    paused = (await amend(store, job, state=JobState.PAUSED)).job
+    first, now = paused.next_fire_at or 0, store.now()
+    closing = (Span(first, first, 1, Verdict.MISSED, "paused"),)
+    unclosed = now if late else now + 60 * SECOND
+    new = change(paused, keep_schedule=False, next_fire_at=now + 90 * SECOND, closing=closing, unclosed=unclosed)
+    [answer] = await store.amend([new])
+    assert isinstance(answer, Outdated if late else Amended)
+    assert len([each for each in await read(store, job) if each.verdict is Verdict.MISSED]) == (0 if late else 1)

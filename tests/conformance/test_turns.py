@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from tests.conformance.test_planning import fire, read, write
 from tests.support.builders import TENANT, one_shot, plan_due, recurring, run, settlement, worker
 from timeball.domain.instant import MINUTE, SECOND
 from timeball.domain.job import JobState
@@ -314,3 +315,28 @@ async def test_one_that_is_given_back_does_not_wait_for_a_run_that_waits_for_it(
     await plan_due(store)
     await store.settle([settlement(claimed, Released())])
     assert len(await order(store)) >= 2
+
+
+async def test_a_retry_is_in_the_way_of_nothing_that_fell_due_before_it(store: Store) -> None:
+    """A fire waits for its turn behind a dead run of its job, and later ones are skipped for its sake. When somebody
+    retries the dead run, that goes first; the fire was let in long ago, and runs after it."""
+    now = store.now()
+    sent = recurring(now - 60 * SECOND, ordering_key="k", overlap=Overlap.SKIP, retry=NO_RETRIES)
+    await store.submit([sent])
+    ages = [40, 30, 20, 10]
+    await write(store, sent.job, fire(now - ages[0] * SECOND))
+    [dead] = await order(store, BOOM)
+    for age in ages[1:3]:
+        await write(store, sent.job, fire(now - age * SECOND))
+    again = run(sent.job, store.now(), origin=Origin.RETRY)
+    assert await store.repeat([(dead, again)]) == [Status.QUEUED]
+    await write(store, sent.job, fire(now - ages[3] * SECOND))
+    found = {each.fire_time: each for each in await read(store, sent.job) if each.id != again.id}
+    waited = found[now - ages[1] * SECOND]
+    assert [(at, found[at].status, found[at].fires) for at in sorted(found)] == [
+        (now - ages[0] * SECOND, Status.DEAD, 1),
+        (now - ages[1] * SECOND, Status.BLOCKED, 1),
+        (now - ages[2] * SECOND, Status.SKIPPED, 1),
+        (now - ages[3] * SECOND, Status.SKIPPED, 1),
+    ]
+    assert await order(store) == [again.id, waited.id]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import takewhile
 from typing import Final, assert_never
 
 from msgspec import structs
@@ -40,10 +39,12 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
             await plan_job(context, job, now)
             continue
         amendment = decide(job, now)
+        if amendment is not None and not amendment.keep_schedule and job.state is JobState.PAUSED:
+            closing, unclosed = await _forgone(context, job)
+            amendment = decide(job, context.store.now())  # to count may have taken a while
+            amendment = amendment and structs.replace(amendment, closing=closing, unclosed=unclosed)
         if amendment is None:
             return
-        if not amendment.keep_schedule:
-            amendment = structs.replace(amendment, closing=await _forgone(context, job, now))
         [answer] = await context.store.amend([amendment])
         match answer:
             case Amended():
@@ -69,21 +70,22 @@ async def plan_job(context: Context, job: Job, now: Micros) -> None:
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
 
-async def _forgone(context: Context, job: Job, now: Micros) -> tuple[Span, ...]:
-    """The instants that fell due while the job was paused and that a new schedule closes for good.
+async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros | None]:
+    """The instants that fell due while the job was paused and that a new schedule closes for good; and the next one.
 
     There may be millions, which are counted without holding up the event loop.
     """
-    if job.state is not JobState.PAUSED:
-        return ()
     taken = (await recall(context, [job])).get(job.id, frozenset())
-    first = last = None
+    first = last = coming = None
     count = 0
-    for instant in takewhile(lambda instant: instant <= now, planning.instants(job, taken)):
+    for instant in planning.instants(job, taken):
+        if instant > context.store.now():
+            coming = instant
+            break
         first, last, count = first or instant, instant, count + 1
         if count % BREATH == 0:
             await context.clock.sleep(1)
     if first is None or last is None:
-        return ()
+        return (), coming
     reason = "the job was paused, and its schedule was changed before it was resumed"
-    return (Span(first, last, count, Verdict.MISSED, reason),)
+    return (Span(first, last, count, Verdict.MISSED, reason),), coming

@@ -122,6 +122,8 @@ class Amendment(Struct, frozen=True, kw_only=True):
     paused_until: Micros | None = None
     closing: tuple[Span, ...] = ()
     """Instants of the old schedule that this change closes without a run."""
+    unclosed: Micros | None = None
+    """The first one that it does not close. When that has come, the change comes too late."""
     cancel_runs: bool = False
 
 

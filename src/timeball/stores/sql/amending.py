@@ -117,8 +117,10 @@ def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: 
         undecided = any(run.holds & Hold.OVERLAP and run.fire_time <= now for run in live)
         if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
             return True
+    if amendment.unclosed is not None and amendment.unclosed <= now:
+        return True
     first = amendment.next_fire_at
-    is_new = not amendment.keep_schedule and amendment.state is JobState.ACTIVE and not amendment.spec.one_shot
+    is_new = not amendment.keep_schedule and not amendment.spec.one_shot
     return is_new and first is not None and first <= now
 
 

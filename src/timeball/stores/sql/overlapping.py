@@ -7,6 +7,7 @@ lock; a run that is ready may be claimed meanwhile, which leaves it alive; and a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,6 +19,8 @@ from timeball.stores.sql.library import query
 
 MAKE_SERIAL = query("make_serial")
 CROWD = query("crowd")
+
+NEVER: Final[Micros] = 2**63 - 1
 
 
 class Waiting(Struct, frozen=True):
@@ -35,6 +38,8 @@ class Crowd(Struct):
     policy: Overlap
     active: list[str] = []
     """In the way of every other: claimable, held, or kept back by something else than an earlier run."""
+    active_since: Micros = NEVER
+    """When the first of these was there: it is not in the way of what fell due before."""
     waiting: list[Waiting] = []
     """Behind an active one, and due."""
     future: list[Waiting] = []
@@ -101,14 +106,18 @@ class Crowd(Struct):
             return replaced
         self._free_first()
         room = overlap.room(self.policy)
-        skipped = [blocked for at, blocked in enumerate(self.waiting) if at >= room and not blocked.admitted]
-        self.waiting = [blocked for at, blocked in enumerate(self.waiting) if at < room or blocked.admitted]
+        skipped, kept = list[Waiting](), self.waiting[:room]
+        for blocked in self.waiting[room:]:
+            stays = blocked.admitted or blocked.fire_time < self.active_since
+            (kept if stays else skipped).append(blocked)
+        self.waiting = kept
         return skipped
 
     def _free_first(self) -> None:
         if not self.active and (blocked := self.waiting or self.future):
             head = blocked.pop(0)
             self.active.append(head.id)
+            self.active_since = head.fire_time
             self.free.append(head.id)
             if self.successor == head.id:
                 self.successor = None
@@ -122,12 +131,14 @@ async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros)
     # A one-shot's run does not look for others when it ends, until there may be others.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
-    for job_id, run_id, held, fire_time, older, tenant, key, kept_back in await tx.fetch(CROWD, b=list(found)):
+    rows = await tx.fetch(CROWD, b=list(found))
+    for job_id, run_id, held, fire_time, created_at, older, tenant, key, kept_back in rows:
         crowd = found[job_id]
         if key is not None:
             crowd.keys.add((tenant, key))
         if not held:
             crowd.active.append(run_id)
+            crowd.active_since = min(crowd.active_since, created_at)
             if kept_back:
                 crowd.kept_back.add(run_id)
         else:

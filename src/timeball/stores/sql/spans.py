@@ -30,7 +30,11 @@ class Tail(Struct):
     new: list[NewHistoryRow] = []
 
     def add(self, row: NewHistoryRow) -> None:
-        """Append instants that follow everything added before."""
+        """Append instants that follow everything added before; or one that waited while later ones were closed, and
+        shares no row with them."""
+        if row.fire_time <= self.until:
+            self.new.insert(0, row)
+            return
         self.until = row.fire_until
         if self.last is None or (row.verdict, row.reason) != (self.verdict, self.reason):
             self.last, self.verdict, self.reason = row.id, row.verdict, row.reason

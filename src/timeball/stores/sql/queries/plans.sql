@@ -62,7 +62,7 @@ WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 -- name: crowd
 -- The live runs of jobs, in the order of their instants, and whether each is older than its job's version. Runs of
 -- backfills are in nobody's way.
-SELECT r.job_id, r.id, r.holds & 1, r.fire_time, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
+SELECT r.job_id, r.id, r.holds & 1, r.fire_time, r.created_at, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
   r.tenant, r.ordering_key, r.holds & 2
 FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
 WHERE r.origin NOT IN ('backfill', 'task') ORDER BY r.job_id, r.fire_time, r.id;
