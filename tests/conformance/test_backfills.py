@@ -23,6 +23,7 @@ from timeball.domain.task import Shell
 from timeball.domain.workflow import Workflow, WorkflowTask
 from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.context import Context
+from timeball.operation.retry_run import retry_run
 from timeball.ports.store import Claim, RunFilter, Store, Want
 from timeball.service.hints import LocalHints
 from timeball.system import SystemClock
@@ -223,6 +224,28 @@ async def test_what_failed_is_counted_and_a_retry_keeps_its_place(store: Store) 
         assert (await progress(store, backfill_id)).alive == expected
     now_at = await progress(store, backfill_id)
     assert (now_at.done, now_at.backfill.failed, now_at.succeeded, now_at.remaining) == (1, 1, 0, 1)
+
+
+async def test_a_run_of_it_that_is_retried_by_hand_is_still_for_its_time(store: Store) -> None:
+    job = await minutely(store, retry=Retry(max_retries=0))
+    await backfill(store, job, 1)
+    await advance(store)
+    (got,) = await claim(store)
+    meant = got.fire_time
+    for _ in range(2):
+        await store.settle([settlement(got, BOOM, at=store.now())])
+        asked_at = store.now()
+        run = await retry_run(context(store), TENANT, got.run_id)
+        assert (run.origin, run.fire_time) == (Origin.RETRY, meant)
+        assert run.due >= asked_at
+        comes_next = (await store.jobs([job.id]))[job.id].next_run_at
+        assert comes_next is not None
+        assert comes_next >= asked_at
+        (got,) = await claim(store)
+        assert (got.run_id, got.fire_time) == (run.id, meant)
+    await store.settle([settlement(got, at=store.now())])
+    ended = (await store.runs([got.run_id]))[got.run_id]
+    assert (ended.status, ended.verdict, ended.fire_time) == (Status.SUCCEEDED, Verdict.ON_TIME, meant)
 
 
 @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE, Overlap.CANCEL_PREVIOUS])

@@ -65,12 +65,15 @@ def new_run(
     now: Micros,
     *,
     eligible_at: Micros | None = None,
+    due_at: Micros | None = None,
     retry_of: str | None = None,
     edited: JobSpec | None = None,
 ) -> NewRun:
-    """A run of a job as it is now. `eligible_at` is by default the moment it should start."""
+    """A run of a job as it is now. It should start at its fire time and its jitter, unless `due_at` says otherwise, and
+    `eligible_at` is by default that moment."""
     spec = job.spec if edited is None else edited
-    due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
+    if due_at is None:
+        due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
     profile = spec.profile
     run = NewRun(  # not more than 15 keywords: with the 16th, Python makes a dictionary of them, at twice the price
         id=run_id,

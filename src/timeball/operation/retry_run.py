@@ -60,13 +60,14 @@ async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
 async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool) -> list[Fate]:
     jobs = await context.store.jobs([match.job_id for match in matches])
     specs = await context.store.specs([match.run_id for match in matches])
+    runs = await context.store.runs([match.run_id for match in matches])
     now = context.store.now()
     pairs: list[tuple[str, NewRun]] = []
     fates: list[Fate] = []
     for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         found = jobs.get(match.job_id)
         old = specs.get(match.run_id)
-        if found is None or old is None:
+        if found is None or old is None or match.run_id not in runs:
             fates.append(Fate(match.run_id, error=Conflict(f"what run {match.run_id} executed cannot be read")))
         elif found.job.state is JobState.CANCELLED:
             fates.append(
@@ -80,15 +81,15 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
             except Invalid as error:
                 fates.append(Fate(match.run_id, error=error))
                 continue
-            pairs.append((match.run_id, _successor(found.job, run_id, match.run_id, edited, now)))
+            pairs.append((match.run_id, _successor(found.job, run_id, runs[match.run_id], edited, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
     wake(context, (found.job for found in jobs.values()))
     refused = [old_id for (old_id, _), status in zip(pairs, statuses, strict=True) if status is None]
-    runs = await context.store.runs(refused)
+    unchanged = await context.store.runs(refused)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         if status is None:
-            fates.append(Fate(old_id, error=_refusal(old_id, runs.get(old_id))))
+            fates.append(Fate(old_id, error=_refusal(old_id, unchanged.get(old_id))))
         elif status is Status.SKIPPED:
             fates.append(Fate(old_id, error=_overlap(old_id)))
         else:
@@ -110,8 +111,11 @@ async def edited_spec(context: Context, run_id: str, spec: JobSpec | None, edit:
     return (await context.depot.stow({run_id: edited}))[run_id]
 
 
-def _successor(job: Job, run_id: str, old_id: str, edited: JobSpec | None, now: Micros) -> NewRun:
-    return new_run(job, run_id, Origin.RETRY, now, now, retry_of=old_id, edited=edited)
+def _successor(job: Job, run_id: str, old: Run, edited: JobSpec | None, now: Micros) -> NewRun:
+    """It fires now; but who takes the place of a backfilled run, or of one that did, is still for the time of that."""
+    is_for_the_past = old.origin is Origin.BACKFILL or (old.origin is Origin.RETRY and old.due_at is not None)
+    fire_time = old.fire_time if is_for_the_past else now
+    return new_run(job, run_id, Origin.RETRY, fire_time, now, due_at=now, retry_of=old.id, edited=edited)
 
 
 def _unready(match: Match, edit: Edit | None) -> TimeballError:

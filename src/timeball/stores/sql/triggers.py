@@ -140,7 +140,14 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
         if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
             # The job may have changed since the run was made: what runs now runs the version of now.
             fresh = new_run(
-                job, run.id, run.origin, run.fire_time, run.created_at, retry_of=run.retry_of, edited=run.spec
+                job,
+                run.id,
+                run.origin,
+                run.fire_time,
+                run.created_at,
+                due_at=run.due_at,
+                retry_of=run.retry_of,
+                edited=run.spec,
             )
             wanted.setdefault(run.id, fresh)
     crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}

@@ -19,9 +19,9 @@ SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock
 
 -- name: live_of_jobs
 -- For each job with live runs: the fire time of the earliest that has not started, if there is one. The fires of a
--- backfill are not what comes next.
+-- backfill are not what comes next, and the time that the retry of one is for is not when it runs.
 SELECT r.job_id, MIN(CASE WHEN r.origin <> 'backfill' AND (r.attempt = 0 OR COALESCE(r.due_at, r.fire_time) > {now})
-  THEN r.fire_time END)
+  THEN CASE WHEN r.origin = 'retry' THEN COALESCE(r.due_at, r.fire_time) ELSE r.fire_time END END)
 FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> 'task' GROUP BY r.job_id;
 
 -- name: list_jobs
