@@ -158,3 +158,52 @@ async def test_bad_input_is_pointed_at(api: Api, body: Any, pointer: str, detail
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'"text'])
 async def test_what_is_no_json_is_a_400(api: Api, body: bytes) -> None:
     assert (await api("POST", PATH, content=body)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"startAt": "2099-03-01T12:00:00Z", "maxRuns": 3},
+        {"startAt": "2099-03-01T00:00:00Z", "endAt": "2099-03-03T02:00:00Z"},
+        {"startAt": "2099-03-01T00:00:00Z", "endAt": "2099-03-05T00:00:00Z", "calendars": ["freeze"]},
+        {"startAt": "2099-03-01T00:00:00Z", "maxRuns": 4, "calendars": ["freeze"], "excluded": "next_open"},
+        {
+            "startAt": "2099-03-01T00:00:00Z", "endAt": "2099-03-03T00:00:00Z",
+            "calendars": ["freeze"], "excluded": "next_open",
+        },
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("type_and_expression", [("cron", "0 2 * * *"), ("interval", "7h")])
+async def test_bounds_mean_what_they_mean_for_a_job(
+    api: Api, rules: dict[str, Any], type_and_expression: tuple[str, str]
+) -> None:
+    closed = {"entries": [{"from": "2099-03-02T00:00", "to": "2099-03-04T12:00"}]}
+    assert (await api("PUT", "/v1/calendars/freeze", json=closed)).status_code < 300
+    kind, expression = type_and_expression
+    schedule = {"type": kind, "expression": expression}
+    previewed = await api("POST", PATH, json={"schedule": schedule, "count": 20, **rules})
+    assert previewed.status_code == 200, previewed.text
+    job = await api.create(schedule=schedule, **rules)
+    coming = (await api.get(f"/v1/jobs/{job['jobId']}/next?count=20"))["items"]
+    told = [(fire["at"], fire.get("mark")) for fire in previewed.json()["fires"]]
+    # A job's own list ends with the last fire that happens; what a calendar excludes after it is of no use there.
+    while told and told[-1][1] == "excluded":
+        told.pop()
+    assert told == [(fire["fireTime"], fire.get("mark")) for fire in coming]
+    assert told
+
+
+async def test_bounds_that_make_no_sense_are_refused_with_a_pointer(api: Api) -> None:
+    daily = {"type": "cron", "expression": "0 2 * * *"}
+    once = {"type": "date", "expression": "2099-01-01T00:00:00Z"}
+    for body, pointer in (
+        ({"schedule": once, "maxRuns": 2}, "/maxRuns"),
+        ({"schedule": daily, "startAt": "soon"}, "/startAt"),
+        ({"schedule": daily, "startAt": "2099-01-02T00:00:00Z", "endAt": "2099-01-01T00:00:00Z"}, "/endAt"),
+        ({"schedule": daily, "maxRuns": 0}, "/maxRuns"),
+    ):
+        refused = await api("POST", PATH, json=body)
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, pointer)
+    nothing = await api("POST", PATH, json={"schedule": daily, "endAt": "2020-01-01T00:00:00Z"})
+    assert nothing.json()["fires"] == []
+    assert "never fires" in nothing.json()["warnings"][0]

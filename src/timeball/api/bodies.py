@@ -113,6 +113,9 @@ class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     name: Annotated[str, Meta(max_length=200, description="The job's name, which chooses the slot of `H`.")] = ""
     calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
     excluded: Excluded = "skip"
+    start_at: Annotated[str, Meta(max_length=64)] | None = None
+    end_at: Annotated[str, Meta(max_length=64)] | None = None
+    max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
 
 
 class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -127,6 +130,9 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
     name: Annotated[str, Meta(max_length=200)] = ""
     calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
     excluded: Excluded = "skip"
+    start_at: Annotated[str, Meta(max_length=64)] | None = None
+    end_at: Annotated[str, Meta(max_length=64)] | None = None
+    max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
 
 
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -457,6 +457,9 @@ class AsyncClient:
         name: str = "",
         calendars: Sequence[str] = (),
         excluded: str | None = None,
+        start_at: When | None = None,
+        end_at: When | None = None,
+        max_runs: int | None = None,
     ) -> models.Preview:
         """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
         in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
@@ -469,6 +472,9 @@ class AsyncClient:
                 name=name,
                 calendars=calendars,
                 excluded=excluded,
+                start_at=start_at,
+                end_at=end_at,
+                max_runs=max_runs,
             )
         )
 

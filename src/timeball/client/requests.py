@@ -519,11 +519,15 @@ def preview_schedule(
     name: str,
     calendars: Sequence[str] = (),
     excluded: str | None = None,
+    start_at: When | None = None,
+    end_at: When | None = None,
+    max_runs: int | None = None,
 ) -> Request[models.Preview]:
     """It changes nothing, though it is a POST."""
     said = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
     rest: dict[str, Any] = {"timezone": timezone, "count": count, "after": _moment(after), "name": name or None}
     rest |= {"calendars": list(calendars) or None, "excluded": excluded}
+    rest |= {"startAt": _moment(start_at), "endAt": _moment(end_at), "maxRuns": max_runs}
     body = said | {field: value for field, value in rest.items() if value is not None}
     return _post("/v1/schedules:preview", models.Preview, body, repeatable=True)
 

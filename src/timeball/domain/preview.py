@@ -74,11 +74,26 @@ class Marked(Struct, frozen=True):
     note: str = ""
 
 
+class Bounds(Struct, frozen=True):
+    """From when to when a schedule that repeats fires, both included, and how often."""
+
+    starts: Micros | None = None
+    ends: Micros | None = None
+    most: int | None = None
+
+
+UNBOUND: Final = Bounds()
+
+
 def around(
-    fires: Callable[[Micros], Iterator[Micros]], after: Micros, closures: Closures, excluded: Excluded
+    fires: Callable[[Micros], Iterator[Micros]],
+    after: Micros,
+    closures: Closures,
+    excluded: Excluded,
+    ends: Micros | None = None,
 ) -> Iterator[Marked]:
     """What comes after a moment, given what comes after any: the first excluded fires of each closure, then what comes
-    after it."""
+    after it. Nothing is owed after the schedule `ends`."""
     ahead = fires(after)
     upcoming = next(ahead, None)
     while upcoming is not None:
@@ -94,7 +109,7 @@ def around(
             yield Marked(at, "excluded", inside.reason + (more if place == MOST_EXCLUDED - 1 < len(shown) - 1 else ""))
         ahead = fires(closure.end - 1)
         upcoming = next(ahead, None)
-        if excluded == "next_open":
+        if excluded == "next_open" and (ends is None or closure.end <= ends):
             yield Marked(closure.end, "next_open", f"once for what was {closure.reason}")
             if upcoming == closure.end:
                 upcoming = next(ahead, None)
@@ -107,6 +122,7 @@ def preview(
     spread: str = "",
     closures: Closures = OPEN,
     excluded: Excluded = "skip",
+    bounds: Bounds = UNBOUND,
 ) -> Preview:
     """What a schedule that takes effect now would do. `spread` is what `H` hashes, if that is known."""
     if isinstance(plan, Immediate):
@@ -115,9 +131,7 @@ def preview(
         once = instant.parse(plan.expression)
         marked = list(around(lambda after: iter((once,) if once > after else ()), once - 1, closures, excluded))
     else:
-        marked = list(
-            islice(around(lambda after: schedule.fires(plan, now, after, spread), now, closures, excluded), count)
-        )
+        marked = list(islice(_within(bounds, plan, now, spread, closures, excluded), count))
     instants = [each.at for each in marked]
     clocks = plan.at(spread) if isinstance(plan, Window) else plan
     if isinstance(clocks, CronSchedule):
@@ -126,7 +140,25 @@ def preview(
         fires = tuple(Fire(at) for at in instants)
     if closures is not OPEN:
         fires = tuple(_marked(fire, each) for fire, each in zip(fires, marked, strict=True))
-    return Preview(describe(plan, spread), fires, tuple(cautions(plan, now, count, instants, spread)))
+    wanted = count if bounds is UNBOUND else min(count, len(instants))  # few are as many as the bounds leave
+    return Preview(describe(plan, spread), fires, tuple(cautions(plan, now, wanted, instants, spread)))
+
+
+def _within(
+    bounds: Bounds, plan: Schedule, now: Micros, spread: str, closures: Closures, excluded: Excluded
+) -> Iterator[Marked]:
+    anchor = now if bounds.starts is None else bounds.starts
+
+    def fires(after: Micros) -> Iterator[Micros]:
+        return schedule.fires(plan, anchor, after, spread, ends=bounds.ends)
+
+    left = bounds.most
+    for each in around(fires, now, closures, excluded, bounds.ends):
+        yield each
+        if left is not None and each.mark != "excluded":
+            left -= 1
+            if left == 0:
+                return
 
 
 def _marked(fire: Fire, found: Marked) -> Fire:

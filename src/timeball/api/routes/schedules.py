@@ -16,8 +16,8 @@ from timeball.api.shapes import Document, Origins, normalise, point_back
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render
-from timeball.domain.preview import Fire, Mark, preview
-from timeball.domain.schedule import SLOT, Window
+from timeball.domain.preview import UNBOUND, Bounds, Fire, Mark, preview
+from timeball.domain.schedule import SLOT, Date, Immediate, Window
 from timeball.operation.closures import named_closures
 
 _CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")
@@ -47,8 +47,24 @@ async def preview_schedule(call: Call) -> Answer:
     if isinstance(body.schedule, Window):
         spread = f"{SLOT}{await call.context.store.slot_for(body.schedule)}"
     closures = await named_closures(call.context, call.tenant, body.calendars)
-    found = await asyncio.to_thread(preview, body.schedule, begin, body.count, spread, closures, body.excluded)
+    found = await asyncio.to_thread(
+        preview, body.schedule, begin, body.count, spread, closures, body.excluded, _bounds(body)
+    )
     return answer_json(PreviewAnswer(found.description, [_fire(fire) for fire in found.fires], list(found.warnings)))
+
+
+def _bounds(body: PreviewBody) -> Bounds:
+    given = {"startAt": body.start_at, "endAt": body.end_at, "maxRuns": body.max_runs}
+    named = [name for name, value in given.items() if value is not None]
+    if not named:
+        return UNBOUND
+    if isinstance(body.schedule, Immediate | Date):
+        raise Invalid(f"only a schedule that repeats has a {named[0]}, and this one fires once", f"/{named[0]}")
+    starts = None if body.start_at is None else instant.parse(body.start_at, "/startAt")
+    ends = None if body.end_at is None else instant.parse(body.end_at, "/endAt")
+    if starts is not None and ends is not None and ends < starts:
+        raise Invalid(f"{body.end_at} is before startAt, which is {body.start_at}", "/endAt")
+    return Bounds(starts, ends, body.max_runs)
 
 
 def _fire(fire: Fire) -> PreviewFire:
