@@ -5,6 +5,7 @@
     by task    {taskId, schedule: {type: "CRON"|"DATE", expression}, parameters}
     recurring  {isRecurring, jobInterval}, an interval in seconds
     windowed   {window: {from, to, timezone, days}} instead of a schedule
+    following  {followJob: ID}, or {followJob: {job: ID, on: "failed"}}, instead of a schedule
 
 Each step takes what it knows out of the document and puts the canonical form in. `origins` remembers where that
 came from, so that a complaint points at what the user wrote.
@@ -31,6 +32,7 @@ TYPES: Final = {
     "cron": "cron",
     "interval": "interval",
     "window": "window",
+    "follow": "follow",
 }
 """What people call the types of schedule, in lower case."""
 
@@ -59,7 +61,7 @@ _MADE_HERE: Final = (
 )
 
 OTHER_FIELDS: Final = {
-    **dict.fromkeys((*_SCHEDULE_FIELDS, "window", "payload", "maxRetries", "idempotencyKey"), ""),
+    **dict.fromkeys((*_SCHEDULE_FIELDS, "window", "followJob", "payload", "maxRetries", "idempotencyKey"), ""),
     **dict.fromkeys(_MADE_HERE, "is made by the server; leave it out"),
 }
 """What else may be met at the top level of a job, and what to say of it where it has no place."""
@@ -89,6 +91,13 @@ def _take_schedule(canonical: Document, origins: Origins, current: Document) -> 
         zoned = {"timezone": given.pop("timezone")} if "timezone" in given else {}
         canonical["schedule"] = {**zoned, **window, "type": "window"}
         origins["/schedule"] = "/window"
+        return
+    follow = canonical.pop("followJob", None)
+    if follow is not None and canonical.get("schedule") is None:
+        if not isinstance(follow, dict | str):
+            raise Invalid('followJob is a job, or an object such as {"job": "nightly", "on": "failed"}', "/followJob")
+        canonical["schedule"] = {**({"job": follow} if isinstance(follow, str) else follow), "type": "follow"}
+        origins["/schedule/job" if isinstance(follow, str) else "/schedule"] = "/followJob"
         return
     if isinstance(canonical.get("schedule"), dict):
         canonical["schedule"] = _named_schedule(canonical["schedule"])

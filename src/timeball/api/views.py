@@ -19,7 +19,7 @@ from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.preemption import Preemption
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import Attempt, Run, Status
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule, Window
+from timeball.domain.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
 from timeball.domain.task import Task
 from timeball.domain.workflow import Workflow
 from timeball.ports.store import JobStatus
@@ -32,7 +32,7 @@ encode = msgspec.json.Encoder().encode
 class ScheduleView(Struct, frozen=True, rename="camel", omit_defaults=True):
     """When a job is due."""
 
-    type: Literal["immediate", "date", "cron", "interval", "window"]
+    type: Literal["immediate", "date", "cron", "interval", "window", "follow"]
     expression: str | int | UnsetType = UNSET
     since: str | UnsetType = field(default=UNSET, name="from")
     until: str | UnsetType = field(default=UNSET, name="to")
@@ -40,6 +40,9 @@ class ScheduleView(Struct, frozen=True, rename="camel", omit_defaults=True):
     timezone: str | UnsetType = UNSET
     dst_gap: str = "run"
     dst_overlap: str = "first"
+    job: str | UnsetType = UNSET
+    """The job that it follows, by its id."""
+    on: str | UnsetType = UNSET
 
 
 class RetryView(Struct, frozen=True, rename="camel"):
@@ -89,7 +92,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     tags: list[str]
     user_id: str
     schedule_type: str
-    """Read-only, as in the flat shape: `immediate`, `future`, `cron`, `interval` or `window`."""
+    """Read-only, as in the flat shape: `immediate`, `future`, `cron`, `interval`, `window` or `follow`."""
     schedule_time: str | None
     cron_expression: str | None
     max_retries: int
@@ -121,6 +124,7 @@ _FLAT_TYPES: Final[dict[type[Schedule], str]] = {
     CronSchedule: "cron",
     Interval: "interval",
     Window: "window",
+    Follow: "follow",
 }
 _USUAL_RETRY: Final = Retry()
 _USUAL_NON_RETRYABLE: Final = NonRetryable()
@@ -152,6 +156,8 @@ def _schedule(schedule: Schedule) -> ScheduleView:
                 dst_gap=schedule.dst_gap,
                 dst_overlap=schedule.dst_overlap,
             )
+        case Follow():
+            return ScheduleView("follow", job=schedule.job, on=schedule.on)
 
 
 def _retry(retry: Retry) -> RetryView:
@@ -336,6 +342,8 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     retry_of: str | None
     retried_as: str | None
     replay_of: str | None
+    followed_run_id: str | UnsetType = UNSET
+    """The run after whose end it came, if its job follows another."""
     backfill_id: str | UnsetType = UNSET
     """The backfill that it belongs to."""
     fingerprint: str | UnsetType = UNSET
@@ -420,9 +428,10 @@ def run_view(
         lateness=UNSET if earlier is None else lateness_view(run, earlier[0] if earlier else None),
         cancel_requested_at=moment(run.cancel_requested_at),
         cancel_reason=run.cancel_reason or UNSET,
-        retry_of=None if run.origin in (Origin.REPLAY, Origin.BACKFILL) else run.retry_of,
+        retry_of=run.retry_of if run.origin is Origin.RETRY else None,
         retried_as=run.retried_as,
         replay_of=run.retry_of if run.origin is Origin.REPLAY else None,
+        followed_run_id=run.cause or UNSET,
         backfill_id=(run.retry_of or UNSET) if run.origin is Origin.BACKFILL else UNSET,
         fingerprint=run.fingerprint or UNSET,
         discarded_at=UNSET if run.discarded_at is None else render(run.discarded_at),

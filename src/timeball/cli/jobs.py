@@ -347,6 +347,9 @@ def schedule_in_words(schedule: Mapping[str, Any]) -> str:
             days = f" on {', '.join(schedule['days'])}" if schedule.get("days") else ""
             span = f"between {schedule.get('from')} and {schedule.get('to')}{days}"
             return span if zone == "UTC" else f"{span} ({zone})"
+        case "follow":
+            ends = {"succeeded": "success", "failed": "failure"}.get(str(schedule.get("on")), "run")
+            return f"after each {ends} of {schedule.get('job')}"
         case _:
             return "once"
 

@@ -99,6 +99,7 @@ def show(session: Session, run: str) -> None:
             ("retry of", found.retry_of),
             ("retried as", found.retried_as),
             ("replay of", found.replay_of),
+            ("came after", found.followed_run_id),
             ("backfill", found.backfill_id),
             ("group", found.fingerprint),
             ("discarded", found.discarded_at),

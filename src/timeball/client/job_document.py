@@ -15,8 +15,8 @@ Length = str | int | timedelta
 
 class JobOptions(TypedDict, total=False):
     """Everything that may be said of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`,
-    `python`. When: at most one of `schedule`, `cron`, `every`, `at`, `window`; at once without any. In an update, None
-    takes away what the job has."""
+    `python`. When: at most one of `schedule`, `cron`, `every`, `at`, `window`, `follow`; at once without any. In an
+    update, None takes away what the job has."""
 
     name: str
     description: str
@@ -37,6 +37,10 @@ class JobOptions(TypedDict, total=False):
     at: datetime | str
     window: str | Mapping[str, Any]
     """`"01:00-05:00"`, or `{"from": "01:00", "to": "05:00", "days": ["MON"]}`: daily, in a slot of its own."""
+    follow: str
+    """Another job, by its id, or by its name if no other has it: after each of its runs that ends as `on` says."""
+    on: Literal["succeeded", "failed", "finished"]
+    """Which ends of `follow` count; those that succeeded without it."""
     timezone: str
     """Of `cron` or `window`; UTC without it."""
     dst_gap: Literal["run", "skip"]
@@ -86,7 +90,7 @@ class JobOptions(TypedDict, total=False):
 
 
 _WHAT: Final = ("task", "task_id", "shell", "http", "script", "python")
-_WHEN: Final = ("schedule", "cron", "every", "at", "window")
+_WHEN: Final = ("schedule", "cron", "every", "at", "window", "follow")
 _CRON_ONLY: Final = {"timezone": "timezone", "dst_gap": "dstGap", "dst_overlap": "dstOverlap"}
 _PLAIN: Final = {
     "name": "name",
@@ -207,6 +211,8 @@ def _schedule(given: Mapping[str, Any]) -> dict[str, Any] | None:
     if zoned and "cron" not in given and "window" not in given:
         named = ", ".join(name for name in _CRON_ONLY if name in given)
         raise Invalid(f"{named} needs a cron expression to apply to", "/schedule")
+    if "on" in given and "follow" not in given:
+        raise Invalid("on needs a job to follow", "/schedule")
     match given:
         case {"schedule": schedule}:
             return dict(schedule)
@@ -216,6 +222,8 @@ def _schedule(given: Mapping[str, Any]) -> dict[str, Any] | None:
             return {"type": "interval", "expression": length(value)}
         case {"window": value}:
             return {"type": "window", **_window(value), **zoned}
+        case {"follow": job}:
+            return {"type": "follow", "job": job, **({"on": given["on"]} if "on" in given else {})}
         case {"at": value}:
             return {"type": "date", "expression": moment(value)}
         case _:

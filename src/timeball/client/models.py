@@ -150,6 +150,8 @@ class Run(Answer, frozen=True):
     retry_of: str | None = None
     retried_as: str | None = None
     replay_of: str | None = None
+    followed_run_id: str | None = None
+    """The run after whose end it came, if its job follows another."""
     backfill_id: str | None = None
     """The backfill that it belongs to."""
     fingerprint: str | None = None
@@ -300,6 +302,8 @@ class JobStatus(Answer, frozen=True):
     executor_id: str | None = None
     run_id: str | None = None
     attempt: int | None = None
+    detail: str = ""
+    """When it fires, of a job that follows another."""
 
 
 class Triggered(Answer, frozen=True):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from timeball.declared import comparing, writing
+from timeball.declared.comparing import Known
 from timeball.declared.job import MOST_TAGS
 from timeball.declared.server import Server
 
@@ -30,5 +35,14 @@ def export(server: Server, set_name: str | None, *, everything: bool = False) ->
         if len(job.spec.tags) > MOST_TAGS
     ]
     kept = [job for job in wanted if job.name and names[job.name] == 1 and len(job.spec.tags) <= MOST_TAGS]
-    jobs = [writing.declaration(job) for job in sorted(kept, key=lambda job: job.name)]
+    by_id = {job.job_id: job.name for job in kept}
+    jobs = [writing.declaration(_by_name(job, by_id)) for job in sorted(kept, key=lambda job: job.name)]
     return writing.contents(jobs, set_name), left_out
+
+
+def _by_name(job: Known, names: Mapping[str, str]) -> Known:
+    """The job that it follows by its name, if that is in the file, too."""
+    wanted = job.spec.follows
+    if wanted is None or wanted.job not in names:
+        return job
+    return replace(job, spec=structs.replace(job.spec, schedule=structs.replace(wanted, job=names[wanted.job])))

@@ -10,7 +10,7 @@ from timeball.domain import duration, instant, planning, schedule
 from timeball.domain.describe import uses_hash
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Window
+from timeball.domain.schedule import CronSchedule, Date, Follow, Immediate, Interval, Window
 
 _NOBODY: Final = "j_" + "0" * 28
 _ALIKE: Final = "the same name"
@@ -31,6 +31,8 @@ class Ahead(NamedTuple):
 
 def are_known_here(spec: JobSpec) -> bool:
     """Or has the server to be asked? Only it knows its calendars, the tenant, which `H` hashes, and free slots."""
+    if isinstance(spec.schedule, Follow):
+        return True  # nobody knows more of them
     if spec.calendars:
         return False
     if isinstance(spec.schedule, CronSchedule):

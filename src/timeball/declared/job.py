@@ -27,7 +27,7 @@ _SOUND: Final = {
     "task": {"kind": "shell", "command": "true"},
     "schedule": {"type": "interval", "expression": "1d"},
 }
-_OTHER_SCHEDULES: Final = ("scheduleType", "scheduleTime", "cronExpression", "jobInterval", "window")
+_OTHER_SCHEDULES: Final = ("scheduleType", "scheduleTime", "cronExpression", "jobInterval", "window", "followJob")
 _STEP: Final = re.compile(r"/([^/]*)")
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Final, Literal
+
+from msgspec import structs
 
 from timeball.declared import comparing, effect, fires
 from timeball.declared.comparing import Change, Known
@@ -23,6 +26,7 @@ from timeball.domain.schedule import Window
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
 """`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
 _ESTIMATE: Final = "its slot in the window is chosen when it is applied; this is the one it would get now"
+_AFTER: Final = "when that is, nobody can tell beforehand"
 _MARGIN: Final = "maxRuns counts the fires since the job was made, so the last of these may not come"
 
 
@@ -80,7 +84,7 @@ class _Planner:
             if each.status != "cancelled":
                 by_name[each.name].append(each)
         steps: list[Step] = []
-        for job in self.wanted.jobs:
+        for job in self._in_order():
             try:
                 steps.append(self._step(job, by_name[job.name]))
             except InvalidSchedule as error:
@@ -92,11 +96,33 @@ class _Planner:
             raise Refused(self.complaints)
         return Plan(name, self.now, tuple(steps))
 
+    def _in_order(self) -> list[Declared]:
+        """The jobs of the files; who follows another comes after it, so that it is there when it is named."""
+        jobs = {job.name: job for job in self.wanted.jobs}
+        graph = {name: [of] for name, job in jobs.items() if (of := _followed_by(job.spec)) in jobs}
+        try:
+            first = [name for name in TopologicalSorter(graph).static_order() if name in graph]
+        except CycleError as error:
+            circle = list(reversed(error.args[1]))
+            said = " follows ".join(circle)
+            self.complaints.append(jobs[circle[0]].complaint(f"jobs cannot follow each other in a circle: {said}"))
+            return list(self.wanted.jobs)
+        return [*(job for job in self.wanted.jobs if job.name not in graph), *(jobs[name] for name in first)]
+
+    def _pointed(self, job: Declared) -> Declared:
+        """A job that follows another, by the id of that, as the server has it; as it is, if that is yet to be made."""
+        wanted = job.spec.follows
+        found = [] if wanted is None else self.server.named(wanted.job)
+        if wanted is None or len(found) != 1:
+            return job
+        spec = structs.replace(job.spec, schedule=structs.replace(wanted, job=found[0].job_id))
+        return replace(job, spec=spec)
+
     def _step(self, job: Declared, members: Sequence[Known]) -> Step:
         current = self._one(job, members) if members else self._stranger(job)
         if not self._check(job):
             return Step("unchanged", job.name)  # which is never shown: all that is missing is
-        return self._creation(job) if current is None else self._comparison(job, current)
+        return self._creation(job) if current is None else self._comparison(self._pointed(job), current)
 
     def _stranger(self, job: Declared) -> Known | None:
         """A job of this name that does not belong to the set, or not yet."""
@@ -129,7 +155,7 @@ class _Planner:
             declared=job,
             sentence=sentence,
             first=coming.first,
-            notes=tuple(_of_slots(spec)),
+            notes=(*_of_slots(spec), *_of_following(spec)),
             predecessor=self.server.last_cancelled(job.name),
         )
 
@@ -164,6 +190,7 @@ class _Planner:
         else:
             _, ahead = self.server.preview(new, self.now, effect.MOST, anchor)
             notes += _of_slots(new)
+        notes += _of_following(new)
         if current.paused and job.paused is not False:
             notes.append("it is paused: none of these fires until it is resumed")
         return effect.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
@@ -182,8 +209,20 @@ class _Planner:
             for each in spec.calendars
             if not self._is_there("calendar", each)
         ]
+        missing += self._whom_it_cannot_follow(spec)
         self.complaints += [job.complaint(each) for each in missing]
         return not missing
+
+    def _whom_it_cannot_follow(self, spec: JobSpec) -> list[str]:
+        wanted = spec.follows
+        if wanted is None or wanted.job in {job.name for job in self.wanted.jobs}:
+            return []
+        found = len(self.server.named(wanted.job))
+        if found > 1:
+            return [f"{found} jobs are called {wanted.job!r}; name the one to follow by its id"]
+        if found or self.server.has_job(wanted.job):
+            return []
+        return [f"there is no job {wanted.job!r} to follow; declare it, or give the id of one"]
 
     def _is_there(self, kind: Literal["task", "calendar"], name: str) -> bool:
         """Each is asked for once."""
@@ -200,6 +239,15 @@ def make(wanted: FileSet, server: Server, now: Micros, *, prune: bool = False, t
 
 def _of_slots(spec: JobSpec) -> list[str]:
     return [_ESTIMATE] if isinstance(spec.schedule, Window) else []
+
+
+def _of_following(spec: JobSpec) -> list[str]:
+    return [_AFTER] if spec.follows is not None else []
+
+
+def _followed_by(spec: JobSpec) -> str:
+    """The name of the job that it follows, or its id."""
+    return "" if spec.follows is None else spec.follows.job
 
 
 def timezone_of(spec: JobSpec) -> str:

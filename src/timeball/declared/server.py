@@ -76,6 +76,9 @@ class Server:
     def has_task(self, task_id: str) -> bool:
         return self._has(requests.task(task_id))
 
+    def has_job(self, job_id: str) -> bool:
+        return _JOB_ID.fullmatch(job_id) is not None and self._has(requests.job(job_id))
+
     def has_calendar(self, name: str) -> bool:
         return self._has(requests.calendar(name))
 

@@ -12,7 +12,7 @@ from timeball.domain.describe import keeps_step, uses_hash
 from timeball.domain.describe_days import WEEKDAYS
 from timeball.domain.english import counted, ordinal, step_of, values
 from timeball.domain.instant import DAY, SECOND, Micros
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule, Window
+from timeball.domain.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
 
 _YEAR: Final = 365 * DAY
 _ALL_SECONDS: Final = (1 << 60) - 1
@@ -52,6 +52,8 @@ def cautions(plan: Schedule, now: Micros, count: int, fires: Sequence[Micros], s
             yield from _of_cron(plan, now, spread)
         case Window():
             yield from _of_cron(plan.at(spread), now, spread)
+        case Follow():
+            return
         case _:
             assert_never(plan)
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from timeball.domain.circuit import Circuit
 from timeball.domain.crew import Hand
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec
+from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.limits import Bucket
 from timeball.domain.preemption import Preemption
 from timeball.domain.run import Attempt, Run
@@ -120,6 +120,14 @@ class Circumstances(Past, frozen=True, kw_only=True):
     ahead: Ahead = Ahead()
 
 
+class Followed(Struct, frozen=True):
+    """The job that another one follows."""
+
+    name: str
+    state: JobState | None
+    """None: it is gone."""
+
+
 class Standing(Struct, frozen=True, kw_only=True):
     """Of one job."""
 
@@ -131,5 +139,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     """The first instant that has not come, or that nobody has planned yet."""
     run: Circumstances | None
     """Its first live run, else the newest that ended."""
+    followed: Followed | None = None
     exceptions: tuple[Run, ...] = ()
     """The newest instants that did not start on time, newest first."""

@@ -20,7 +20,7 @@ from timeball.domain.cron import Cron
 from timeball.domain.describe_days import MONTHS, REGULAR, days
 from timeball.domain.english import capitalised, every, listed, ordinal, runs, step_of, values
 from timeball.domain.instant import DAY, SECOND, Micros, to_datetime
-from timeball.domain.schedule import SLOT, CronSchedule, Date, Immediate, Interval, Schedule, Window
+from timeball.domain.schedule import SLOT, CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window, sentence
 from timeball.domain.zone import Zone
 
 _MOST_TIMES: Final = 6
@@ -47,6 +47,8 @@ def describe(schedule: Schedule, spread: str = "") -> str:
             return _cron(schedule, spread)
         case Window():
             return _window(schedule, spread)
+        case Follow():
+            return capitalised(sentence(schedule))
         case _:
             assert_never(schedule)
 

@@ -20,7 +20,7 @@ from timeball.domain.large import check_location
 from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Delivery, Retry
-from timeball.domain.schedule import Immediate, Schedule
+from timeball.domain.schedule import Follow, Immediate, Schedule
 from timeball.domain.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
 from timeball.domain.workflow import WOVEN, Workflow, WorkflowTask
 
@@ -198,6 +198,11 @@ class JobSpec(
         return schedule.is_one_shot(self.schedule)
 
     @property
+    def follows(self) -> Follow | None:
+        """What it follows, if that is another job."""
+        return self.schedule if type(self.schedule) is Follow else None
+
+    @property
     def level(self) -> int:
         return priority.level(self.priority)
 
@@ -276,6 +281,8 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     """The second of the day at which it fires within its window, if it has one."""
     last_span: str | None = None
     """The ledger row of the newest instants if those were missed or skipped: the next such instant joins it."""
+    echoes: tuple[Micros, ...] = ()
+    """Of a job that follows another: the instants that wait to be planned, in order. Only who plans knows them."""
 
     @property
     def serial(self) -> bool:

@@ -22,7 +22,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import SECOND, Micros, render
 from timeball.domain.job import HORIZON, Job, JobSpec, JobState, jitter_of, plan_at
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
-from timeball.domain.schedule import Immediate, Window
+from timeball.domain.schedule import Follow, Immediate, Window
 
 MOST_RUNS: Final = 500
 """Runs one plan may hold: a long absence is worked off in bounded transactions."""
@@ -104,6 +104,8 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
         return job, Fire(now, Origin.SCHEDULE, now)
     if isinstance(spec.schedule, Window):
         return job, None  # the store gives it a slot, and with that a first fire
+    if isinstance(spec.schedule, Follow):
+        return _following(job, now), None
     first = first_fire(job, now)
     if spec.calendars:  # whoever plans looks at them, at once if it is near
         return _ahead(job, first, now), None
@@ -120,6 +122,14 @@ def placed(job: Job, slot: int, now: Micros) -> Job:
     """A new job, or one with a new window, with the slot that it got."""
     job = job.with_(slot=slot)
     return _ahead(job, first_fire(job, now), now)
+
+
+def _following(job: Job, now: Micros) -> Job:
+    """A new job that follows another: only its own end is known beforehand."""
+    ends = job.spec.ends
+    if ends is not None and ends <= now:
+        raise InvalidSchedule(f"this schedule never fires: {render(ends)} has passed", "/endAt")
+    return job.with_(plan_at=ends)
 
 
 def _ahead(job: Job, first: Micros, now: Micros) -> Job:
@@ -152,7 +162,8 @@ def plan(
         gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
         looked_at = gone.count
         steps += [gone] if gone.count else []
-    while upcoming is not None and upcoming <= now + HORIZON and runs < most_runs and looked_at < most_instants:
+    horizon = _horizon(job, now)
+    while upcoming is not None and upcoming <= horizon and runs < most_runs and looked_at < most_instants:
         instant, upcoming = upcoming, next(ahead, None)
         looked_at += 1
         verdict = None if judge is None else judge.verdict(instant, upcoming)
@@ -178,12 +189,13 @@ def _plan_around(
     steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
+    horizon = _horizon(job, now)
     course = _Course(job, taken, closures)
     judge = _Judge(job, now, taken, closures)
     closure: Closure | None = None
     while (instant := course.upcoming) is not None and runs < most_runs and looked_at < most_instants:
         closure = closures.at(instant)
-        if instant > now + HORIZON or (closure is not None and instant > now):
+        if instant > horizon or (closure is not None and instant > now):
             break
         looked_at += 1
         if closure is not None:
@@ -209,6 +221,11 @@ def _plan_around(
         look_again = upcoming
     done = [_span(job.spec, step) if isinstance(step, _Gap) else step for step in steps]
     return Plan(job, tuple(done), upcoming, look_again, owed, closures.versions)
+
+
+def _horizon(job: Job, now: Micros) -> Micros:
+    """Up to when fires become runs. What another job may still say before its end is not known ahead."""
+    return now if job.spec.follows is not None else now + HORIZON
 
 
 def _extend(steps: list[Fire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
@@ -301,7 +318,10 @@ def _without(taken: frozenset[Micros], ahead: Iterator[Micros]) -> Iterator[Micr
 
 
 def fires(job: Job, after: Micros) -> Iterator[Micros]:
-    """The instants of a job's schedule after a moment, in order, whatever became of them."""
+    """The instants of a job's schedule after a moment, in order, whatever became of them; of one that follows another
+    job, those that wait."""
+    if job.spec.follows is not None:
+        return (at for at in job.echoes if at > after)
     return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
 
 
@@ -364,11 +384,20 @@ def first_fire(job: Job, now: Micros) -> Micros:
 
 
 def _look_again(job: Job, upcoming: Micros | None, last_run: Micros | None, now: Micros) -> Micros | None:
+    if job.spec.follows is not None:
+        return look_after(job, upcoming, now)
     if upcoming is None and not job.serial:
         return None  # nothing is left to plan, and no overlap to decide when the last fire falls due
     if upcoming is not None and upcoming <= now:
         return now  # there is more to work off: after the others who wait
     return plan_at(upcoming, last_run)
+
+
+def look_after(job: Job, upcoming: Micros | None, now: Micros) -> Micros | None:
+    """When to look again at a job that follows another: at the next instant that is known, and when it ends."""
+    ends = job.spec.ends
+    looks = [max(upcoming, now)] if upcoming is not None else []
+    return min([*looks, *([ends] if ends is not None and ends > now else [])], default=None)
 
 
 class _Judge:

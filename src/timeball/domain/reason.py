@@ -23,6 +23,8 @@ class Code(StrEnum):
     COMPLETED = "completed"
     EXCLUDED = "excluded"
     """A calendar is closed when it would fire."""
+    FOLLOWS = "follows"
+    """It fires after runs of another job; of a run, it came after one."""
     PLANNING = "planning"
     """Its time has come, and its run is about to be written."""
 

@@ -28,7 +28,7 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     workflow that it is, or is a task of."""
     created_at: Micros
     retry_of: str | None = None
-    """The run that it follows: as its retry, or as its replay."""
+    """The run that it follows: as its retry, as its replay, or because its job follows another."""
     spec: JobSpec | None = None
     """What it executes, if somebody edited that; else what its job says."""
     due_at: Micros | None = None
@@ -133,7 +133,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """Of the last attempt that failed."""
     result: Raw | None
     retry_of: str | None
-    """The run that it follows: as its retry, or, by its origin, as its replay."""
+    """The run that it follows: as its retry, or, by its origin, as its replay, or because its job follows another."""
     retried_as: str | None
     due_at: Micros | None = None
     """The fire time and its jitter, where there is some."""
@@ -162,6 +162,11 @@ class Run(Struct, frozen=True, kw_only=True):
     def due(self) -> Micros:
         """When it should start."""
         return self.fire_time if self.due_at is None else self.due_at
+
+    @property
+    def cause(self) -> str | None:
+        """The run of another job after whose end it came, if its job follows that."""
+        return self.retry_of if self.origin in DUE and self.fires == 1 else None
 
     @property
     def is_terminal(self) -> bool:

@@ -1,8 +1,8 @@
-"""When a job is due: five kinds of schedule, one question asked of all of them.
+"""When a job is due: six kinds of schedule, one question asked of all of them.
 
 `fires(schedule, anchor, after)` are the fires after an instant, `first(schedule, now)` is the first one of a schedule
 that is set now. The anchor is when the schedule takes effect: nothing fires before it, and an interval is a
-fixed grid on it.
+fixed grid on it. What follows another job has no fires of its own: those are told by the store, as they come.
 """
 
 from __future__ import annotations
@@ -120,11 +120,35 @@ class Window(_Schedule, frozen=True, tag="window"):
         return CronSchedule(text, self.timezone, self.dst_gap, self.dst_overlap)
 
 
+On = Literal["succeeded", "failed", "finished"]
+
+
+class Follow(_Schedule, frozen=True, tag="follow"):
+    """Once for each run of another job that ends: when it succeeded, when it gave up, or either. What was cancelled,
+    skipped or missed is no end of a run."""
+
+    job: Annotated[str, Meta(min_length=1, max_length=200)]
+    """Its id; in a request its name will do, if no other job has it."""
+    on: On = "succeeded"
+
+
 SLOT: Final = "@"
 """With this begins the `spread` of a job that has a slot. No other does: they have a tenant and a slash in them."""
 
-Schedule = Immediate | Date | CronSchedule | Interval | Window
+Schedule = Immediate | Date | CronSchedule | Interval | Window | Follow
 _ONE_SHOTS: Final = (Immediate, Date)
+
+
+_AFTER: Final[dict[On, str]] = {
+    "succeeded": "after each success of {}",
+    "failed": "after each failure of {}",
+    "finished": "after each run of {}",
+}
+
+
+def sentence(follow: Follow, name: str = "") -> str:
+    """`after each success of job j_… (nightly)`."""
+    return _AFTER[follow.on].format(f"job {follow.job}" + (f" ({name})" if name else ""))
 
 
 def _second(text: str) -> int:
@@ -160,6 +184,8 @@ def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread:
             return alike and _rule(one, one_spread) == _rule(other, other_spread)
         case Window(), Window():
             return same_instants(one.at(one_spread), other.at(other_spread), one_spread, other_spread)
+        case Follow(), Follow():
+            return one == other
         case _:
             return False
 
@@ -172,8 +198,8 @@ def _rule(schedule: CronSchedule, spread: str) -> Cron:
 def first(
     schedule: Schedule, now: Micros, spread: str, *, anchor: Micros | None = None, ends: Micros | None = None
 ) -> Micros | None:
-    """The first fire of a schedule that is set now, and takes effect then unless there is another anchor. `spread` is
-    what `H` in a cron expression hashes."""
+    """The first fire of a schedule that is set now, and takes effect then unless there is another anchor; none can be
+    told of one that follows another job. `spread` is what `H` in a cron expression hashes."""
     match schedule:
         case Immediate():
             return now
@@ -181,6 +207,8 @@ def first(
             return instant.parse(schedule.expression)
         case CronSchedule() | Interval() | Window():
             return next(fires(schedule, now if anchor is None else anchor, now, spread, ends=ends), None)
+        case Follow():
+            return None
         case _:
             assert_never(schedule)
 
@@ -199,6 +227,8 @@ def fires(
             endless = _cron_fires(schedule.at(spread), max(after, anchor - 1), spread)
         case Interval():
             endless = _grid(duration.parse(schedule.expression, shortest=SECOND), anchor, after)
+        case Follow():
+            return iter(())
         case _:
             assert_never(schedule)
     return endless if ends is None else takewhile(lambda fire: fire <= ends, endless)

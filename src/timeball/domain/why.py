@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from timeball.domain import circuit, crew, ended, planning, preemption, priority
+from timeball.domain import circuit, crew, ended, follow, planning, preemption, priority
 from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing, Weaving
 from timeball.domain.english import about, counted, listed, moment, when
@@ -19,16 +19,24 @@ from timeball.domain.overlap import REPLACING, Overlap
 from timeball.domain.preemption import Preemption
 from timeball.domain.reason import Code, Reason
 from timeball.domain.run import Run, Status
+from timeball.domain.schedule import Follow, sentence
 from timeball.domain.task import Python
 
 
 def of_run(facts: Circumstances) -> list[Reason]:
     """At least one."""
     if facts.run.is_terminal:
-        return ended.reasons(facts)
+        return [*ended.reasons(facts), *_caused(facts.run)]
     if facts.run.token is not None:
-        return _held(facts)
-    return _waiting(facts)
+        return [*_held(facts), *_caused(facts.run)]
+    return [*_waiting(facts), *_caused(facts.run)]
+
+
+def _caused(run: Run) -> list[Reason]:
+    if run.cause is None:
+        return []
+    text = f"It came after run {run.cause}, which its job followed."
+    return [Reason(code=Code.FOLLOWS, text=text, run_id=run.cause)]
 
 
 def of_job(standing: Standing, closures: Closures = OPEN) -> list[Reason]:
@@ -58,6 +66,8 @@ def of_job(standing: Standing, closures: Closures = OPEN) -> list[Reason]:
 def _next(standing: Standing, closures: Closures) -> Reason:
     job, now, following = standing.job, standing.now, standing.next_fire
     spec = job.spec
+    if following is None and spec.follows is not None and follow.is_awake(job):
+        return _follows(standing, spec.follows)
     if following is None:
         return _nothing_left(standing)
     if following == job.next_fire_at and (job.owed is not None or closures.at(following) is not None):
@@ -70,6 +80,21 @@ def _next(standing: Standing, closures: Closures) -> Reason:
         return Reason(code=Code.NOT_BEGUN, text=text, until=following, unblocks="An earlier startAt.")
     alive = f"; {standing.alive:,} runs of it are alive" if standing.alive > 1 else ""
     return Reason(code=Code.NOT_DUE, text=f"It fires next {when(following, now)}{alive}.", until=following)
+
+
+def _follows(standing: Standing, wanted: Follow) -> Reason:
+    spec, now, followed = standing.job.spec, standing.now, standing.followed
+    said = sentence(wanted, "" if followed is None else followed.name)
+    if followed is not None and followed.state in (None, JobState.CANCELLED):
+        fate = "is gone" if followed.state is None else "was cancelled"
+        text = f"It fires {said}, which {fate}: nothing of that will end any more."
+        return Reason(code=Code.FOLLOWS, text=text, unblocks="Another job to follow, or another schedule.")
+    if spec.starts is not None and spec.starts > now:
+        text = f"It fires {said}, from {moment(spec.starts, now)} on."
+        return Reason(code=Code.NOT_BEGUN, text=text, until=spec.starts, unblocks="An earlier startAt.")
+    paused = "; that one is paused" if followed is not None and followed.state is JobState.PAUSED else ""
+    unblocks = f"The end of such a run. Run it now: timeball jobs run {standing.job.id}."
+    return Reason(code=Code.FOLLOWS, text=f"It fires {said}{paused}.", unblocks=unblocks)
 
 
 def _shut(job: Job, following: Micros, now: Micros, closures: Closures) -> Reason:

@@ -16,6 +16,7 @@ from timeball.domain.planning import Span
 from timeball.operation.closures import closures_to_plan
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.follow import with_echoes
 from timeball.operation.recall import recall
 from timeball.ports.hints import Topic
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
@@ -66,6 +67,7 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
 async def plan_job(context: Context, job: Job, now: Micros) -> None:
     """One bounded step of planning, as the planner would do it."""
     taken = (await recall(context, [job])).get(job.id, frozenset())
+    [job] = await with_echoes(context, [job])
     plan = planning.plan(job, now, taken, await closures_to_plan(context, job))
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
@@ -75,6 +77,8 @@ async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros
 
     There may be millions, which are counted without holding up the event loop.
     """
+    if job.spec.follows is not None:
+        return (), None  # of what the ends of another job's runs have caused, the store knows
     taken = (await recall(context, [job])).get(job.id, frozenset())
     first = last = coming = None
     count = 0

@@ -28,4 +28,6 @@ class Settle:
             self._hints.give(Topic.BACKFILL)
         if any(each is None or each.woven for each in settled):
             self._hints.give(Topic.WORKFLOW)
+        if any(each is None or each.echoes for each in settled):
+            self._hints.give(Topic.PLAN)
         return settled

@@ -18,6 +18,7 @@ from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Window
 from timeball.operation.closures import never_together
 from timeball.operation.context import Context
+from timeball.operation.follow import followed, pointed_at
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.warn import warn
 from timeball.ports.hints import Topic
@@ -73,9 +74,21 @@ class Submit:
         self._commit = GroupCommit(self._persist)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
+        if any(job.spec.follows is not None for job in jobs):
+            jobs = [await self._by_id(job) for job in jobs]
         if self._context.depot.takes and any(job.size > LARGE for job in jobs):
             return await self._submit_large(jobs)
         return await self._submit(jobs)
+
+    async def _by_id(self, new: NewJob) -> NewJob:
+        """A job that follows another, by its id; as it is, if that cannot be."""
+        if (wanted := new.spec.follows) is None:
+            return new
+        try:
+            found = await followed(self._context, new.tenant, wanted.job)
+        except InvalidSchedule:  # which is told when the others are prepared
+            return new
+        return structs.replace(new, spec=pointed_at(new.spec, found))
 
     async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         """Parameters that are large are elsewhere, for good, before anything else happens."""
@@ -105,6 +118,8 @@ class Submit:
             around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, around.calendars, bound)
             for at, new in enumerate(news)
         ]
+        if any(job.spec.follows is not None for job in jobs):
+            await self._check_followed(jobs, prepared)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
@@ -174,6 +189,16 @@ class Submit:
 
         answer = Idempotency(new.key, new.fingerprint, render(job))
         return Submission(job, runs, answer, render if isinstance(new.spec.schedule, Window) else None)
+
+    async def _check_followed(
+        self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]
+    ) -> None:
+        for at, job in enumerate(jobs):
+            if (wanted := job.spec.follows) is not None and isinstance(prepared[at], Submission):
+                try:
+                    await followed(self._context, job.tenant, wanted.job)
+                except InvalidSchedule as error:
+                    prepared[at] = error
 
     async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
         """A repetition gets the first answer, also if it comes too late to be accepted today."""

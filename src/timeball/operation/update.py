@@ -15,6 +15,7 @@ from timeball.operation.amend import amend
 from timeball.operation.closures import checked_closures
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.follow import followed, pointed_at
 from timeball.operation.submit import no_place, unknown_tasks
 from timeball.operation.warn import warn
 from timeball.ports.store import Amendment, JobStatus
@@ -29,6 +30,7 @@ async def update(
     if_match: int | None = None,
 ) -> JobStatus:
     """Replace the job's spec by what `change` makes of it. An update that changes nothing is no new version."""
+    change = await _pointing(context, tenant, job_id, change)
     place = _Place(context, job_id, change)
     wanted = await place.changed((await find_job(context, tenant, job_id)).job.spec)
     if wanted.result_location is not None and not context.depot.takes:
@@ -58,6 +60,24 @@ async def update(
     found = await find_job(context, tenant, job_id)
     [warnings] = await warn(context, [found.job.spec])
     return structs.replace(found, warnings=warnings)
+
+
+async def _pointing(
+    context: Context, tenant: str, job_id: str, change: Callable[[JobSpec], JobSpec]
+) -> Callable[[JobSpec], JobSpec]:
+    """The same change, in which the job to be followed is named by its id. What a job follows already may be gone."""
+    spec = (await find_job(context, tenant, job_id)).job.spec
+    wanted = change(await context.depot.whole(spec)).follows
+    if wanted is None or wanted == spec.follows:
+        return change
+    known = wanted.job
+    found = await followed(context, tenant, known)
+
+    def pointing(spec: JobSpec) -> JobSpec:
+        new = change(spec)
+        return pointed_at(new, found) if new.follows is not None and new.follows.job == known else new
+
+    return pointing
 
 
 class _Elsewhere(Exception):
@@ -116,6 +136,8 @@ def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
     if same_instants and same_bounds and not _ends_or_goes_on(job, edited):
         return amendment
     edited = edited.with_(anchor=_anchor(job, spec, now, same_instants))
+    if spec.follows is not None:
+        return structs.replace(amendment, keep_schedule=False, anchor=edited.anchor)
     # Whoever changes nothing but the bounds may well mean that the schedule is over.
     first = next(planning.fires(edited, now), None) if same_instants else planning.first_fire(edited, now)
     return structs.replace(amendment, keep_schedule=False, next_fire_at=first, anchor=edited.anchor)

@@ -138,8 +138,9 @@ class Outdated(Struct, frozen=True):
 
 
 class Fired(Struct, frozen=True):
-    """A fire was already handed to a worker for `at`, which has not come. It belongs to the version it was handed
-    out with: wait until then and amend again, so that nothing acknowledged is followed by an older version."""
+    """A fire was already handed to a worker for `at`, which has not come, or is that of an end that the job has heard
+    of. It belongs to the version it was handed out with: wait until then and amend again, so that nothing acknowledged
+    is followed by an older version."""
 
     at: Micros
 
@@ -221,7 +222,19 @@ class PlanStore(Protocol):
         plan was made from, and the calendars too; answers the ids of those jobs. Each fire counts in `Job.fired`,
         whatever becomes of it. Under each serial job's lock overlap is decided by `overlap.admit`: for instants that
         are due, now; for a future one, BLOCKED while another run is alive. Runs of the job that are BLOCKED and fell
-        due since are decided too. `run_ids` holds one fresh id per step of each plan."""
+        due since are decided too. `run_ids` holds one fresh id per step of each plan. A job that follows another goes
+        on with what it has heard of by then, whatever the plan knew; a run that comes of an end names that run in
+        `retry_of`."""
+        ...
+
+    async def hear(self, limit: int) -> int:
+        """Let some jobs that follow others hear of the ends of runs that were written down for them, in the order in
+        which those ended: each becomes an instant of the job, whose `next_fire_at` may move. Answers how many jobs did.
+        An instant is never before the last change of its job, and no two of a job are the same."""
+        ...
+
+    async def echoes(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
+        """The first instants of jobs that follow others which wait to be planned, in order: at most so many of each."""
         ...
 
     async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
@@ -312,6 +325,8 @@ class Settled(Struct, frozen=True):
     """It was a run of a backfill, which may have room for another."""
     woven: bool = False
     """Whether it is a task of a workflow run, which may go on now."""
+    echoes: bool = False
+    """Whether another job follows, which fires now."""
 
 
 class Cancelling(Struct, frozen=True):

@@ -13,6 +13,7 @@ from timeball.domain.overlap import REPLACING
 from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
+from timeball.operation.follow import with_echoes
 from timeball.operation.recall import recall
 from timeball.ports.hints import Topic
 from timeball.service.hints import LocalHints
@@ -33,11 +34,13 @@ class Planner(Loop):
         self._dice = context.dice
 
     async def turn(self) -> Micros:
+        await self._store.hear(BATCH)
         jobs = await self._store.due_jobs(BATCH)
         if not jobs:
             upcoming = await self._store.next_plan_at()
             return TICK if upcoming is None else max(0, upcoming - self._store.now())
         taken = await recall(self._context, jobs)
+        jobs = await with_echoes(self._context, jobs)
         closures = await closures_of(self._context, jobs)
         now = self._store.now()
         plans: list[Plan] = []

@@ -24,6 +24,7 @@ from timeball.domain.job import Job
 from timeball.domain.ledger import Verdict
 from timeball.domain.preview import Marked
 from timeball.domain.run import Attempt, Run, Status
+from timeball.domain.schedule import sentence
 from timeball.operation.closures import closures_of_job
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
@@ -41,6 +42,8 @@ class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     executor_id: str | None
     run_id: str | None
     attempt: int | None
+    detail: str | UnsetType = UNSET
+    """When it fires, of a job that follows another."""
 
 
 class RunNowAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -106,8 +109,20 @@ async def status(call: Call) -> Answer:
             executor_id=None if run is None else run.worker,
             run_id=None if run is None else run.id,
             attempt=None if run is None else run.attempt,
+            detail=await _after_what(call, found) or UNSET,
         )
     )
+
+
+async def _after_what(call: Call, found: JobStatus) -> str:
+    """`fires after each success of job j_… (nightly)`, of a job that follows another and goes on."""
+    wanted = found.job.spec.follows
+    if wanted is None or found.status not in ("scheduled", "paused"):
+        return ""
+    followed = (await call.context.store.jobs([wanted.job])).get(wanted.job)
+    said = sentence(wanted, "" if followed is None else followed.job.spec.name)
+    over = ", which was cancelled" if followed is None or followed.status == "cancelled" else ""
+    return f"fires {said}{over}"
 
 
 async def run(call: Call) -> Answer:
@@ -158,10 +173,12 @@ async def next_fires(call: Call) -> Answer:
     items: list[ComingFire] = []
     match found.status:
         case "scheduled":
-            detail = ""
+            detail = await _after_what(call, found)
         case "paused":
             because = f" ({job.pause_reason})" if job.pause_reason else ""
             detail = f"paused{because}: none of these fires until it is resumed"
+            if job.spec.follows is not None:
+                detail = f"paused{because}; its catch-up rule decides about what ends meanwhile"
             if job.paused_until is not None:
                 detail = (
                     f"paused{because} until {render(job.paused_until)}; its catch-up rule decides about fires before"

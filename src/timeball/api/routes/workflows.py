@@ -285,7 +285,7 @@ def _run_view(found: FoundWorkflowRun) -> WorkflowRunView:
         verdict=run.verdict,
         reason=run.reason,
         cancel_requested_at=views.moment(run.cancel_requested_at),
-        retry_of=run.retry_of,
+        retry_of=None if run.is_due_instant else run.retry_of,
         retried_as=run.retried_as,
         counts=dict(Counter(task.status for task in tasks)),
         tasks=tasks,

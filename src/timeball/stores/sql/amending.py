@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from timeball.domain import ids, planning
+from timeball.domain import follow, ids, planning
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec, is_overdue
 from timeball.domain.ledger import DUE, Origin
@@ -16,8 +16,9 @@ from timeball.domain.planning import Span
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Window
 from timeball.ports.store import Amended, Amendment, Fired, Outdated
-from timeball.stores.sql import calendars, runs, settling, slots, spans, turns
+from timeball.stores.sql import calendars, follows, runs, settling, slots, spans, turns
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.follows import Waiting
 from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL
@@ -59,12 +60,15 @@ class _Writes(Struct):
 class Amendments(Part):
     async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
+            await follows.check(tx, amendments)
             await calendars.check(tx, amendments)
             windows = [each.spec.schedule for each in amendments if slots.needs_slot(each)]
             chosen = await slots.choose(tx, [each for each in windows if isinstance(each, Window)], self._db.now())
             places = iter(chosen)
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
+            jobs |= await follows.hear(tx, {job.id: job for job in jobs.values() if job.spec.follows is not None})
+            waiting = await follows.waiting_of(tx, jobs.values())
             keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
             dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
             kept = await turns.kept_by_dead(tx, dying)
@@ -79,6 +83,7 @@ class Amendments(Part):
                 closed = {(job_id, at) for job_id, at in await tx.fetch(FUTURE_VERDICTS, b=renewed)}
             tails = {job_id: Tail(None) for job_id in jobs}
             writes = _Writes()
+            changes: list[tuple[Amendment, Job, Job]] = []
             answers: list[Amended | Outdated | Fired] = []
             for each in amendments:
                 slot = next(places) if slots.needs_slot(each) else slots.kept_slot(each)
@@ -87,11 +92,16 @@ class Amendments(Part):
                     answers.append(Outdated())
                 elif held := [run.fire_time for run in live[job.id] if _is_held_ahead(run, now)]:
                     answers.append(Fired(max(held)))
+                elif (heard := waiting.get(job.id)) is not None and job.state is JobState.ACTIVE:
+                    answers.append(Fired(heard.last))
                 else:
+                    each, job = _with_waiting(each, job, waiting.get(job.id))
                     amended = _amend(writes, each, job, live[job.id], tails[job.id], closed, now, slot)
+                    changes.append((each, job, amended.job))
                     jobs[job.id] = amended.job
                     answers.append(amended)
             await _persist(tx, writes, now)
+            await follows.rewire(tx, changes)
             # Nobody will deal with what gave up and kept the turn.
             over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
             await turns.pass_on(tx, [key for key, (run, job) in kept.items() if job in over and holders[key] == run])
@@ -102,6 +112,16 @@ class Amendments(Part):
             return answers
 
         return await self._db.write(work) if amendments else []
+
+
+def _with_waiting(amendment: Amendment, job: Job, waiting: Waiting | None) -> tuple[Amendment, Job]:
+    """The same for a job that follows another and has heard of ends that wait: a new schedule closes their instants,
+    which nobody can tell but who holds the lock."""
+    if waiting is None:
+        return amendment, job
+    if not amendment.keep_schedule:
+        amendment = structs.replace(amendment, closing=(*amendment.closing, waiting.forgone))
+    return amendment, job.with_(echoes=(waiting.first,))
 
 
 def _at_the_same_place(amendment: Amendment) -> bool:
@@ -196,7 +216,8 @@ def _amend(
         writes.moved.append((changed, job))
     if changed.exhausted:
         next_fire_at = None
-    plan_at = now if amendment.state is JobState.ACTIVE and next_fire_at is not None else None
+    fires = next_fire_at is not None or (follow.goes_on(changed) and changed.spec.ends is not None)
+    plan_at = now if amendment.state is JobState.ACTIVE and fires else None
     changed = changed.with_(next_fire_at=next_fire_at, plan_at=plan_at)
     writes.jobs.append(changed)
     return Amended(changed, len(due) if amendment.cancel_runs else 0)

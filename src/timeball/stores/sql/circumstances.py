@@ -12,6 +12,7 @@ from timeball.domain.circumstances import (
     MOST_COUNTED,
     Ahead,
     Circumstances,
+    Followed,
     Permits,
     Standing,
     Target,
@@ -71,6 +72,13 @@ _decode_task: Any = msgspec.json.Decoder(Task).decode
 _ORIGIN = RUNS.columns.index("origin")
 
 
+async def _followed(tx: Tx, job: Job) -> Followed | None:
+    if job.spec.follows is None:
+        return None
+    found = await _job(tx, job.spec.follows.job)
+    return Followed("", None) if found is None else Followed(found.spec.name, found.state)
+
+
 class Matters(Part):
     async def circumstances(self, run_id: str) -> Circumstances | None:
         async def work(tx: Tx) -> Circumstances | None:
@@ -107,6 +115,7 @@ class Matters(Part):
                 alive=len(live),
                 next_fire=min(future, default=job.next_fire_at),
                 run=run,
+                followed=await _followed(tx, job),
                 exceptions=tuple(finished_run(row) for row in exceptions),
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from timeball.domain import planning
+from timeball.domain import follow, planning
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
@@ -29,7 +29,7 @@ from timeball.ports.store import (
     Submitted,
     Want,
 )
-from timeball.stores.sql import calendars, slots, turns
+from timeball.stores.sql import calendars, follows, slots, turns
 from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
@@ -50,6 +50,7 @@ NEWEST = "\U0010ffff"
 """Sorts after every id."""
 
 SPEC = NEW_JOBS.columns.index("spec")
+_NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")
 
 
@@ -224,6 +225,7 @@ async def _insert(
     if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
     await calendars.bind(tx, [each.job for each in submissions])
+    await follows.begin(tx, [each.job for each in submissions])
     if claims is None:
         await _insert_runs(tx, runs)
         return (await claim(tx, wants, 0, credit, 0)).claims
@@ -278,8 +280,9 @@ def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...
         queries.append(listing("j.state = 'active' AND j.next_fire_at IS NOT NULL"))
         alive = [*narrow, *([tagged] if "tag" in given else []), "j.state = 'active' AND j.next_fire_at IS NULL"]
         queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
+        queries.append(query("list_idle_followers", where=" AND ".join([*alive, _NO_RUNS])))
     elif "completed" in wanted:
-        ended = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
+        ended = f"{_NO_RUNS} AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)"
         queries.append(listing(f"j.state = 'active' AND j.next_fire_at IS NULL AND {ended}"))
     return tuple(queries)
 
@@ -300,4 +303,5 @@ def _status(job: Job, alive: bool, earliest: Micros | None) -> JobStatus:
         case JobState.CANCELLED:
             return JobStatus(job, "cancelled", next_run)
         case JobState.ACTIVE:
-            return JobStatus(job, "scheduled" if alive or next_fire is not None else "completed", next_run)
+            goes_on = alive or next_fire is not None or follow.is_awake(job)
+            return JobStatus(job, "scheduled" if goes_on else "completed", next_run)

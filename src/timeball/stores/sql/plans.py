@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from timeball.domain.lifecycle import Hold, Status
 from timeball.domain.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.planning import Fire, Plan, Span
 from timeball.domain.run import NewRun, new_run
-from timeball.stores.sql import calendars, spans, turns
+from timeball.stores.sql import calendars, follows, spans, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.library import many, query
@@ -119,6 +119,9 @@ class Plans(Part):
             if not chosen:
                 return []
             ((now,),) = await tx.fetch(NOW)
+            following = [plan for plan, _ in chosen.values() if plan.job.spec.follows is not None]
+            moved, causes = await follows.use(tx, following, now) if following else ({}, {})
+            chosen |= {job_id: (plan, chosen[job_id][1]) for job_id, plan in moved.items()}
             await turns.lock(tx, (turns.key_of_job(plan.job) for plan, _ in chosen.values()))
             exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
             by_job = await crowds(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
@@ -127,7 +130,7 @@ class Plans(Part):
             writes = _Writes()
             await _decide_blocked(tx, writes, by_job, tails, {key: plan for key, (plan, _) in chosen.items()}, now)
             for job_id, (plan, ids) in chosen.items():
-                _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now)
+                _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now, causes)
             await _persist(tx, writes)
             await _replace(tx, by_job.values())
             await tx.execute(MOVE_JOBS, b=writes.jobs)
@@ -162,8 +165,17 @@ async def _decide_blocked(
         writes.gone.append(run)
 
 
-def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None, tail: Tail, now: Micros) -> None:
-    """Turn one plan into rows. Without a crowd, runs of the job do not look at each other."""
+def _decide(
+    writes: _Writes,
+    plan: Plan,
+    ids: Sequence[str],
+    crowd: Crowd | None,
+    tail: Tail,
+    now: Micros,
+    causes: Mapping[tuple[str, Micros], str],
+) -> None:
+    """Turn one plan into rows. Without a crowd, runs of the job do not look at each other. `causes`: the runs after
+    which jobs fire, by job and instant."""
     job, plan_at = plan.job, plan.plan_at
     newest = _newest_due(plan, now)
     for step, run_id in zip(plan.steps, ids, strict=True):
@@ -172,7 +184,8 @@ def _decide(writes: _Writes, plan: Plan, ids: Sequence[str], crowd: Crowd | None
                 run = new_run(job, run_id, Origin.SCHEDULE, first, now)
                 tail.add(unstarted(run, verdict, reason, now, until=last, fires=count))
             case Fire(fire_time, origin, eligible_at):
-                run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at)
+                cause = causes.get((job.id, fire_time))
+                run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at, retry_of=cause)
                 serial = run.serial or (crowd is not None and not crowd.alone)
                 if crowd is not None and crowd.replaces and newest is not None and fire_time < newest:
                     tail.add(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))

@@ -21,7 +21,7 @@ from timeball.domain.lifecycle import Event, Failed, Failure, Lost, Released, St
 from timeball.domain.retry import Delivery, Retry
 from timeball.domain.workflow import TaskState
 from timeball.ports.store import Settled, Settlement
-from timeball.stores.sql import gates, turns
+from timeball.stores.sql import follows, gates, turns
 from timeball.stores.sql.backfill_sums import count_ended
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Answer, GateKey
@@ -92,7 +92,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     rules = await _rules(tx, settlements, runs)
 
-    ((now, unwell),) = await tx.fetch(NOW_AND_HEALTH)
+    ((now, unwell, followed),) = await tx.fetch(NOW_AND_HEALTH)
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
@@ -117,9 +117,14 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
         frees = _share(writes, run, each, transition, rule, bool(unwell))
         backfills = status is not None and run.origin == Origin.BACKFILL
         answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
+    echoed = await follows.echo(tx, writes.history) if followed else set()
     await _persist(tx, writes)
     await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
-    return answers
+    return [_with_echo(each, echoed) for each in answers] if echoed else answers
+
+
+def _with_echo(answer: Settled | None, echoed: set[str]) -> Settled | None:
+    return answer if answer is None or answer.run_id not in echoed else msgspec.structs.replace(answer, echoes=True)
 
 
 async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
@@ -128,7 +133,7 @@ async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
 
 
 async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
-    """Move runs, whose rows are locked, to the history."""
+    """Move runs, whose rows are locked, to the history. Who follows their jobs is told by `follows.echo`."""
     if ended_runs:
         await insert_history(tx, ended_runs)
         await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])

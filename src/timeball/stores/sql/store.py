@@ -10,6 +10,7 @@ from timeball.stores.sql.backfills import Backfills
 from timeball.stores.sql.calendar_shelf import Calendars
 from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.follows import Hearing
 from timeball.stores.sql.foresight import Foresight
 from timeball.stores.sql.housekeeping import Housekeeping
 from timeball.stores.sql.jobs import Jobs
@@ -32,6 +33,7 @@ class SqlStore(
     Backfills,
     Preempting,
     Plans,
+    Hearing,
     Runs,
     WaitingRooms,
     Weaving,

@@ -293,6 +293,30 @@ class JobCalendarRow(Struct, frozen=True):
     tenant: str
 
 
+class FollowRow(Struct, frozen=True):
+    """Which ends of runs of which job a job follows."""
+
+    follower: str
+    job_id: str
+    on_success: int
+    on_failure: int
+    last_at: Micros
+    """The newest of its instants."""
+
+
+class EchoRow(Struct, frozen=True):
+    """The end of a run that a job follows, until it is planned."""
+
+    follower: str
+    cause: str
+    """The run."""
+    job_id: str
+    status: str
+    ended_at: Micros
+    fire_time: Micros | None
+    """The instant of the follower that it is, once that has heard of it."""
+
+
 class IdempotencyRow(Struct, frozen=True):
     tenant: str
     key: str
@@ -373,6 +397,8 @@ ATTEMPTS: Final = Table("attempts", AttemptRow)
 LOGS: Final = Table("logs", LogRow)
 TAGS: Final = Table("job_tags", TagRow)
 JOB_CALENDARS: Final = Table("job_calendars", JobCalendarRow)
+FOLLOWS: Final = Table("follows", FollowRow)
+ECHOES: Final = Table("echoes", EchoRow)
 IDEMPOTENCY: Final = Table("idempotency", IdempotencyRow)
 PROFILES: Final = Table("profiles", ProfileRow)
 GATES: Final = Table("gates", GateRow)
@@ -391,6 +417,8 @@ _ALL: Final = (
     LOGS,
     TAGS,
     JOB_CALENDARS,
+    FOLLOWS,
+    ECHOES,
     IDEMPOTENCY,
     GATES,
     PROFILES,

@@ -89,7 +89,7 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
         if holder is None:
             given[key] = first.id
         elif holder not in alive:  # it gave up; its retry inherits its turn, a replay does not
-            heirs = (run.id for run in lined_up if run.retry_of == holder and run.origin is not Origin.REPLAY)
+            heirs = (run.id for run in lined_up if run.retry_of == holder and run.origin is Origin.RETRY)
             if heir := next(heirs, None):
                 given[key] = heir
         else:

@@ -32,7 +32,7 @@ from timeball.domain.lifecycle import Failure, State, Status
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.workflow import Known, Missing, Node, Step, TaskState, Workflow, WorkflowTask
 from timeball.ports.store import NONE, TaskOfRun, WorkflowRun, Woven
-from timeball.stores.sql import runs, settling, triggers, turns
+from timeball.stores.sql import follows, runs, settling, triggers, turns
 from timeball.stores.sql.claiming import CLAIM
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query
@@ -619,6 +619,7 @@ async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, _Flow]], now: Micros) -
             blocks = status is Status.FAILED and decode_spec(flow.spec).on_failure == "block"
             gone.append(Gone((run.tenant, run.ordering_key), run.id, stays=blocks))
         flow.state = "ended"
+    await follows.echo(tx, history)
     await settling.finish(tx, history)
     await settling.release(tx, sorted({run.job_id for run, _ in over}))
     await turns.leave(tx, gone)

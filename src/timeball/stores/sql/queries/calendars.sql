@@ -35,7 +35,8 @@ DELETE FROM calendars WHERE tenant = :tenant AND name = :name RETURNING name;
 -- Jobs that refer to a calendar and may still fire.
 SELECT j.id, j.name FROM job_calendars c JOIN jobs j ON j.id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name
-  AND j.state <> 'cancelled' AND (j.next_fire_at IS NOT NULL OR j.plan_at IS NOT NULL OR j.state = 'paused')
+  AND j.state <> 'cancelled' AND (j.next_fire_at IS NOT NULL OR j.plan_at IS NOT NULL OR j.state = 'paused'
+    OR EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id))
 ORDER BY j.id LIMIT :most;
 
 -- name: planned_under

@@ -67,9 +67,10 @@ RETURNING job_id, fire_time - fire_time % 86400000000, verdict, fires, origin;
 DELETE FROM edited_runs WHERE run_id {in b: text};
 
 -- name: lock_idle_jobs
--- Those of some jobs that will not fire any more, kept from every other writer.
+-- Those of some jobs that will not fire any more, and that no other follows, kept from every other writer.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id
-WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> 'paused' {lock j};
+WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> 'paused'
+  AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.job_id = j.id) {lock j};
 
 -- name: jobs_without_runs
 -- Those of some jobs, which are locked, that have no run left.

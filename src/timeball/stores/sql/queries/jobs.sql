@@ -40,6 +40,11 @@ SELECT {columns jobs j} FROM (
   WHERE r.job_id < :before AND {where} ORDER BY r.job_id DESC LIMIT :most
 ) AS alive JOIN jobs j ON j.id = alive.job_id ORDER BY j.id DESC;
 
+-- name: list_idle_followers
+-- A page of the jobs that follow others and have nothing to fire until one of those ends, newest first.
+SELECT {columns jobs j} FROM follows f CROSS JOIN jobs j
+WHERE f.follower < :before AND j.id = f.follower AND {where} ORDER BY f.follower DESC LIMIT :most;
+
 -- name: runs_of_jobs
 -- The live runs of jobs, kept from every other writer.
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id {lock r};

@@ -1,0 +1,46 @@
+"""Jobs that follow other jobs: which one is meant, and what waits of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.job import Job, JobSpec
+from timeball.domain.planning import MOST_INSTANTS
+from timeball.operation.context import Context
+from timeball.ports.store import JobFilter
+
+_ALIVE = frozenset({"scheduled", "paused", "completed"})
+
+
+async def with_echoes(context: Context, jobs: Sequence[Job]) -> list[Job]:
+    """The same jobs; those that follow another with the instants that wait, one more than a plan looks at. The store is
+    asked only if there are any."""
+    following = [job.id for job in jobs if job.spec.follows is not None]
+    if not following:
+        return list(jobs)
+    waiting = await context.store.echoes(following, MOST_INSTANTS + 1)
+    return [job.with_(echoes=waiting[job.id]) if job.id in waiting else job for job in jobs]
+
+
+async def followed(context: Context, tenant: str, named: str) -> str:
+    """The id of the job that is to be followed, given by its id, or by its name."""
+    found = (await context.store.jobs([named])).get(named)
+    if found is not None and found.job.tenant == tenant:
+        if found.status == "cancelled":
+            raise InvalidSchedule(f"job {named} was cancelled: nothing of it will end", "/schedule/job")
+        return named
+    alike = (await context.store.list_jobs(JobFilter(tenant=tenant, name=named, status=_ALIVE), None, 2)).items
+    if not alike:
+        raise InvalidSchedule(f"there is no job {named!r} to follow", "/schedule/job")
+    if len(alike) > 1:
+        raise InvalidSchedule(f"more than one job is called {named!r}: give the id of one", "/schedule/job")
+    return alike[0].job.id
+
+
+def pointed_at(spec: JobSpec, job_id: str) -> JobSpec:
+    """A spec that follows another job, by its id."""
+    assert spec.follows is not None
+    return structs.replace(spec, schedule=structs.replace(spec.follows, job=job_id))
