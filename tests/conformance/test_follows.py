@@ -29,6 +29,7 @@ from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
 from timeball.ports.store import JobFilter, Store, Submission
 from timeball.service.hints import LocalHints
+from timeball.service.listener import Listener
 from timeball.service.planner import Planner
 from timeball.stores.sql import settling
 
@@ -67,10 +68,11 @@ async def end(store: Store, of: Job, outcome: Outcome | None = None, count: int 
 
 
 async def plan(store: Store) -> None:
-    """A planner, until nothing is due."""
-    planner = Planner(context(store), LocalHints(lambda _: None))
-    while await planner.turn() == 0:
-        pass
+    """A listener and a planner, until nothing is due."""
+    hints = LocalHints(lambda _: None)
+    for loop in (Listener(context(store), hints), Planner(context(store), hints)):
+        while await loop.turn() == 0:
+            pass
 
 
 async def fires(store: Store, of: Job) -> list[Run]:
@@ -167,8 +169,9 @@ async def test_two_servers_end_and_hear_at_once(stores: tuple[Store, Store]) -> 
             await store.settle([settlement(each, at=store.now())])
 
     async def keep_planning(store: Store) -> None:
-        planner = Planner(context(store), LocalHints(lambda _: None))
+        listener, planner = (kind(context(store), LocalHints(lambda _: None)) for kind in (Listener, Planner))
         while not done:
+            await listener.turn()
             await planner.turn()
             await asyncio.sleep(0)
 

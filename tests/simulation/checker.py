@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, oracle, preemption, sharing, workflows
+from tests.simulation import backfills, calendars, follows, oracle, preemption, sharing, workflows
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
@@ -134,7 +134,7 @@ class Checker:
         return oracle.due(case.record, case.job.created_at, case.job.next_fire_at, self.world.now).allowed
 
     def check(self) -> None:
-        own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES, *calendars.PROMISES)
+        own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES, *calendars.PROMISES, *follows.PROMISES)
         for promise in (*PROMISES, *sharing.PROMISES, *own):
             promise(self)
 
@@ -156,6 +156,8 @@ def _covered_once(checker: Checker) -> None:
     world = checker.world
     blocked = world.blocked_keys()
     for case in checker.cases:
+        if follows.follows(case) is not None:
+            continue  # what ends is due, and nothing else
         due = oracle.due(case.record, case.job.created_at, case.job.next_fire_at, world.now)
         covered: Counter[Micros] = Counter()
         cancelled = {row.fire_time for row in case.rows if row.fires == 1 and _cancelled_ahead(row)}
@@ -518,6 +520,8 @@ def _caught_up(checker: Checker) -> None:
     for case in checker.cases:
         if not case.record.recurring or any(c.kind == "reschedule" and c.possible for c in case.record.changes):
             continue
+        if follows.follows(case) is not None:
+            continue  # it may hear of an end later than of what ended after it
         rule, window = case.record.spec.catch_up, WINDOWS[str(case.record.spec.catch_up_window)]
         rows = [row for row in case.rows if not calendars.is_excluded(row)]
         for index, row in enumerate(rows):

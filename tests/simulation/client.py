@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tests.simulation import backfills, calendars, preemption
+from tests.simulation import backfills, calendars, follows, preemption
 from tests.simulation.network import Handler
 from tests.simulation.records import JobRecord, Micros, Request
 from tests.simulation.rules import Rules
@@ -63,7 +63,7 @@ def schedule(dice: Random, now: Micros, theme: str) -> Schedule:
         return dice.choice(each_second) if kind < 0.8 else recurring(dice)
     if theme == "zombies" and kind < 0.7:
         return Immediate()
-    if theme in (backfills.THEME, calendars.THEME) and kind < 0.9:
+    if theme in (backfills.THEME, calendars.THEME, follows.THEME) and kind < 0.9:
         return recurring(dice)
     if kind < 0.3:
         return Immediate()
@@ -170,6 +170,8 @@ class Clients:
         spec = specification(self._world.dice, uid, now, self._world.theme, self._world.rules)
         if self._world.theme == calendars.THEME:
             spec = calendars.bound(spec, self._world.seed, uid)
+        if self._world.theme == follows.THEME:
+            spec = follows.chosen(spec, self._world, uid)
         record = JobRecord(uid, spec, key)
         self.jobs.append(record)
         return record
@@ -197,13 +199,15 @@ class Clients:
             return await world.submit_of(server)(news)
 
         first = await self.ask("submit", records[0].uid, handler, along=records[1:], spec=records[0].spec)
-        answers = first.answer
+        answers, outcome = first.answer, first.outcome
         for index, record in enumerate(records):
             [request] = record.submissions
-            request.answered, request.outcome = first.answered, first.outcome
-            if first.outcome == "ok":
+            request.answered, request.outcome = first.answered, outcome
+            if outcome == "ok":
                 request.answer = answers[index]
-                if isinstance(request.answer, TimeballError):  # its last fire passed on the way
+                if isinstance(
+                    request.answer, TimeballError
+                ):  # its last fire passed on the way, or what it follows is gone
                     request.outcome = "refused"
                 else:
                     record.job_id = request.answer.job_id

@@ -31,12 +31,14 @@ from timeball.stores.sql import (
     backfills,
     calendar_shelf,
     claiming,
+    follows,
     gates,
     housekeeping,
     overlapping,
     plans,
     runs,
     settling,
+    successes,
     triggers,
     turns,
     weaving,
@@ -493,6 +495,41 @@ def _live_silenced(world: World) -> Patches:
     return [_text(housekeeping, "PRUNE_LOGS", alive, "")]
 
 
+def _echo_apart(world: World) -> Patches:
+    """Who follows a job is told of an end after it was committed."""
+    real = Connection._call
+    left: list[Any] = []
+
+    async def keep(tx: Tx, ended_runs: Any) -> set[str]:
+        left.extend(ended_runs)
+        return set()
+
+    async def tell_left(ended_runs: Any) -> None:
+        await world.store._db.write(lambda tx: tell(tx, ended_runs))
+
+    async def call(self: Connection, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        answer = await real(self, name, args, named)
+        if name == "settle" and left:
+            ended_runs = left[:]
+            left.clear()
+            await real(self, "tell_left", (ended_runs,), {})
+        return answer
+
+    tell = follows.echo
+    return [
+        mock.patch.object(Connection, "_call", call),
+        mock.patch.object(follows, "echo", keep),
+        mock.patch.object(world.store, "tell_left", tell_left, create=True),
+    ]
+
+
+def _follower_unseen(world: World) -> Patches:
+    """A success that seems to concern nobody is not told to who follows."""
+    return [
+        _text(successes, "RECORD_SUCCESSES", "AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.job_id = r.job_id)", "")
+    ]
+
+
 def _freeze_unseen(world: World) -> Patches:
     """A calendar that changes leaves alone what was planned under the old one."""
 
@@ -565,6 +602,8 @@ PLANTS: dict[str, Plant] = {
         ("class-ignored", "I17", _class_ignored, "preemption", 3),
         ("woven-twice", "I19", _woven_twice, "workflows", 0),
         ("first-parent-suffices", "I19", _first_parent_suffices, "workflows", 0),
+        ("echo-apart", "I2", _echo_apart, "follows", 3),
+        ("follower-unseen", "I2", _follower_unseen, "follows", 20),
         ("freeze-unseen", "I11", _freeze_unseen, "calendars", 20),
         ("owed-forgotten", "I2", _owed_forgotten, "calendars", 6),
         ("deposed-keeper", "I9", _deposed_keeper, "retention", 4),

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, preemption, pruning, workflows
+from tests.simulation import backfills, calendars, follows, preemption, pruning, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -68,6 +68,7 @@ LIVE = RunFilter(
 
 OF_THEMES: dict[str, tuple[str, Topic | None]] = {
     "backfiller": (backfills.THEME, Topic.BACKFILL),
+    "listener": (follows.THEME, Topic.FOLLOW),
     "weaver": (workflows.THEME, Topic.WORKFLOW),
     "preemptor": (preemption.THEME, None),
 }
@@ -527,7 +528,8 @@ class World:
         """Those that have to end by themselves."""
         blocked = self.blocked_keys()
         alive: list[Any] = self.read("list_runs", LIVE, None, 1000).items
-        waiting = backfills.unfinished(self) if self.theme == backfills.THEME else []
+        waiting: list[Any] = backfills.unfinished(self) if self.theme == backfills.THEME else []
+        waiting += follows.unplanned(self) if self.theme == follows.THEME else []
         return [run for run in alive if run.ordering_key not in blocked] + waiting
 
 

@@ -170,7 +170,8 @@ class JobSpec(
 
     @property
     def refers(self) -> bool:
-        """Whether it names anything that has to be there: tasks, calendars, a kind of worker, a place for results."""
+        """Whether it names anything that has to be there: tasks, calendars, a kind of worker, a place for results, a
+        job to follow."""
         return (
             self.task_id is not None
             or bool(self.calendars)
@@ -178,6 +179,7 @@ class JobSpec(
             or bool(self.runs_on)
             or self.result_location is not None
             or type(self.task) is Workflow
+            or type(self.schedule) is Follow
         )
 
     @property

@@ -29,5 +29,5 @@ class Settle:
         if any(each is None or each.woven for each in settled):
             self._hints.give(Topic.WORKFLOW)
         if any(each is None or each.echoes for each in settled):
-            self._hints.give(Topic.PLAN)
+            self._hints.give(Topic.FOLLOW)
         return settled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, assert_never
 
@@ -15,7 +16,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, workflow_of
 from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
-from timeball.domain.schedule import Window
+from timeball.domain.schedule import Follow, Window
 from timeball.operation.closures import never_together
 from timeball.operation.context import Context
 from timeball.operation.follow import followed, pointed_at
@@ -74,21 +75,24 @@ class Submit:
         self._commit = GroupCommit(self._persist)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
-        if any(job.spec.follows is not None for job in jobs):
-            jobs = [await self._by_id(job) for job in jobs]
+        if any(type(job.spec.schedule) is Follow for job in jobs):
+            jobs = await self._named_by_ids(jobs)
         if self._context.depot.takes and any(job.size > LARGE for job in jobs):
             return await self._submit_large(jobs)
         return await self._submit(jobs)
 
+    async def _named_by_ids(self, jobs: Sequence[NewJob]) -> list[NewJob]:
+        """The same, where jobs to follow are named by their ids. What is wrong with one is told later."""
+        found = list(jobs)
+        for at, new in enumerate(jobs):
+            with contextlib.suppress(InvalidSchedule):
+                found[at] = await self._by_id(new)
+        return found
+
     async def _by_id(self, new: NewJob) -> NewJob:
-        """A job that follows another, by its id; as it is, if that cannot be."""
         if (wanted := new.spec.follows) is None:
             return new
-        try:
-            found = await followed(self._context, new.tenant, wanted.job)
-        except InvalidSchedule:  # which is told when the others are prepared
-            return new
-        return structs.replace(new, spec=pointed_at(new.spec, found))
+        return structs.replace(new, spec=pointed_at(new.spec, await followed(self._context, new.tenant, wanted.job)))
 
     async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         """Parameters that are large are elsewhere, for good, before anything else happens."""
@@ -118,8 +122,6 @@ class Submit:
             around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, around.calendars, bound)
             for at, new in enumerate(news)
         ]
-        if any(job.spec.follows is not None for job in jobs):
-            await self._check_followed(jobs, prepared)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
@@ -139,6 +141,7 @@ class Submit:
         calendars = await self._context.store.calendars(list(referred)) if referred else {}
         warnings = await warn(self._context, [job.spec for job in jobs])
         wrong = {at: self._missing(job, unknown, calendars) for at, job in enumerate(jobs)}
+        wrong |= {at: await self._unfollowed(job) for at, job in enumerate(jobs) if job.spec.follows and not wrong[at]}
         return _Around(
             refused={at: error for at, error in wrong.items() if error is not None},
             calendars=calendars,
@@ -158,6 +161,14 @@ class Submit:
             return wrong
         if new.spec.result_location is not None and not self._context.depot.takes:
             return no_place()
+        return None
+
+    async def _unfollowed(self, new: NewJob) -> Invalid | None:
+        """Why there is nothing to follow."""
+        try:
+            await self._by_id(new)
+        except InvalidSchedule as error:
+            return error
         return None
 
     def _prepare(
@@ -189,16 +200,6 @@ class Submit:
 
         answer = Idempotency(new.key, new.fingerprint, render(job))
         return Submission(job, runs, answer, render if isinstance(new.spec.schedule, Window) else None)
-
-    async def _check_followed(
-        self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]
-    ) -> None:
-        for at, job in enumerate(jobs):
-            if (wanted := job.spec.follows) is not None and isinstance(prepared[at], Submission):
-                try:
-                    await followed(self._context, job.tenant, wanted.job)
-                except InvalidSchedule as error:
-                    prepared[at] = error
 
     async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
         """A repetition gets the first answer, also if it comes too late to be accepted today."""

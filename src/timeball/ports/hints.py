@@ -21,6 +21,8 @@ class Topic(StrEnum):
     """A run that a worker holds is to be cancelled."""
     WORKFLOW = "workflow"
     """A workflow run is due, or was cancelled, or one of its tasks ended."""
+    FOLLOW = "follow"
+    """A run ended that another job follows."""
     ENDED = "ended"
     """A run ended, or was found to have started."""
 

@@ -227,7 +227,7 @@ class PlanStore(Protocol):
         `retry_of`."""
         ...
 
-    async def hear(self, limit: int) -> int:
+    async def hear_echoes(self, limit: int) -> int:
         """Let some jobs that follow others hear of the ends of runs that were written down for them, in the order in
         which those ended: each becomes an instant of the job, whose `next_fire_at` may move. Answers how many jobs did.
         An instant is never before the last change of its job, and no two of a job are the same."""

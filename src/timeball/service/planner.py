@@ -34,7 +34,6 @@ class Planner(Loop):
         self._dice = context.dice
 
     async def turn(self) -> Micros:
-        await self._store.hear(BATCH)
         jobs = await self._store.due_jobs(BATCH)
         if not jobs:
             upcoming = await self._store.next_plan_at()

@@ -21,6 +21,7 @@ from timeball.service.expirer import Expirer
 from timeball.service.gatekeeper import Gatekeeper
 from timeball.service.hints import LocalHints
 from timeball.service.keeper import Keeper
+from timeball.service.listener import Listener
 from timeball.service.loop import TICK, Loop
 from timeball.service.planner import Planner
 from timeball.service.preemptor import Preemptor
@@ -63,6 +64,7 @@ class Server:
             Rescuer(self.context, hints, settle),
             Waker(self.context, hints),
             Backfiller(self.context, hints),
+            Listener(self.context, hints),
             Keeper(self.context, hints, keep_for=keep_for, archivist=archivist),
         )
 

@@ -49,7 +49,7 @@ class Weaver(Loop):
         if done.ended:
             self._hints.give(Topic.ENDED)
             self._hints.give(Topic.BACKFILL)
-            self._hints.give(Topic.PLAN)
+            self._hints.give(Topic.FOLLOW)
         if not stuck or done.last:
             return BREATH if stuck else 0
         return TICK

@@ -68,7 +68,7 @@ class Waiting(Struct, frozen=True):
 
 
 class Hearing(Part):
-    async def hear(self, limit: int) -> int:
+    async def hear_echoes(self, limit: int) -> int:
         async def find(tx: Tx) -> list[str]:
             return [job_id for (job_id,) in await tx.fetch(UNHEARD_FOLLOWERS, most=limit)]
 
