@@ -37,7 +37,8 @@ class Digest(Struct, frozen=True):
 
 
 def make(prefix: str, now: Micros, bits: Bits) -> str:
-    return f"{prefix}_{now // MILLISECOND:012x}{bits.getrandbits(64):016x}"
+    number = now // MILLISECOND << 64 | bits.getrandbits(64)
+    return f"{prefix}_{number.to_bytes(14).hex()}"
 
 
 def many(prefix: str, now: Micros, bits: Bits, count: int) -> list[str]:

@@ -21,15 +21,19 @@ class GroupCommit(Generic[Item, Result]):
         self._most = most
         self._queue: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
         self._committing: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Remembered: to find it takes a system call."""
 
     async def __call__(self, items: Sequence[Item]) -> Sequence[Result]:
         """Returns after the commit that holds these items."""
         if not items:
             return []
-        answer: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Sequence[Result]] = self._loop.create_future()
         self._queue.append((items, answer))
         if self._committing is None or self._committing.done():
-            self._committing = asyncio.create_task(self._drain())
+            self._committing = self._loop.create_task(self._drain())
         return await answer
 
     async def _drain(self) -> None:
