@@ -51,6 +51,8 @@ class Own:
     most: int
     statement_cache_size: ClassVar[int] = 1024
     settings: ClassVar[dict[str, str]] = SETTINGS
+    stay: ClassVar[bool] = True
+    """Whether statements outside of a transaction need nothing to keep the connection."""
 
     def transaction(self, connection: Connection) -> AbstractAsyncContextManager[object]:
         return connection.transaction()
@@ -72,6 +74,7 @@ class Pooled(Own):
 
     statement_cache_size = 0
     settings: ClassVar[dict[str, str]] = {}
+    stay = False
 
     @contextlib.asynccontextmanager
     async def transaction(self, connection: Connection) -> AsyncIterator[None]:

@@ -121,6 +121,9 @@ class Tx:
         sql, arguments = self._compiler.arguments(query, parameters)
         return list(await self._connection.fetch(sql, *arguments, timeout=self._timeout))
 
+    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+        return await Tx.fetch(self, query, **parameters)
+
     async def execute(self, query: Query, **parameters: Any) -> int:
         sql, arguments = self._compiler.arguments(query, parameters)
         told = await self._connection.execute(sql, *arguments)
@@ -147,7 +150,7 @@ class WritingTx(Tx):
 
     Inserts of a few rows wait until something else is asked for, and then go together, as one statement. If nothing
     else is asked for, that statement is the transaction, and needs neither a BEGIN nor a COMMIT: jobs that are
-    submitted together take one round trip.
+    submitted together take one round trip, and four if they are handed to who waits.
     """
 
     def __init__(
@@ -196,9 +199,18 @@ class WritingTx(Tx):
         await self._catch_up()
         await super().insert_missing(table, rows)
 
+    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+        await self._stay()
+        return await super().look(query, **parameters)
+
     async def tokens(self, count: int) -> Sequence[int]:
-        await self.begin()  # they have nothing to do with what is inserted
+        await self._stay()  # they have nothing to do with what is inserted
         return await super().tokens(count)
+
+    async def _stay(self) -> None:
+        """Before what need not be part of the transaction."""
+        if not self._connections.stay:
+            await self.begin()
 
     async def _catch_up(self) -> None:
         await self.begin()

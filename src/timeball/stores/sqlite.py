@@ -151,6 +151,8 @@ class _Tx:
                 return cast("list[Row]", _decode(piece))
         return self._run(query, parameters).fetchall()
 
+    look = fetch
+
     async def execute(self, query: Query, **parameters: Any) -> int:
         return self._run(query, parameters).rowcount
 

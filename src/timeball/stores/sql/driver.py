@@ -36,6 +36,11 @@ class Tx(Protocol):
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
 
+    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+        """The same for rows that are only looked at and may have changed by the end of the transaction: it need not
+        have begun for that. What it inserts may not be among them."""
+        ...
+
     async def execute(self, query: Query, **parameters: Any) -> int:
         """How many rows were written."""
         ...

@@ -12,13 +12,14 @@ from timeball.domain.instant import Micros
 from timeball.domain.priority import rank
 from timeball.domain.run import NewRun
 from timeball.ports.store import Claim, Submission, Want
-from timeball.stores.sql.claiming import crew, interleaved
+from timeball.stores.sql.claiming import interleaved
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import handed, handed_run_row
 from timeball.stores.sql.tables import HANDED_RUNS
 
 WAITING_NOW = query("waiting_now")
+THERE_FOR_ALL = query("there_for_all")
 
 
 async def hand_over(
@@ -26,9 +27,8 @@ async def hand_over(
 ) -> dict[str, Claim] | None:
     """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
     decide. `specs` are those of the jobs, encoded."""
-    waiting = await crew(tx, wants, 0)
-    ((now, outranked),) = await tx.fetch(WAITING_NOW)
-    if outranked or waiting.unwell or waiting.fitted:
+    ((now, has_to_choose),) = await tx.look(WAITING_NOW)
+    if has_to_choose:
         return None
     ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
     for submission, spec in zip(submissions, specs, strict=True):
@@ -37,7 +37,9 @@ async def hand_over(
                 return None
             if run.eligible_at <= now:
                 ranked.append((rank(run.eligible_at, run.priority, credit), run.fire_time, run.id, run, spec))
-    slots = interleaved(waiting.for_anybody)
+    workers = dict(await tx.look(THERE_FOR_ALL, b=[want.session for want in wants]))
+    there = [want for want in wants if want.session in workers]
+    slots = interleaved(there)
     ranked.sort()
     due = ranked[: len(slots)]
     claims: dict[str, Claim] = {}
@@ -45,10 +47,9 @@ async def hand_over(
     for (*_, run_id, run, spec), token, want in zip(due, await tx.tokens(len(due)) if due else (), slots, strict=False):
         rows[want.session].append(handed_run_row(run, token))
         claims[run_id] = _claim(run, spec, token, want)
-    for want in waiting.for_anybody:
+    for want in there:
         if theirs := rows.get(want.session):
-            worker = waiting.rows[want.session][1]
-            await tx.insert(HANDED_RUNS, theirs, **handed(want.session, worker, want.poll, now))
+            await tx.insert(HANDED_RUNS, theirs, **handed(want.session, workers[want.session], want.poll, now))
     return claims
 
 

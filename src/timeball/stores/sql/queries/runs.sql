@@ -88,7 +88,8 @@ FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
 
 -- name: waiting_now
--- The time, and whether a run is ready for any worker.
+-- The time, and what speaks against handing new runs to whoever waits: that a run is ready for any worker, that runs
+-- wait that ask for a kind of worker, that a host is unwell. It has no parameters, so PostgreSQL plans it once.
 SELECT {now}, EXISTS (
   {for_each_level}
   SELECT 1 FROM runs
@@ -96,7 +97,14 @@ SELECT {now}, EXISTS (
     AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   LIMIT 1
   {end_of_level}
-);
+) OR EXISTS (
+  SELECT 1 FROM runs WHERE state = 'ready' AND profile IS NOT NULL AND eligible_at <= {now}
+) OR EXISTS (SELECT 1 FROM gates WHERE failures > 0);
+
+-- name: there_for_all
+-- The sessions among these that have a lease and take every run, with their workers' names.
+SELECT w.session, w.name FROM {batch b: session text} JOIN workers w ON w.session = b.session
+WHERE w.lapsed = 0 AND w.lease_until > {now} AND w.dedicated = 0;
 
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
