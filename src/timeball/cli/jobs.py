@@ -47,7 +47,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
       timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin --timeout 30m
       timeball jobs create ping --http https://example.com/ping --every 15m --retries 5
       timeball jobs create sale --http https://example.com/sale --every 1h --start-at 2026-11-27 --max-runs 24
-      timeball jobs create sync --shell ./sync --every 1m --overlap skip --concurrency warehouse=2
+      timeball jobs create sync --shell /srv/sync --every 1m --overlap skip --concurrency warehouse=2
       timeball jobs create train --script train.py --cron "0 1 * * *" --cpu 4 --memory 8G --runs-on gpu
       timeball jobs create report --python reports.nightly --param days=30 --at 2026-03-01T02:00:00Z
       timeball jobs create --file job.json
