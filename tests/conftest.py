@@ -5,6 +5,7 @@ workers; without xdist it starts with the first test that asks for it. `TIMEBALL
 to use instead; its user must be allowed to create databases.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,12 @@ settings.register_profile("timeball", deadline=None, suppress_health_check=[Heal
 settings.load_profile("timeball")
 
 _shared_server = pytest.StashKey[PostgresServer]()
+
+
+def pytest_collection_finish() -> None:
+    """What there is now stays to the end: nobody needs to look through it for garbage any more."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

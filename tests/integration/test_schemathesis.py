@@ -1,20 +1,22 @@
-"""Requests made from the OpenAPI document: none of them breaks the server, and every answer is as documented."""
+"""Requests made from the OpenAPI document: none of them breaks the server, and every answer is as documented.
+
+Schemathesis takes a second to import, so that is left to the one process that runs these tests.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx2
 import hypothesis
 import msgspec
 import pytest
-import schemathesis
 import uvicorn
-from hypothesis.strategies import SearchStrategy
-from schemathesis import checks
-from schemathesis.schemas import APIOperation
 
 from tests.support.api import ADMIN, running_api
 from tests.support.thorough import THOROUGH
@@ -22,10 +24,25 @@ from timeball.api import openapi
 from timeball.api.app import ROUTES
 from timeball.api.express import Express
 
-"""Minutes instead of seconds."""
+if TYPE_CHECKING:
+    import schemathesis
+    from hypothesis.strategies import SearchStrategy
+    from schemathesis.schemas import APIOperation
 
-SCHEMA = schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(openapi.document(ROUTES, "0.0.0"))))
-OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
+DOCUMENT = msgspec.json.decode(msgspec.json.encode(openapi.document(ROUTES, "0.0.0")))
+OPERATIONS = [f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods]
+
+pytestmark = pytest.mark.xdist_group("schemathesis")
+
+
+@pytest.fixture(scope="module")
+def operations() -> dict[str, APIOperation]:
+    """As Schemathesis reads them."""
+    import schemathesis
+
+    read = [found.ok() for found in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations()]
+    assert sorted(each.label for each in read) == sorted(OPERATIONS)
+    return {each.label: each for each in read}
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +86,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         thread.join(30)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=[each.label for each in OPERATIONS])
-def test_no_request_breaks_the_server(operation: APIOperation, address: str, known_ids: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_request_breaks_the_server(
+    name: str, operations: dict[str, APIOperation], address: str, known_ids: dict[str, str]
+) -> None:
     """Schemathesis' own parametrization gives all tests one name, and of those xdist runs but one."""
+    from schemathesis import checks
 
     @hypothesis.settings(
         max_examples=200 if THOROUGH else 5,
@@ -80,12 +100,12 @@ def test_no_request_breaks_the_server(operation: APIOperation, address: str, kno
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(case=_cases(operation))
+    @hypothesis.given(case=_cases(operations[name]))
     def ask(case: schemathesis.Case) -> None:
         case.query.pop("follow", None)  # such an answer has no end before the run has
-        for name, ident in known_ids.items():
-            if str(case.path_parameters.get(name, "")).startswith(ident[:2]):
-                case.path_parameters[name] = ident
+        for part, ident in known_ids.items():
+            if str(case.path_parameters.get(part, "")).startswith(ident[:2]):
+                case.path_parameters[part] = ident
         case.call_and_validate(
             base_url=address,
             headers={"Authorization": f"Bearer {ADMIN}"},
@@ -102,6 +122,8 @@ def test_no_request_breaks_the_server(operation: APIOperation, address: str, kno
 
 def _cases(operation: APIOperation) -> SearchStrategy[schemathesis.Case]:
     """As the schema wants them, and not."""
+    import schemathesis
+
     valid = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
     if operation.body or operation.query or operation.path_parameters:
         return valid | operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)
