@@ -52,22 +52,19 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
       timeball jobs create report --python reports.nightly --param days=30 --at 2026-03-01T02:00:00Z
       timeball jobs create --file job.json
     """
-    from timeball.client import exchange, requests
+    from timeball.client import requests
     from timeball.system import dice
 
     body = {field: value for field, value in job_body({"name": name or None, **flags}).items() if value is not None}
     key = idempotency_key or body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
-    request = requests.create_job(body, key)
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
+    job = session.ask(requests.create_job(body, key), wait=wait)
+    if job is None:
         return
-    job = exchange.read(request, answer)
     _warn(job)
     if wait:
         waiting.wait_and_exit(session, waiting.first_run(session, job.job_id, None), None)
-        return
-    session.output.done(job.job_id, f"Created {_called(job)}{_next(job)}.")
+    else:
+        session.output.done(job.job_id, f"Created {_called(job)}{_next(job)}.")
 
 
 @jobs.command("update")
@@ -206,19 +203,13 @@ def resume(session: Session, job: str) -> None:
 @connected
 def run(session: Session, job: str, *, wait: bool) -> None:
     """Run a job now, beside its schedule. Its overlap policy applies."""
-    from timeball.client import exchange, requests
+    from timeball.client import requests
 
-    request = requests.run_now(session.job_id(job))
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
-        return
-    run = exchange.read(request, answer)
-    if wait:
-        waiting.wait_and_exit(session, run.run_id, None)
+    run = session.ask(requests.run_now(session.job_id(job)), wait=wait)
+    if run is None:
         return
     because = f": {run.detail}" if run.detail else ""
-    session.output.done(run.run_id, f"Run {run.run_id} is {run.status}{because}.")
+    waiting.wait_or_say(session, run.run_id, f"Run {run.run_id} is {run.status}{because}.", wait=wait)
 
 
 @jobs.command("backfill")
@@ -253,7 +244,7 @@ def backfill(
       timeball jobs backfill etl --from 30d --parallelism 4 --wait
     """
     from timeball.cli import backfills
-    from timeball.client import exchange, requests
+    from timeball.client import requests
     from timeball.system import wall
 
     job_id, now = session.job_id(job), wall()
@@ -265,16 +256,13 @@ def backfill(
             session.output.done(str(found.total), backfills.in_words(found))
         return
     key = idempotency_key or requests.fresh_key()
-    request = requests.backfill(job_id, begin, end, parallelism=parallelism, idempotency_key=key)
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
+    begun = session.ask(requests.backfill(job_id, begin, end, parallelism=parallelism, idempotency_key=key), wait=wait)
+    if begun is None:
         return
-    begun = exchange.read(request, answer)
     if wait:
         backfills.wait_and_exit(session, begun.backfill_id)
-        return
-    session.output.done(begun.backfill_id, f"Backfill {begun.backfill_id} has {begun.total:,} fires.")
+    else:
+        session.output.done(begun.backfill_id, f"Backfill {begun.backfill_id} has {begun.total:,} fires.")
 
 
 @jobs.command("delete")

@@ -152,18 +152,12 @@ def cancel(session: Session, run: str) -> None:
 @connected
 def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
     """Run a failed, dead or cancelled run again, as it was or edited; one that waits for its next attempt, at once."""
-    from timeball.client import exchange, requests
+    from timeball.client import requests
 
-    request = requests.retry(session.run_id(run), choosing.edit_of(params, edit))
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
+    again = session.ask(requests.retry(session.run_id(run), choosing.edit_of(params, edit)), wait=wait)
+    if again is None:
         return
-    again = exchange.read(request, answer)
-    if wait:
-        waiting.wait_and_exit(session, again.run_id, None)
-        return
-    session.output.done(again.run_id, f"Run {again.run_id} is {again.status}.")
+    waiting.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}.", wait=wait)
 
 
 @runs.command("replay")
@@ -173,18 +167,12 @@ def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | No
 @connected
 def replay(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
     """Run a run that has ended once more, whatever its end was: by what its job says now, or edited."""
-    from timeball.client import exchange, requests
+    from timeball.client import requests
 
-    request = requests.replay(session.run_id(run), choosing.edit_of(params, edit))
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
+    again = session.ask(requests.replay(session.run_id(run), choosing.edit_of(params, edit)), wait=wait)
+    if again is None:
         return
-    again = exchange.read(request, answer)
-    if wait:
-        waiting.wait_and_exit(session, again.run_id, None)
-        return
-    session.output.done(again.run_id, f"Run {again.run_id} is {again.status}: {again.detail}.")
+    waiting.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}: {again.detail}.", wait=wait)
 
 
 @runs.command("bulk")

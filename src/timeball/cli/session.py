@@ -45,12 +45,13 @@ class Session:
 
         return Client(self._url, self._token, retries=2, transport=make_transport())
 
-    def ask(self, request: Request[T]) -> T | None:
-        """The answer, to be shown; or None, when it was printed as JSON, as it came."""
+    def ask(self, request: Request[T], *, wait: bool = False) -> T | None:
+        """The answer, to be shown; or None, when it was printed as JSON, as it came. Who wants to `wait` for what it
+        begins prints that instead."""
         from timeball.client import exchange
 
         body = self.client.send(request)
-        if self.output.form == "json":
+        if self.output.form == "json" and not wait:
             self.output.json(body)
             return None
         return exchange.read(request, body)

@@ -22,6 +22,14 @@ def wait_and_exit(session: Session, run_id: str, timeout: float | None) -> None:
         click.get_current_context().exit(RUN_FAILED)
 
 
+def wait_or_say(session: Session, run_id: str, sentence: str, *, wait: bool) -> None:
+    """Of a run that has begun: how it ends, or that it has."""
+    if wait:
+        wait_and_exit(session, run_id, None)
+    else:
+        session.output.done(run_id, sentence)
+
+
 def first_run(session: Session, job_id: str, timeout: float | None) -> str:
     """The run that a job's first fire becomes."""
     from timeball.system import monotonic

@@ -58,22 +58,19 @@ def create(
       timeball workflows create nightly --file nightly.json --cron "0 2 * * *" --tz Europe/Berlin
       timeball workflows create --file nightly.json --wait
     """
-    from timeball.client import exchange, requests
+    from timeball.client import requests
     from timeball.client.job_document import document
 
     said = document({"name": name or None, "cron": cron, "every": every, "timezone": tz})  # type: ignore[typeddict-item]
     body = read_json(file) | said
     key = idempotency_key or body.pop("idempotencyKey", None) or requests.fresh_key()
-    request = requests.create_workflow(body, key)
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
+    made = session.ask(requests.create_workflow(body, key), wait=wait)
+    if made is None:
         return
-    made = exchange.read(request, answer)
     if wait:
         waiting.wait_and_exit(session, waiting.first_run(session, made.workflow_id, None), None)
-        return
-    session.output.done(made.workflow_id, f"Created {_called(made)}{_next(made)}.")
+    else:
+        session.output.done(made.workflow_id, f"Created {_called(made)}{_next(made)}.")
 
 
 @workflows.command("update")
@@ -142,19 +139,13 @@ def show(session: Session, workflow: str) -> None:
 @connected
 def run(session: Session, workflow: str, *, wait: bool) -> None:
     """Run a workflow now, beside its schedule. Its overlap policy applies."""
-    from timeball.client import exchange, requests
+    from timeball.client import requests
 
-    request = requests.run_workflow(session.job_id(workflow))
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
-        return
-    begun = exchange.read(request, answer)
-    if wait:
-        waiting.wait_and_exit(session, begun.run_id, None)
+    begun = session.ask(requests.run_workflow(session.job_id(workflow)), wait=wait)
+    if begun is None:
         return
     because = f": {begun.detail}" if begun.detail else ""
-    session.output.done(begun.run_id, f"Run {begun.run_id} is {begun.status}{because}.")
+    waiting.wait_or_say(session, begun.run_id, f"Run {begun.run_id} is {begun.status}{because}.", wait=wait)
 
 
 @workflows.command("pause")
@@ -250,18 +241,13 @@ def cancel(session: Session, run: str) -> None:
 @connected
 def retry(session: Session, run: str, *, wait: bool) -> None:
     """Run a workflow run again from the tasks that failed. What succeeded is kept."""
-    from timeball.client import exchange, requests
+    from timeball.client import requests
 
-    request = requests.retry_workflow_run(session.run_id(run))
-    answer = session.client.send(request)
-    if session.output.form == "json" and not wait:
-        session.output.json(answer)
+    found = session.ask(requests.retry_workflow_run(session.run_id(run)), wait=wait)
+    if found is None:
         return
-    found = exchange.read(request, answer)
-    if wait:
-        waiting.wait_and_exit(session, found.workflow_run_id, None)
-        return
-    session.output.done(found.workflow_run_id, f"Run {found.workflow_run_id} takes the place of {found.retry_of}.")
+    run_id = found.workflow_run_id
+    waiting.wait_or_say(session, run_id, f"Run {run_id} takes the place of {found.retry_of}.", wait=wait)
 
 
 def _show_run(session: Session, found: WorkflowRun) -> None:

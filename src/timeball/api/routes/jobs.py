@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -128,21 +128,22 @@ _UPDATE: Final = (
 )
 
 
-def _update_route(method: str) -> Route:
-    return Route(
-        method=method,
-        path="/v1/jobs/{jobId}",
-        permission=Permission.WRITE,
-        summary="Update a job",
-        description=_UPDATE,
-        handle=change,
-        body=JobChange,
-        reads_raw=True,
-        answer=JobView,
-        headers={"If-Match": "The version (`ETag`) that the change is based on; another one is a 412."},
-        example={"schedule": {"type": "interval", "expression": "15m"}},
-        problems=(404, 409, 412),
-    )
+def update_routes(path: str, **rest: Any) -> tuple[Route, Route]:
+    """`PUT` and `PATCH` are the same: both change what they name."""
+
+    def route(method: str) -> Route:
+        return Route(
+            method=method,
+            path=path,
+            permission=Permission.WRITE,
+            reads_raw=True,
+            headers={"If-Match": "The version (`ETag`) that the change is based on; another one is a 412."},
+            example={"schedule": {"type": "interval", "expression": "15m"}},
+            problems=(404, 409, 412),
+            **rest,
+        )
+
+    return route("PUT"), route("PATCH")
 
 
 ROUTES: Final = (
@@ -180,8 +181,14 @@ ROUTES: Final = (
         answer=JobView,
         problems=(404,),
     ),
-    _update_route("PUT"),
-    _update_route("PATCH"),
+    *update_routes(
+        "/v1/jobs/{jobId}",
+        summary="Update a job",
+        description=_UPDATE,
+        handle=change,
+        body=JobChange,
+        answer=JobView,
+    ),
     Route(
         method="DELETE",
         path="/v1/jobs/{jobId}",

@@ -7,7 +7,7 @@ written with its `tasks` in place of a `task`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
@@ -17,7 +17,15 @@ from timeball.api.bodies import JobChange, PauseBody
 from timeball.api.query import PageQuery, RunListQuery, Text, job_statuses, run_filter
 from timeball.api.route import JSON, Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.job_actions import RunNowAnswer
-from timeball.api.routes.jobs import CancelledJob, created_answer, etag, idempotency_key, if_match, new_job
+from timeball.api.routes.jobs import (
+    CancelledJob,
+    created_answer,
+    etag,
+    idempotency_key,
+    if_match,
+    new_job,
+    update_routes,
+)
 from timeball.api.routes.runs import RunList, answer_runs
 from timeball.api.views import ErrorView, JobView
 from timeball.domain import instant
@@ -331,23 +339,6 @@ _UPDATE: Final = (
 )
 
 
-def _update_route(method: Literal["PUT", "PATCH"]) -> Route:
-    return Route(
-        method=method,
-        path="/v1/workflows/{workflowId}",
-        permission=Permission.WRITE,
-        summary="Update a workflow",
-        description=_UPDATE,
-        handle=change,
-        body=WorkflowChange,
-        reads_raw=True,
-        answer=WorkflowView,
-        headers={"If-Match": "The version (`ETag`) that the change is based on; another one is a 412."},
-        example={"schedule": {"type": "interval", "expression": "15m"}},
-        problems=(404, 409, 412),
-    )
-
-
 ROUTES: Final = (
     Route(
         method="POST",
@@ -386,8 +377,14 @@ ROUTES: Final = (
         answer=WorkflowView,
         problems=(404,),
     ),
-    _update_route("PUT"),
-    _update_route("PATCH"),
+    *update_routes(
+        "/v1/workflows/{workflowId}",
+        summary="Update a workflow",
+        description=_UPDATE,
+        handle=change,
+        body=WorkflowChange,
+        answer=WorkflowView,
+    ),
     Route(
         method="DELETE",
         path="/v1/workflows/{workflowId}",
