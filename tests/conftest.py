@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.compiled import compile_all
 from tests.support.migrated import END_OTHER_SESSIONS, migrate_postgres
 from tests.support.postgres import PostgresCluster, PostgresServer
 
@@ -24,6 +25,7 @@ MAX_CONNECTIONS = 300
 settings.register_profile("timeball", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("timeball")
 
+_compiled = pytest.StashKey[bool]()
 _shared_server = pytest.StashKey[PostgresServer]()
 
 
@@ -37,6 +39,9 @@ def pytest_collection_finish() -> None:
 def pytest_configure_node(node: Any) -> None:
     """Called by xdist in the controlling process, once for each worker."""
     stash = node.config.stash
+    if _compiled not in stash:
+        stash[_compiled] = True
+        compile_all(node.config)
     if DSN_VARIABLE not in os.environ and _shared_server not in stash:
         stash[_shared_server] = PostgresServer.start(max_connections=MAX_CONNECTIONS)
         node.config.add_cleanup(stash[_shared_server].close)
