@@ -525,9 +525,7 @@ def _echo_apart(world: World) -> Patches:
 
 def _follower_unseen(world: World) -> Patches:
     """A success that seems to concern nobody is not told to who follows."""
-    return [
-        _text(successes, "RECORD_SUCCESSES", "AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.job_id = r.job_id)", "")
-    ]
+    return [_text(successes, "RECORD_SUCCESSES", "f.job_id = r.job_id", "1 = 0")]
 
 
 def _freeze_unseen(world: World) -> Patches:

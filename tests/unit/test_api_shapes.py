@@ -219,3 +219,26 @@ def test_a_bad_update_points_at_what_was_written() -> None:
     with pytest.raises(InvalidSchedule) as caught:
         change(CRON, {"cronExpression": "0 0 30 2 *"})
     assert caught.value.problems[0].pointer == "/cronExpression"
+
+
+@pytest.mark.parametrize(
+    "schedule", [{"type": "window", "from": "01:00", "to": "05:00"}, {"type": "follow", "job": "j_1", "on": "failed"}]
+)
+def test_a_schedule_without_flat_fields_is_not_lost_to_one_of_them(schedule: Any) -> None:
+    current = {"task": TASK, "schedule": schedule}
+    with pytest.raises(InvalidSchedule, match="is written as"):
+        change(current, {"timezone": "Europe/Berlin"})
+    with pytest.raises(InvalidSchedule, match="is written as"):
+        read({"task": TASK, "scheduleType": schedule["type"]})
+    assert change(current, {"jobInterval": 60})["schedule"] == {"type": "interval", "expression": 60}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("nightly", {"type": "follow", "job": "nightly"}),
+        ({"job": "nightly", "on": "finished"}, {"type": "follow", "job": "nightly", "on": "finished"}),
+    ],
+)
+def test_a_job_to_follow_is_a_schedule(written: Any, expected: Any) -> None:
+    assert canonical({"task": TASK, "followJob": written})["schedule"] == expected

@@ -37,6 +37,8 @@ TYPES: Final = {
 """What people call the types of schedule, in lower case."""
 
 _FIELD_OF: Final = {"date": "scheduleTime", "cron": "cronExpression", "interval": "jobInterval"}
+_WHOLE: Final = {"window": "window", "follow": "followJob"}
+"""Types that have no flat fields: all of them is in one."""
 _SCHEDULE_FIELDS: Final[tuple[str, ...]] = (
     "scheduleType",
     "scheduleTime",
@@ -119,6 +121,8 @@ def _flat_schedule(given: Document, current: Document, origins: Origins) -> Docu
     kind = _flat_type(given) or current.get("scheduleType")
     if kind is None or kind == "immediate":
         return {"type": "immediate"}
+    if kind in _WHOLE:
+        raise InvalidSchedule(f"a schedule of this type is written as {_WHOLE[kind]!r}", f"/{next(iter(given))}")
     field = _FIELD_OF[kind]
     expression = given.get(field, current.get(field))
     if expression is None:
@@ -160,7 +164,7 @@ def _flat_type(given: Document) -> str | None:
 def _as_flat(schedule: Document) -> Document:
     kind = schedule.get("type")
     if kind not in _FIELD_OF:
-        return {}
+        return {"scheduleType": kind} if kind in _WHOLE else {}
     flat = {"scheduleType": kind, _FIELD_OF[kind]: schedule["expression"]}
     return flat | {name: schedule[name] for name in ("timezone",) if name in schedule}
 
