@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
+from tests.conformance.conftest import Tamper
 from tests.conformance.test_amending import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, write
 from tests.support.builders import LEASE, TENANT, recurring, run, settlement, worker
@@ -326,6 +327,15 @@ async def test_the_fires_of_a_workflow_are_woven_one_after_the_other(store: Stor
         await store.settle([settlement(got, at=store.now()) for got in claims])
     assert names == ["a", "b"] * 3
     assert (await progress(store, backfill_id)).succeeded == 3
+
+
+async def test_one_that_cannot_be_read_keeps_no_other_from_going_on(store: Store, tamper: Tamper) -> None:
+    job, other = await minutely(store), await minutely(store)
+    broken, well = await backfill(store, job, 2), await backfill(store, other, 2)
+    await tamper(f"UPDATE backfills SET spec = '?' WHERE id = '{broken}'")
+    assert len(await work_off(store, well)) == 2
+    assert [each.backfill.id for each in (await store.list_backfills(TENANT, None, None, 10)).items] == [well]
+    assert await store.backfills([broken]) == {}
 
 
 async def test_why_is_about_the_fires_of_today(store: Store) -> None:

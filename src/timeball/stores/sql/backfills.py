@@ -6,7 +6,7 @@ neither skips a fire nor doubles one, and two servers that advance the same back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from timeball.stores.sql.jobs import NEWEST, repeated_key
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import as_json, new_run_row, plain, readable
+from timeball.stores.sql.rows import as_json, new_run_row, plain, readable, unread
 from timeball.stores.sql.tables import BACKFILLS, BackfillRow, as_tuple
 
 TO_ADVANCE = query("backfills_to_advance")
@@ -71,8 +71,7 @@ class Backfills(Part):
             ((now,),) = await tx.fetch(NOW)
             new: list[NewRun] = []
             moves: list[tuple[str, int | None, int, str]] = []
-            for row in await tx.fetch(LOCK_BACKFILLS, i=list(ids)):
-                found, alive = _backfill(row), row[_WIDTH]
+            for found, (alive,) in _readable(await tx.fetch(LOCK_BACKFILLS, i=list(ids))):
                 job = jobs.get(found.job_id)
                 if job is None or found.state is not BackfillState.ACTIVE:
                     continue
@@ -105,7 +104,7 @@ class Backfills(Part):
 
     async def backfills(self, ids: Sequence[str]) -> dict[str, BackfillProgress]:
         async def work(tx: Tx) -> dict[str, BackfillProgress]:
-            found = [_progress(row) for row in await tx.fetch(BY_ID, i=list(dict.fromkeys(ids)))]
+            found = _progress(await tx.fetch(BY_ID, i=list(dict.fromkeys(ids))))
             return {each.backfill.id: each for each in found}
 
         return await self._db.read(work) if ids else {}
@@ -119,8 +118,7 @@ class Backfills(Part):
 
         async def work(tx: Tx) -> Page[BackfillProgress]:
             rows = await tx.fetch(LIST if job_id is None else LIST_OF_JOB, **where)
-            found = [_progress(row) for row in rows[:limit]]
-            return Page(found, found[-1].backfill.id if len(rows) > limit and found else None)
+            return Page(_progress(rows[:limit]), rows[limit - 1][0] if len(rows) > limit else None)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
@@ -191,6 +189,17 @@ def _backfill(row: Row) -> Backfill:
     )
 
 
-def _progress(row: Row) -> BackfillProgress:
-    alive, name, state = row[_WIDTH:]
-    return BackfillProgress(_backfill(row), name, JobState(state), alive)
+def _readable(rows: Iterable[Row]) -> Iterator[tuple[Backfill, Row]]:
+    """Backfills, each with what stands behind it; without those that this version cannot read: nobody else should
+    suffer for them."""
+    for row in rows:
+        try:
+            found = _backfill(row)
+        except Exception as error:
+            unread(row[0], error)
+        else:
+            yield found, row[_WIDTH:]
+
+
+def _progress(rows: Iterable[Row]) -> list[BackfillProgress]:
+    return [BackfillProgress(found, name, JobState(state), alive) for found, (alive, name, state) in _readable(rows)]
