@@ -58,6 +58,17 @@ async def test_from_one_job_to_the_next(api: Api) -> None:
     assert (ledger["due"], ledger["counts"]["on_time"]) == (1, 1)
 
 
+async def test_a_batch_of_followers(api: Api) -> None:
+    job = {"task": {"kind": "shell", "command": "true"}}
+    first = (await api.create(schedule=HOURLY, name="load"))["jobId"]
+    batch = [{**job, "followJob": name} for name in ("load", "nobody", first, "load")]
+    answer = await api("POST", "/v1/jobs:batch", json=[*batch, job])
+    items = answer.json()["items"]
+    assert ["error" in item for item in items] == [False, True, False, False, False]
+    shown = [await api.get(f"/v1/jobs/{item['jobId']}") for item in items if "jobId" in item]
+    assert [each["schedule"].get("job") for each in shown] == [first, first, first, None]
+
+
 async def test_what_is_wrong_is_told(api: Api) -> None:
     async def refused(status: int, method: str, path: str, **body: Any) -> str:
         answer = await api(method, path, json=body)
@@ -100,6 +111,10 @@ def test_on_the_command_line() -> None:
     made = run_json("jobs", "create", "cli-report", "--shell", "true", "--follow", "cli-load", "--on", "finished")
     assert made["schedule"]["on"] == "finished"
     assert f"after each run of {made['schedule']['job']}" in run("jobs", "show", "cli-report")
+    assert run_json("jobs", "update", "cli-report", "--on", "failed")["schedule"] == {
+        **made["schedule"],
+        "on": "failed",
+    }
 
 
 FILE = """\

@@ -89,7 +89,7 @@ def update(session: Session, job: str, *, version: int | None, **flags: Any) -> 
     from timeball.client import requests
 
     job_id = session.job_id(job)
-    if any(flags[name] for name in ("cron", "tz", "params", "cpu", "memory", "slots")):
+    if any(flags[name] for name in ("cron", "tz", "on", "params", "cpu", "memory", "slots")):
         # Parts of what an update replaces as a whole: add the other parts, if nobody changes them meanwhile.
         current = session.client.job(job_id)
         flags = completed(flags, current)
@@ -306,14 +306,16 @@ def _next(job: Job) -> str:
 
 
 def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
-    """The options of an update with what they leave as it is: the zone of a new expression, other parameters and
-    resources."""
+    """The options of an update with what they leave as it is: the zone of a new expression, the job to follow, other
+    parameters and resources."""
     whole = dict(flags)
     said = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
     if any(said.values()) and current.schedule.get("type") == "cron":
         whole["schedule"] = {**current.schedule, **{name: value for name, value in said.items() if value}}
         said = dict.fromkeys(said)
     whole |= {"cron": said["expression"], "tz": said["timezone"]}
+    if flags["on"] and not flags["follow"] and current.schedule.get("type") == "follow":
+        whole["follow"] = current.schedule["job"]
     if flags["params"]:
         whole["parameters"] = current.parameters
     whole["resources"] = current.resources

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, assert_never
 
@@ -83,16 +82,25 @@ class Submit:
 
     async def _named_by_ids(self, jobs: Sequence[NewJob]) -> list[NewJob]:
         """The same, where jobs to follow are named by their ids. What is wrong with one is told later."""
-        found = list(jobs)
-        for at, new in enumerate(jobs):
-            with contextlib.suppress(InvalidSchedule):
-                found[at] = await self._by_id(new)
-        return found
+        found = await self._followed(jobs)
+        return [
+            structs.replace(job, spec=pointed_at(job.spec, job_id))
+            if job.spec.follows is not None and isinstance(job_id := found[job.tenant, job.spec.follows.job], str)
+            else job
+            for job in jobs
+        ]
 
-    async def _by_id(self, new: NewJob) -> NewJob:
-        if (wanted := new.spec.follows) is None:
-            return new
-        return structs.replace(new, spec=pointed_at(new.spec, await followed(self._context, new.tenant, wanted.job)))
+    async def _followed(self, jobs: Sequence[NewJob]) -> dict[tuple[str, str], str | InvalidSchedule]:
+        """The ids of jobs that others are to follow, by tenant and how they are named; or why there are none. Each is
+        looked for once."""
+        wanted = dict.fromkeys((job.tenant, job.spec.follows.job) for job in jobs if job.spec.follows is not None)
+        found: dict[tuple[str, str], str | InvalidSchedule] = {}
+        for tenant, named in wanted:
+            try:
+                found[tenant, named] = await followed(self._context, tenant, named)
+            except InvalidSchedule as error:
+                found[tenant, named] = error
+        return found
 
     async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         """Parameters that are large are elsewhere, for good, before anything else happens."""
@@ -141,7 +149,11 @@ class Submit:
         calendars = await self._context.store.calendars(list(referred)) if referred else {}
         warnings = await warn(self._context, [job.spec for job in jobs])
         wrong = {at: self._missing(job, unknown, calendars) for at, job in enumerate(jobs)}
-        wrong |= {at: await self._unfollowed(job) for at, job in enumerate(jobs) if job.spec.follows and not wrong[at]}
+        to_follow = await self._followed(jobs)
+        for at, job in enumerate(jobs):
+            if job.spec.follows is not None and wrong[at] is None:
+                answer = to_follow[job.tenant, job.spec.follows.job]
+                wrong[at] = answer if isinstance(answer, InvalidSchedule) else None
         return _Around(
             refused={at: error for at, error in wrong.items() if error is not None},
             calendars=calendars,
@@ -161,14 +173,6 @@ class Submit:
             return wrong
         if new.spec.result_location is not None and not self._context.depot.takes:
             return no_place()
-        return None
-
-    async def _unfollowed(self, new: NewJob) -> Invalid | None:
-        """Why there is nothing to follow."""
-        try:
-            await self._by_id(new)
-        except InvalidSchedule as error:
-            return error
         return None
 
     def _prepare(
