@@ -31,15 +31,15 @@ def free_port() -> int:
 
 def until(look: Callable[[], T | None], what: str, patience: float = PATIENCE) -> T:
     """What `look` finds once it finds something; an exception counts as nothing yet."""
-    deadline = time.monotonic() + patience
+    began = time.monotonic()
     last: Exception | None = None
-    while time.monotonic() < deadline:
+    while (waited := time.monotonic() - began) < patience:
         try:
             if found := look():
                 return found
         except (httpx.TransportError, KeyError, IndexError, FileNotFoundError) as error:
             last = error
-        time.sleep(0.05)
+        time.sleep(min(0.05 + waited / 10, 0.2))  # to look costs something: who waits longer looks less often
     raise AssertionError(f"waited {patience:.0f} s for {what}" + (f"; last: {last!r}" if last else ""))
 
 
@@ -107,7 +107,9 @@ class Api:
 
     def __init__(self, url: str, key: str = KEY) -> None:
         self.url = url
-        self.http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+        headers = {"Authorization": f"Bearer {key}"}
+        # No certificates: to load those that nobody here shows takes longer than most requests.
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=30, verify=False)
 
     def __enter__(self) -> Self:
         return self
