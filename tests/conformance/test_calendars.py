@@ -223,5 +223,6 @@ async def test_a_calendar_that_cannot_be_read_stops_only_the_jobs_that_refer_to_
     unread, fine = [await read(store, each.job) for each in sent]
     assert unread == []
     assert fine
+    assert [each.name for each in (await store.list_calendars(TENANT, None, 10)).items] == ["fine"]
     with pytest.raises(Conflict, match="cannot be read: freeze"):
         await pause(context, TENANT, sent[0].job.id)

@@ -60,8 +60,8 @@ class Calendars(Part):
     async def list_calendars(self, tenant: str, cursor: str | None, limit: int) -> Page[NamedCalendar]:
         async def work(tx: Tx) -> Page[NamedCalendar]:
             rows = await tx.fetch(LIST_CALENDARS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
-            found = [_calendar(row) for row in rows[:limit]]
-            return Page(found, found[-1].name if len(rows) > limit and found else None)
+            found = [each for row in rows[:limit] if (each := _readable(row)) is not None]
+            return Page(found, rows[limit - 1][1] if len(rows) > limit else None)
 
         return await self._db.read(work, slow=True)
 
