@@ -12,7 +12,7 @@ from tests.conformance.test_amending import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, write
 from tests.support.builders import LEASE, TENANT, recurring, run, settlement, worker
 from tests.support.thorough import THOROUGH
-from timeball.domain.backfill import BackfillProgress
+from timeball.domain.backfill import BackfillProgress, BackfillState
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job import Job, JobState, decode_spec
@@ -213,6 +213,16 @@ async def test_cancelling_it_cancels_what_is_alive_of_it_and_makes_no_more(store
     assert not await advance(store)
     ended = await cancel_backfill(context(store), TENANT, backfill_id)
     assert (ended.done, ended.backfill.cancelled, ended.remaining, ended.succeeded) == (2, 2, 3, 0)
+
+
+async def test_one_whose_last_run_has_ended_is_complete_also_if_somebody_cancels_it_then(store: Store) -> None:
+    backfill_id = await backfill(store, await minutely(store), 1)
+    await advance(store)
+    (got,) = await claim(store)
+    await store.settle([settlement(got, at=store.now())])
+    assert await store.cancel_backfill(backfill_id, "too late")
+    found = (await progress(store, backfill_id)).backfill
+    assert (found.state, found.reason, found.finished_at is not None) == (BackfillState.COMPLETED, "", True)
 
 
 async def test_what_failed_is_counted_and_a_retry_keeps_its_place(store: Store) -> None:

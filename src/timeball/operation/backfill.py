@@ -110,12 +110,11 @@ async def find_backfill(context: Context, tenant: str, backfill_id: str) -> Back
 
 async def cancel_backfill(context: Context, tenant: str, backfill_id: str) -> BackfillProgress:
     """No run of it is made any more, and those that are alive are cancelled. Doing it again changes nothing."""
+    await find_backfill(context, tenant, backfill_id)
+    if await context.store.cancel_backfill(backfill_id, BY_REQUEST):
+        context.hints.give(Topic.CANCEL)
+        context.hints.give(Topic.READY)
     found = await find_backfill(context, tenant, backfill_id)
-    if not await context.store.cancel_backfill(backfill_id, BY_REQUEST):
-        found = await find_backfill(context, tenant, backfill_id)
-        if found.status != "cancelled":
-            raise Conflict(f"backfill {backfill_id} is {found.status}; it cannot be cancelled any more")
-        return found
-    context.hints.give(Topic.CANCEL)
-    context.hints.give(Topic.READY)
-    return await find_backfill(context, tenant, backfill_id)
+    if found.status != "cancelled":
+        raise Conflict(f"backfill {backfill_id} is {found.status}; it cannot be cancelled any more")
+    return found

@@ -36,9 +36,15 @@ FROM {batch i: id text, failed bigint, cancelled bigint} WHERE backfills.id = i.
 SELECT r.id FROM runs r WHERE r.retry_of = :id AND r.origin = 'backfill' ORDER BY r.id;
 
 -- name: cancel_backfill
--- Let a backfill make no more runs. Its job is locked.
-UPDATE backfills SET state = 'cancelled', reason = :reason, finished_at = {now} WHERE id = :id AND state = 'active'
-RETURNING id;
+-- Let a backfill make no more runs; one all of whose runs have ended is complete. Its job is locked.
+UPDATE backfills SET state = over.state, reason = CASE WHEN over.state = 'cancelled' THEN :reason ELSE '' END,
+  finished_at = {now}
+FROM (
+  SELECT CASE WHEN b.cursor_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM runs r WHERE r.retry_of = b.id AND r.origin = 'backfill'
+  ) THEN 'completed' ELSE 'cancelled' END AS state FROM backfills b WHERE b.id = :id
+) AS over
+WHERE backfills.id = :id AND backfills.state = 'active' RETURNING backfills.id;
 
 -- name: end_backfills
 -- The same for all backfills of jobs, which are locked.
