@@ -144,7 +144,7 @@ def test_a_run_that_was_handed_back_and_begins_anew_is_told_from_its_beginning(t
     port = free_port()
     with running_up(tmp_path, port, "--drain", "1s") as (process, api):
         api.await_workers(1)
-        run_id = started(api, counting(60, 0.05))
+        run_id = started(api, counting(60, 0.1))
         with following(tmp_path, api.url, run_id) as follower, listening(api.url, run_id) as listeners:
             until(lambda: len(follower.lines) > 10, "the first lines")
             assert process.stop() == 0
