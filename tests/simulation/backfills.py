@@ -166,12 +166,14 @@ def as_asked(checker: Checker) -> None:
 def nothing_of_paused_or_cancelled(checker: Checker) -> None:
     """I10, I11: after a cancel of the backfill or a pause of its job was acknowledged, no run of it is made."""
     for case in checker.backfilled:
-        resumes = [each.lo for each in case.record.changes if each.kind == "resume" and each.possible]
+        changes = [each for each in case.record.changes if each.possible]
+        resumes = [(each.lo, each.lo) for each in changes if each.kind == "resume"]
+        resumes += [(each.lo, each.until) for each in changes if each.kind == "pause" and each.until is not None]
         for change in (*case.record.changes, *case.record.others):
             if change.outcome != "ok" or change.kind not in ("pause", "cancel_backfill") or change.until is not None:
                 continue
             for run in _made_after(case, change):
-                if change.kind == "pause" and any(change.lo <= resume <= run.created_at for resume in resumes):
+                if change.kind == "pause" and any(change.lo <= by and at <= run.created_at for by, at in resumes):
                     continue
                 raise Violation("I11" if change.kind == "pause" else "I10", f"{case}: {run} was made after {change}")
 
