@@ -275,6 +275,8 @@ class Inspector:
                 continue
             run = self._run(run_id)
             spec = self._world.read("jobs", [run.job_id])[run.job_id].job.spec
+            if spec.is_workflow:
+                continue  # it waits for a server
             for worker in self._world.read("workers"):
                 if worker.reserved_for is not None or worker.session not in asking or not _could_run(worker, spec):
                     continue
