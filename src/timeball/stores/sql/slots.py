@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Final
 
 from timeball.domain import slots
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.job import HORIZON, Job, JobState
 from timeball.domain.schedule import SLOT, Window, fires
 from timeball.domain.slots import Board
@@ -48,18 +49,22 @@ async def choose(tx: Tx, windows: Sequence[Window], now: Micros, *, keep: bool =
 
 
 async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
-    """What else fires in the coming window, by the minute in which a slot would be counted."""
-    starts = window.at(f"{SLOT}{window.begin}")
-    begin = next(fires(starts, now, now - window.length * SECOND, ""))
-    shift = slots.clock_shift(window, begin)
-    rows = await tx.fetch(
-        OTHER_FIRES,
-        since=begin - HORIZON,
-        until=begin + window.length * SECOND - HORIZON,
-        horizon=HORIZON,
-        most=MOST_OTHERS,
-    )
-    return [((minute + shift) % slots.MINUTES, others) for minute, others in rows]
+    """What else fires in the window within a day, by the minute in which a slot would be counted. If it is open now,
+    that is what is left of it, and what is gone already of the next."""
+    earliest, latest = now - window.length * SECOND, now + DAY
+    begins = fires(window.at(f"{SLOT}{window.begin}"), earliest, earliest, "")
+    found: list[tuple[int, int]] = []
+    for begin in takewhile(lambda begin: begin < latest, begins):
+        shift = slots.clock_shift(window, begin)
+        rows = await tx.fetch(
+            OTHER_FIRES,
+            since=max(begin, now) - HORIZON,
+            until=min(begin + window.length * SECOND, latest) - HORIZON,
+            horizon=HORIZON,
+            most=MOST_OTHERS,
+        )
+        found += [((minute + shift) % slots.MINUTES, others) for minute, others in rows]
+    return found
 
 
 def unplaced(submissions: Sequence[Submission]) -> list[int]:
