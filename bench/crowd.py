@@ -120,6 +120,10 @@ async def crowd(apis: list[Api], servers: list[Process], postgres: PostgresServe
         busy = Bill(servers, postgres)
         jobs = await submit(apis, options.seconds / 2)
         busy.tell(f"{JOBS_PER_SECOND} jobs a second", jobs)
+        for _ in range(200):
+            if idle.done >= jobs:
+                break
+            await asyncio.sleep(0.05)
         print(f"{'jobs':32} {jobs} submitted, {idle.done} executed")
         if len(servers) > 1:
             servers[-1].kill()
