@@ -20,8 +20,11 @@ from tests.support.processes import (
     start_worker,
     until,
 )
+from tests.support.thorough import THOROUGH
 
 LEASE = 15.0
+ASLEEP = 3 * LEASE if THOROUGH else LEASE
+"""Seconds that a worker is stopped for, at least."""
 WITNESS = 'echo "$TIMEBALL_RUN_ID $TIMEBALL_ATTEMPT $TIMEBALL_FENCING_TOKEN $$" >> {file}; '
 
 pytestmark = pytest.mark.timeout(180)
@@ -125,6 +128,7 @@ def test_a_worker_stopped_past_its_lease_has_killed_its_jobs_and_is_refused(tmp_
         assert time.monotonic() - stopped_at < LEASE + 2, "before anybody else may have it"
         with start_worker(tmp_path, api, name="second"):
             until(lambda: len(lines(file)) == 2, "another worker to run it")
+            time.sleep(max(0.0, stopped_at + ASLEEP - time.monotonic()))
             sleeper.signal(signal.SIGCONT)
             until(lambda: "session" in sleeper.output and "lost" in sleeper.output, "the sleeper to learn it")
             time.sleep(2)

@@ -11,6 +11,8 @@ from timeball.domain.lifecycle import Status
 
 TOLERANCE: Final = 2 * SECOND
 """A start up to this late is on time; an instant planned later than this was missed and is caught up."""
+FORGONE: Final = "the job was paused, and its schedule was changed before it was resumed"
+"""Why instants were missed that fell due meanwhile."""
 
 
 class Origin(StrEnum):

@@ -11,7 +11,7 @@ from timeball.domain import ids, planning
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, is_overdue
-from timeball.domain.ledger import Verdict
+from timeball.domain.ledger import FORGONE, Verdict
 from timeball.domain.planning import Span
 from timeball.operation.closures import closures_to_plan
 from timeball.operation.context import Context
@@ -91,5 +91,4 @@ async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros
             await context.clock.sleep(1)
     if first is None or last is None:
         return (), coming
-    reason = "the job was paused, and its schedule was changed before it was resumed"
-    return (Span(first, last, count, Verdict.MISSED, reason),), coming
+    return (Span(first, last, count, Verdict.MISSED, FORGONE),), coming

@@ -19,7 +19,7 @@ from timeball.domain import follow, planning
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.ledger import FORGONE, Origin, Verdict
 from timeball.domain.lifecycle import Status
 from timeball.domain.planning import Fire, Plan, Span
 from timeball.ports.store import Amendment
@@ -49,7 +49,6 @@ CHAIN = query("chain")
 LOCK_JOBS = query("lock_jobs")
 
 LONGEST_CHAIN: Final = 10_000
-FORGONE: Final = "the job was paused, and its schedule was changed before it was resumed"
 _ENDS: Final = frozenset(status.value for status in follow.ENDS)
 _STATUS: Final = NEW_HISTORY.columns.index("status")
 _ORIGIN: Final = NEW_HISTORY.columns.index("origin")
