@@ -214,7 +214,7 @@ def skipped_while_another_ran(series: Series) -> None:
     ran = series.instants(*RAN)
     punctual = set(series.instants("on_time"))  # what is late was decided late: its blocker may have ended meanwhile
     assert all(later - earlier >= 3 * SECOND for earlier, later in pairwise(ran) if {earlier, later} <= punctual)
-    assert len(ran) >= 3
+    assert len(ran) >= 2  # a run that the kill interrupts is in the way until its lease has lapsed
     for row in series.rows("skipped"):
         blocker = series.runs[found(r"run (\w+) was still running", row["reason"])]
         assert moment(blocker["fireTime"]) < moment(row["fireTime"])
@@ -225,7 +225,7 @@ def skipped_while_another_ran(series: Series) -> None:
 def the_first_waited_and_the_others_were_skipped(series: Series) -> None:
     one_by_one(series)
     ran = [series.runs[row["runId"]] for row in series.rows(*RAN)]
-    assert len(ran) >= 4
+    assert len(ran) >= 3
     for row in series.rows("skipped"):
         found(r"another run was already waiting behind run (\w+)", row["reason"])
     for skipped in series.instants("skipped"):
