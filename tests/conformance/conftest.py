@@ -1,24 +1,79 @@
-"""One suite, every adapter: `store` is each of them in turn, `stores` two servers' views of the same one."""
+"""One suite, every adapter: `store` is each of them in turn, `stores` two servers' views of the same one.
+
+All tests share one event loop, so that connections to PostgreSQL stay open from test to test: a new one has to learn
+every table before its first answer, which would be half of what this suite costs.
+"""
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+import pytest_asyncio
 
 from tests.support.builders import LEASE, worker
-from tests.support.migrated import empty_postgres, sqlite_store, tamper_with_postgres
+from tests.support.migrated import empty_postgres, migrate_postgres, sqlite_store, tamper_with_postgres
+from tests.support.postgres import PostgresCluster
 from timeball import system
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
 
+HERE = Path(__file__).parent
 ADAPTERS = ("sqlite", "postgres")
 Connect = Callable[[], Awaitable[Store]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+class KeptConnections:
+    """Those of the servers of a test, for the servers of the next one."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._drivers: list[Any] = []
+
+    async def store(self, number: int) -> Store:
+        """That of the server with this number. All that it knows, it knows from the database."""
+        store = PostgresStore(self.dsn, monotonic=system.monotonic, min_connections=1)
+        if number == len(self._drivers):
+            self._drivers.append(store._db)
+        store._db = self._drivers[number]
+        store._db._hints.listeners.clear()
+        if store._db._pool is None:
+            with mock.patch("timeball.stores.postgres._Driver._migrate"):  # it was migrated before
+                await store.open()
+        return store
+
+    async def close(self) -> None:
+        for driver in self._drivers:
+            await driver.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def kept_connections(postgres: PostgresCluster) -> AsyncIterator[KeptConnections]:
+    """To a database that nobody else uses: others end all connections to theirs."""
+    dsn = postgres.create_database()
+    migrate_postgres(dsn)
+    kept = KeptConnections(dsn)
+    yield kept
+    await kept.close()
+    postgres.drop_database(dsn)
+
+
 @pytest.fixture(params=ADAPTERS)
-async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
+def kept(request: pytest.FixtureRequest) -> KeptConnections | None:
+    """Those of PostgreSQL; SQLite needs none."""
+    return request.getfixturevalue("kept_connections") if request.param == "postgres" else None
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def connect(kept: KeptConnections | None, tmp_path: Path) -> AsyncIterator[Connect]:
     """Open the store once more, as another server would. SQLite has one server only: there it is the same again."""
     opened: list[Store] = []
 
@@ -29,26 +84,23 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         return opened[0]
 
     async def postgres() -> Store:
-        opened.append(PostgresStore(dsn, monotonic=system.monotonic, min_connections=1))
-        with mock.patch("timeball.stores.postgres._Driver._migrate"):  # it was migrated before
-            await opened[-1].open()
+        opened.append(await kept.store(len(opened)))
         return opened[-1]
 
-    if request.param == "sqlite":
+    if kept is None:
         yield sqlite
+        for each in opened:
+            await each.close()
     else:
-        dsn: str = request.getfixturevalue("migrated_dsn")
-        await empty_postgres(dsn)
+        await empty_postgres(kept.dsn)
         yield postgres
-    for each in opened:
-        await each.close()
 
 
 Tamper = Callable[[str], Awaitable[None]]
 
 
 @pytest.fixture
-def tamper(connect: Connect, request: pytest.FixtureRequest, tmp_path: Path) -> Tamper:
+def tamper(kept: KeptConnections | None, tmp_path: Path) -> Tamper:
     """Run a statement behind the store's back."""
 
     async def sqlite(statement: str) -> None:
@@ -58,18 +110,18 @@ def tamper(connect: Connect, request: pytest.FixtureRequest, tmp_path: Path) -> 
         connection.close()
 
     async def postgres(statement: str) -> None:
-        await tamper_with_postgres(request.getfixturevalue("migrated_dsn"), statement)
+        await tamper_with_postgres(kept.dsn, statement)
 
-    return sqlite if request.node.callspec.params["connect"] == "sqlite" else postgres
+    return sqlite if kept is None else postgres
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def stores(connect: Connect) -> tuple[Store, Store]:
     """The store as two servers see it."""
     return await connect(), await connect()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def store(connect: Connect) -> Store:
     """The store with a worker `w_1` that has a lease."""
     only = await connect()

@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.conformance.test_lists import finished, run_id
 from tests.conformance.test_retention import leading, prune, remember
@@ -42,7 +43,7 @@ class House:
         return int(await self.connection.fetchval(f"SELECT count(*) FROM {table}"))
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def house(postgres_dsn: str) -> AsyncIterator[House]:
     store = PostgresStore(postgres_dsn, monotonic=system.monotonic)
     await store.open()

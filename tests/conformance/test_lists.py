@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from tests.conformance.conftest import Connect
 from tests.conformance.test_planning import claim
@@ -299,7 +300,7 @@ class Visits:
             self.count += int((node["Actual Rows"] + dropped) * node["Actual Loops"])
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def long_past(connect: Connect) -> Past:
     store = await connect()
     past = Past(store, jobs=100, turns=200)

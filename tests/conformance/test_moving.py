@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.support.builders import LEASE, TENANT, bits, one_shot, plan_due, recurring, settlement, worker
 from tests.support.postgres import PostgresCluster
@@ -43,7 +44,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "timeball.db"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def dsn(postgres_dsn: str) -> str:
     return postgres_dsn
 

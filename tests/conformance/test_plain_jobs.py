@@ -84,7 +84,7 @@ class _Recorder:
 
 
 @pytest.fixture
-def said(store: Any) -> list[str]:
+def said(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements of a store from now on."""
     statements: list[str] = []
     read, write = store._db.read, store._db.write
@@ -95,7 +95,8 @@ def said(store: Any) -> list[str]:
     async def recorded_write(work: Work[Any], *, once: bool = False) -> Any:
         return await write(lambda tx: work(_Recorder(tx, statements)), once=once)
 
-    store._db.read, store._db.write = recorded_read, recorded_write
+    monkeypatch.setattr(store._db, "read", recorded_read)
+    monkeypatch.setattr(store._db, "write", recorded_write)
     return statements
 
 
@@ -111,7 +112,7 @@ async def test_one_shots_take_as_few_statements_as_ever(store: Store, said: list
     assert said == ONE_SHOTS
 
 
-@pytest.mark.parametrize("connect", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kept", ["postgres"], indirect=True)
 async def test_jobs_that_are_submitted_together_take_one_round_trip_or_four(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.support.builders import one_shot, recurring, run, settlement, worker
 from tests.support.postgres import PostgresServer
@@ -22,7 +23,7 @@ def make(dsn: str, **options: float) -> PostgresStore:
     return PostgresStore(dsn, monotonic=system.monotonic, **options)  # type: ignore[arg-type]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def pair(postgres_dsn: str) -> "tuple[Store, Store]":
     return make(postgres_dsn), make(postgres_dsn)
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.conftest import Connect
 from tests.support.builders import LEASE, one_shot, settlement, worker
@@ -57,7 +58,7 @@ class House:
         return await self.store.preemptions(got.run_id)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def house(connect: Connect) -> House:
     store = await connect()
     await store.register(worker("w_1", slots=1), LEASE)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.test_lists import driver, finished
 from tests.conformance.test_settling import chunk
@@ -22,7 +23,7 @@ from timeball.stores.sql.tables import HISTORY, HistoryRow, as_tuple
 MONTH = 30 * DAY
 
 
-@pytest.fixture(params=["in the rest", "on its own"])
+@pytest_asyncio.fixture(params=["in the rest", "on its own"], loop_scope="session")
 async def past(request: pytest.FixtureRequest, store: Store) -> Micros:
     """A day that is long over, some hours after its begin. Where days are apart, it is on its own, or is not."""
     day = day_of(store.now()) - 40 * DAY
