@@ -34,6 +34,7 @@ from timeball.stores.sql import (
     follows,
     gates,
     housekeeping,
+    loom,
     overlapping,
     plans,
     runs,
@@ -41,7 +42,6 @@ from timeball.stores.sql import (
     successes,
     triggers,
     turns,
-    weaving,
     workers,
 )
 from timeball.stores.sql.dialect import Query
@@ -437,7 +437,7 @@ def _parallelism_ignored(world: World) -> Patches:
 
 def _woven_twice(world: World) -> Patches:
     """Nobody remembers that a task of a workflow has its run: whoever looks next makes another."""
-    real = weaving._standing
+    real = loom.standing
     forgotten: set[tuple[str, int, int]] = set()
 
     def standing(flow_id: str, step: Step) -> Any:
@@ -448,7 +448,7 @@ def _woven_twice(world: World) -> Patches:
         return real(flow_id, step)
 
     by_chance = mock.patch.object(ids, "Digest", return_value=world.dice)  # else the store refuses it by its id
-    return [mock.patch.object(weaving, "_standing", standing), by_chance]
+    return [mock.patch.object(loom, "standing", standing), by_chance]
 
 
 def _first_parent_suffices(world: World) -> Patches:
