@@ -40,8 +40,8 @@ LOGS_OF_RUN = query("logs")
 LOGS_OF_ATTEMPT = query("logs_of_attempt")
 SPECS_OF_RUNS = query("specs_of_runs")
 
-MOST_GROUPED: Final = 50_000
-"""Dead letters that are looked at to find what they have in common: the newest. A microsecond each on either store."""
+MOST_GROUPED: Final = 20_000
+"""Dead letters that are looked at to find what they have in common: the newest. One or two microseconds each on either store."""
 FEW_JOBS: Final = 100
 """Jobs whose runs are looked for job by job."""
 NEARBY: Final = 1_000
