@@ -174,7 +174,7 @@ async def test_a_read_looks_at_no_day_on_which_its_runs_cannot_have_been_made(
 ) -> None:
     store, planned = house.store, set[str]()
     await store.prepare_days(await leading(store), [house.today - at * DAY for at in range(1, 20)])
-    old, new = recurring(house.today - 19 * DAY).job, recurring(store.now()).job
+    old, new = recurring(house.today - 19 * DAY, tags=["x"]).job, recurring(store.now(), tags=["x"]).job
     await store.submit([Submission(old, ()), Submission(new, ())])
     numbers = iter(range(1_000))
     runs = [finished(old, house.today - at * DAY, next(numbers)) for at in range(19)]
@@ -201,7 +201,10 @@ async def test_a_read_looks_at_no_day_on_which_its_runs_cannot_have_been_made(
     assert await days_of(store.ledger(new.id, new.created_at, now, None, 100)) <= near
     assert await days_of(store.ledger_sums(new.id, new.created_at, now)) <= near
     assert await days_of(store.list_runs(RunFilter(tenant=new.tenant, job_id=new.id), None, 100)) <= near
-    assert await days_of(store.list_runs(RunFilter(tenant=new.tenant), None, 3)) <= near
-    assert len(await days_of(store.list_runs(RunFilter(tenant=new.tenant), None, 10))) > 20
-    page = await store.list_runs(RunFilter(tenant=new.tenant), None, 10)
-    assert [run.id for run in page.items] == [row.id for row in sorted(runs, key=lambda row: row.fire_time)[:-11:-1]]
+    in_order = [row.id for row in sorted(runs, key=lambda row: row.fire_time, reverse=True)]
+    for where in (RunFilter(tenant=new.tenant), RunFilter(tenant=new.tenant, tag="x")):
+        assert await days_of(store.list_runs(where, None, 3)) <= near
+        assert len(await days_of(store.list_runs(where, None, 10))) > 20
+        for limit in (3, 10):
+            page = await store.list_runs(where, None, limit)
+            assert [run.id for run in page.items] == in_order[:limit]

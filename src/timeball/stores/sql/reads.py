@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -41,7 +42,8 @@ LOGS_OF_ATTEMPT = query("logs_of_attempt")
 SPECS_OF_RUNS = query("specs_of_runs")
 
 MOST_GROUPED: Final = 20_000
-"""Dead letters that are looked at to find what they have in common: the newest. One or two microseconds each on either store."""
+"""Dead letters that are looked at to find what they have in common: the newest. On either store one or two microseconds
+each."""
 FEW_JOBS: Final = 100
 """Jobs whose runs are looked for job by job."""
 NEARBY: Final = 1_000
@@ -253,7 +255,7 @@ class Reads(Part):
 
 
 class _Find(Protocol):
-    async def __call__(self, name: str, fires_from: Micros = 0, **parts: str) -> list[Row]: ...
+    async def __call__(self, fires_from: Micros) -> list[Row]: ...
 
 
 class _Search(Struct, frozen=True, kw_only=True):
@@ -282,13 +284,15 @@ class _Search(Struct, frozen=True, kw_only=True):
     async def finished(self, name: str) -> list[Row]:
         """Most lists find a page of these in a few days; what is rare is rather looked for in all of them at once."""
         is_frequent = not self.where.dead_letters and (not self.where.status or Status.SUCCEEDED in self.where.status)
-        find = self._find_lately if is_frequent and self.newest_first and self.tx.has_days else self._find
-        return await self._met(name, conditions.finished, itertools.repeat(self.where.fire_from or 0), find)
+        lately = is_frequent and self.newest_first and self.tx.has_days
+        return await self._met(name, conditions.finished, itertools.repeat(self.where.fire_from or 0), lately=lately)
 
     async def reaching(self, name: str) -> list[Row]:
-        return await self._met(name, conditions.reaching, ((self.where.fire_from or 0) - DAY, 0), self._find)
+        return await self._met(name, conditions.reaching, ((self.where.fire_from or 0) - DAY, 0))
 
-    async def _met(self, name: str, meaning: Meaning, fires_from: Iterable[Micros], find: _Find) -> list[Row]:
+    async def _met(
+        self, name: str, meaning: Meaning, fires_from: Iterable[Micros], *, lately: bool = False
+    ) -> list[Row]:
         """Runs that meet the conditions; what meets one of them fires from a certain moment on."""
         rows: list[Row] = []
         anyones, of_jobs = meaning(conditions.of_any_job(self.where)), meaning(self.where, of_jobs=True)
@@ -298,8 +302,11 @@ class _Search(Struct, frozen=True, kw_only=True):
             if self.jobs > FEW_JOBS:
                 some = await self._find(f"{name}_nearby", nearby=anyone, where=conditions.of_job(self.where))
             if len(some) < self.most:
-                is_apart = 0 < self.jobs <= MOST_JOBS
-                some = await (self._of_jobs(name, of_job) if is_apart else find(name, since, where=condition))
+                if 0 < self.jobs <= MOST_JOBS:
+                    find = partial(self._of_jobs, name, where=of_job)
+                else:
+                    find = partial(self._find, name, where=condition)
+                some = await (self._lately(find, since) if lately else find(since))
             rows += some
         return rows
 
@@ -307,27 +314,28 @@ class _Search(Struct, frozen=True, kw_only=True):
         finding = conditions.statement(name, jobs=conditions.jobs(self.where), order=self._order, **parts)
         return await self.fetch(finding, self._days(fires_from))
 
-    async def _find_lately(self, name: str, fires_from: Micros = 0, **parts: str) -> list[Row]:
+    async def _lately(self, find: _Find, fires_from: Micros) -> list[Row]:
         """Among runs that were made lately, if these are enough. All others fired before."""
         lately = min(self.now, conditions.end(self.where, self.before).fire_time) - LATELY
         if self._days(lately) > self._days(fires_from):
-            rows = await self._find(name, lately, **parts)
+            rows = await find(lately)
             if len(rows) == self.most and rows[-1][_FIRE_TIME] >= lately:
                 return rows
-        return await self._find(name, fires_from, **parts)
+        return await find(fires_from)
 
     def _days(self, fires_from: Micros) -> Days:
         return days(self.now, fires_from=fires_from, job_id=self.where.job_id)
 
-    async def _of_jobs(self, name: str, condition: str) -> list[Row]:
+    async def _of_jobs(self, name: str, fires_from: Micros, *, where: str) -> list[Row]:
         """A page has runs of no more jobs than there are runs on it: of those whose own first runs come first. If there
         are so many, nothing on it comes after the last of these."""
-        firsts = await self._find("first_of_jobs", chosen=conditions.chosen_jobs(self.where), where=condition)
+        chosen = conditions.chosen_jobs(self.where)
+        firsts = await self._find("first_of_jobs", fires_from, chosen=chosen, where=where)
         if not firsts:
             return []
         search = self._up_to(firsts[-1][1]) if len(firsts) == self.most else self
-        finding = conditions.statement(f"{name}_of_jobs", where=condition, order=self._order)
-        return await search.fetch(finding, b=[job_id for job_id, _, _ in firsts])
+        finding = conditions.statement(f"{name}_of_jobs", where=where, order=self._order)
+        return await search.fetch(finding, self._days(fires_from), b=[job_id for job_id, _, _ in firsts])
 
     def _up_to(self, fire_time: Micros) -> _Search:
         if self.newest_first:

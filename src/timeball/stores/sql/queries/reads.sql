@@ -46,15 +46,16 @@ SELECT {columns history r}, j.name FROM (
 
 -- name: first_of_jobs
 -- The jobs of some whose first runs come first, and those runs.
-SELECT r.job_id, r.fire_time, r.id FROM (
-  SELECT (SELECT r.id FROM history r WHERE r.job_id = chosen.id AND {where} ORDER BY {order} LIMIT 1) AS id
-  FROM ({chosen}) AS chosen
-) AS first {each history r: first.id} ORDER BY {order} LIMIT :most;
+SELECT r.job_id, r.fire_time, r.id FROM ({chosen}) AS chosen {firsts history r} (
+  SELECT {of_firsts} FROM history r
+  WHERE r.job_id = chosen.id AND {where} AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY {order} LIMIT 1
+) {firsts_end} ORDER BY {order} LIMIT :most;
 
 -- name: list_finished_of_jobs
 -- A page of the finished runs of some jobs.
 SELECT {columns history r}, j.name FROM {batch b: id text} {firsts history r} (
-  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
+  SELECT {of_firsts} FROM history r
+  WHERE r.job_id = b.id AND {where} AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY {order} LIMIT :most
 ) {firsts_end} LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order} LIMIT :most;
 
 -- name: count_chosen_jobs

@@ -59,7 +59,8 @@ SELECT r.id, r.job_id, r.fire_time, r.status FROM (
 -- name: match_finished_of_jobs
 -- The next finished runs of some jobs that match, oldest first.
 SELECT r.id, r.job_id, r.fire_time, r.status FROM {batch b: id text} {firsts history r} (
-  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND {where} ORDER BY {order} LIMIT :most
+  SELECT {of_firsts} FROM history r
+  WHERE r.job_id = b.id AND {where} AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY {order} LIMIT :most
 ) {firsts_end} ORDER BY {order} LIMIT :most;
 
 -- name: count_live
