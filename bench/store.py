@@ -13,7 +13,8 @@ from bench.machine import loop_ms
 from tests.support import builders
 from tests.support.postgres import PostgresServer
 from timeball import system
-from timeball.ports.store import Store, Want
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sqlite import SqliteStore
 

@@ -15,7 +15,10 @@ from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.retry import Retry
-from timeball.ports.store import Amended, Amendment, Fired, JobFilter, Outdated, RegisteredTask, Store, Want, Wanted
+from timeball.ports.jobs import Amended, Amendment, Fired, JobFilter, Outdated
+from timeball.ports.registry import RegisteredTask
+from timeball.ports.runs import Want, Wanted
+from timeball.ports.store import Store
 
 
 def change(job: Job, **fields: Any) -> Amendment:

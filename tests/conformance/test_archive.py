@@ -31,7 +31,9 @@ from timeball.operation.archive import Archived, archive_day
 from timeball.operation.search_archive import Archive
 from timeball.ports.dispatch import LogChunk
 from timeball.ports.objects import Objects
-from timeball.ports.store import Claim, RunFilter, Store
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Claim
+from timeball.ports.store import Store
 from timeball.stores.sql.tables import HistoryRow
 
 MONDAY = date(2026, 3, 2)

@@ -9,7 +9,8 @@ from timeball.domain.lifecycle import INTERRUPTED, SILENT, Failed, Failure, Lost
 from timeball.domain.retry import Retry
 from timeball.domain.run import Run
 from timeball.ports.dispatch import Started
-from timeball.ports.store import Claim, Store, Want
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 AT_ONCE = Retry(max_retries=5, backoff=["0s"])

@@ -17,7 +17,10 @@ from timeball.domain.instant import DAY, HOUR, Micros
 from timeball.domain.ledger import Verdict
 from timeball.domain.retention import DAYS_AHEAD, day_of
 from timeball.ports.housekeeping import Occupied
-from timeball.ports.store import RunFilter, Store, Submission, Want
+from timeball.ports.jobs import Submission
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_days import DAILY, name
 from timeball.stores.postgres_tx import Tx

@@ -13,7 +13,9 @@ from timeball.domain.ledger import Verdict
 from timeball.domain.lifecycle import Failed, Failure, Released, Status
 from timeball.domain.limits import Concurrency
 from timeball.domain.retry import Retry
-from timeball.ports.store import Store, Submission, Want
+from timeball.ports.jobs import Submission
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
 TOO_LATE = "UPDATE runs SET start_by = 1 WHERE id = '{}'"

@@ -8,7 +8,9 @@ from timeball.domain.fitting import Need, Resources
 from timeball.domain.instant import HOUR, MINUTE
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.retry import Retry
-from timeball.ports.store import Claim, Claimed, Store, Submission, Want
+from timeball.ports.jobs import Submission
+from timeball.ports.runs import Claim, Claimed, Want
+from timeball.ports.store import Store
 from timeball.stores.sql import claiming
 from timeball.stores.sql.driver import Tx
 

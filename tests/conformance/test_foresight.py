@@ -4,7 +4,8 @@ from tests.support.builders import TENANT, one_shot, recurring, settlement
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.lifecycle import Failed, Failure
 from timeball.domain.retry import Retry
-from timeball.ports.store import Store, Want
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 
 
 async def test_jobs_that_will_fire_come_in_pages(store: Store) -> None:

@@ -12,7 +12,9 @@ from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome,
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.retry import Retry
 from timeball.domain.task import Http, host_of
-from timeball.ports.store import Claim, Store, Submission, Want
+from timeball.ports.jobs import Submission
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 

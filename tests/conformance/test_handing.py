@@ -12,7 +12,9 @@ from timeball.domain.job import decode_spec
 from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.task import Http, host_of
-from timeball.ports.store import Accepted, Claim, Idempotency, Replayed, Store, Submission, Want
+from timeball.ports.jobs import Accepted, Idempotency, Replayed, Submission
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 
 CALL = Http(url="http://ill.example/")
 ASKING = Want("w_1", "", 10, 7)

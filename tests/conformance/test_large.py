@@ -14,7 +14,8 @@ from timeball.domain.job import StowedSpec, stowed
 from timeball.domain.lifecycle import Succeeded
 from timeball.domain.retention import day_of
 from timeball.domain.retry import Retry
-from timeball.ports.store import Amended, Amendment, Store, Submission
+from timeball.ports.jobs import Amended, Amendment, Submission
+from timeball.ports.store import Store
 
 
 def key(store: Store, kind: str, owner: str, *, days_ago: int = 0) -> str:

@@ -17,7 +17,10 @@ from timeball.domain.lifecycle import LOST, Failed, Failure, Lost, Outcome, Stat
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import NewRun, Run
 from timeball.domain.task import Shell
-from timeball.ports.store import Claim, Match, RegisteredTask, RunFilter, Store, Want
+from timeball.ports.reading import Match, RunFilter
+from timeball.ports.registry import RegisteredTask
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 
 NEVER = Retry(max_retries=0)
 BROKEN = Failure(kind="exit", message="exit code 3: row 17 is bad", exit_code=3)

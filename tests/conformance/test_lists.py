@@ -19,7 +19,9 @@ from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Status
 from timeball.domain.retention import day_of
 from timeball.domain.run import Run
-from timeball.ports.store import JobFilter, Match, RunFilter, Store
+from timeball.ports.jobs import JobFilter
+from timeball.ports.reading import Match, RunFilter
+from timeball.ports.store import Store
 from timeball.stores.sql import reads
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx

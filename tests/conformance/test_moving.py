@@ -24,7 +24,9 @@ from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.limits import Concurrency
 from timeball.domain.retry import Retry
 from timeball.ports.moving import Move, Progress
-from timeball.ports.store import Claim, RunFilter, Store, Want
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 from timeball.stores.moving import target as targets
 from timeball.stores.moving.move import Mover
 from timeball.stores.moving.source import Source

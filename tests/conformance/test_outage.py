@@ -16,7 +16,9 @@ from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
 from timeball.domain.run import Run
 from timeball.domain.schedule import CronSchedule
 from timeball.operation.context import Context
-from timeball.ports.store import RunFilter, Store, Submission
+from timeball.ports.jobs import Submission
+from timeball.ports.reading import RunFilter
+from timeball.ports.store import Store
 from timeball.service.hints import LocalHints
 from timeball.service.planner import Planner
 from timeball.system import SystemClock

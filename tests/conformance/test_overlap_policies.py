@@ -17,7 +17,8 @@ from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.overlap import TAKEN_OVER, Overlap
 from timeball.domain.planning import Span
 from timeball.domain.retry import Retry
-from timeball.ports.store import Claim, Store, Wanted
+from timeball.ports.runs import Claim, Wanted
+from timeball.ports.store import Store
 
 EVERY = list(Overlap)
 REPLACING = [Overlap.CANCEL_PREVIOUS, Overlap.TERMINATE_PREVIOUS]

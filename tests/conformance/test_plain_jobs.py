@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.builders import one_shot, plan_due, recurring, settlement
 from timeball.domain.instant import SECOND
-from timeball.ports.store import Store, Want
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 from timeball.stores.postgres import _CLOCK
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work

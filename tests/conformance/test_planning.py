@@ -17,7 +17,10 @@ from timeball.domain.overlap import QUEUE_DEPTH, Overlap
 from timeball.domain.planning import Fire, Plan, Span, plan
 from timeball.domain.retry import Retry
 from timeball.domain.run import Run
-from timeball.ports.store import Claim, JobFilter, RunFilter, Store, Submission, Want
+from timeball.ports.jobs import JobFilter, Submission
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 
 FAR = 10**18
 

@@ -11,7 +11,9 @@ from tests.support.builders import one_shot, recurring, run, settlement, worker
 from tests.support.postgres import PostgresServer
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
-from timeball.ports.store import Accepted, Store, Want
+from timeball.ports.jobs import Accepted
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore, ServerClock
 from timeball.stores.postgres_tx import array
 from timeball.stores.sql.dialect import Query

@@ -15,7 +15,8 @@ from timeball.domain.lifecycle import Lost, Released
 from timeball.domain.limits import Concurrency
 from timeball.domain.preemption import Preemption
 from timeball.ports.dispatch import Pausing, Started
-from timeball.ports.store import Claim, Store, Want
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 
 LONG_AGO = 5 * SECOND
 

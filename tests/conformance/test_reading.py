@@ -15,7 +15,9 @@ from timeball.domain.ledger import Verdict
 from timeball.domain.lifecycle import Failed, Failure, Status, Succeeded
 from timeball.domain.planning import Span
 from timeball.domain.retry import Retry
-from timeball.ports.store import Amendment, JobFilter, RunFilter, Store
+from timeball.ports.jobs import Amendment, JobFilter
+from timeball.ports.reading import RunFilter
+from timeball.ports.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx
 from timeball.stores.sqlite import SqliteStore

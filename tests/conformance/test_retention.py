@@ -16,7 +16,9 @@ from timeball.domain.lifecycle import Status
 from timeball.domain.retention import day_of
 from timeball.domain.retry import Retry
 from timeball.ports.housekeeping import Lead
-from timeball.ports.store import Amended, Amendment, Claim, Idempotency, Store, Submission
+from timeball.ports.jobs import Amended, Amendment, Idempotency, Submission
+from timeball.ports.runs import Claim
+from timeball.ports.store import Store
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.tables import HISTORY, HistoryRow, as_tuple
 

@@ -15,7 +15,9 @@ from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Ou
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import NewRun, Run
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.store import Claim, LogLine, RunFilter, Settled, Store, Want, Wanted
+from timeball.ports.reading import LogLine, RunFilter
+from timeball.ports.runs import Claim, Settled, Want, Wanted
+from timeball.ports.store import Store
 from timeball.stores.sql import successes
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))

@@ -16,7 +16,8 @@ from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import HOUR, SECOND
-from timeball.ports.store import RunFilter, Want
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Want
 from timeball.stores.sqlite import Database, SqliteStore, SteadyClock
 
 ROOT = Path(__file__).parents[2]

@@ -6,17 +6,10 @@ import msgspec
 import pytest
 
 from tests.support.builders import one_shot, recurring, settlement
-from timeball.ports.store import (
-    Accepted,
-    Idempotency,
-    JobFilter,
-    Mismatched,
-    Replayed,
-    RunFilter,
-    Store,
-    Submission,
-    Want,
-)
+from timeball.ports.jobs import Accepted, Idempotency, JobFilter, Mismatched, Replayed, Submission
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
 
 
 def keyed(submission: Submission, key: str = "key", fingerprint: str = "same") -> Submission:

@@ -13,7 +13,9 @@ from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
 from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Retry
-from timeball.ports.store import Amended, Amendment, Claim, Store, Submission, Want
+from timeball.ports.jobs import Amended, Amendment, Submission
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
 NO_RETRIES = Retry(max_retries=0)

@@ -28,7 +28,9 @@ from timeball.operation.pause import pause
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.dispatch import Started
-from timeball.ports.store import Claim, Store, Submission, Want
+from timeball.ports.jobs import Submission
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
 from timeball.service.hints import LocalHints
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))

@@ -5,7 +5,8 @@ import asyncio
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.lifecycle import Lost, Status
-from timeball.ports.store import Claim, Store, Want, Wanted
+from timeball.ports.runs import Claim, Want, Wanted
+from timeball.ports.store import Store
 
 
 async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:

@@ -22,7 +22,10 @@ from timeball.domain.retry import Retry
 from timeball.domain.run import Run, new_run
 from timeball.domain.task import Shell
 from timeball.domain.workflow import TaskState, Workflow, WorkflowTask
-from timeball.ports.store import Amendment, Claim, Store, Submission, Want, WorkflowRun
+from timeball.ports.jobs import Amendment, Submission
+from timeball.ports.runs import Claim, Want
+from timeball.ports.store import Store
+from timeball.ports.workflows import WorkflowRun
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.tables import Table

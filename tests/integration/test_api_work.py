@@ -11,7 +11,8 @@ import pytest
 from tests.support.api import Api, running_api
 from timeball.api import job_body, reading
 from timeball.ports.hints import Topic
-from timeball.ports.store import Claim, Submission, Submitted, Want
+from timeball.ports.jobs import Submission, Submitted
+from timeball.ports.runs import Claim, Want
 
 JOB = {"task": {"kind": "python", "function": "noop"}}
 CLIENTS = 64

@@ -24,7 +24,7 @@ from timeball.domain.task import Http
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Attempt
-from timeball.ports.store import JobFilter
+from timeball.ports.jobs import JobFilter
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.postgres import PostgresStore

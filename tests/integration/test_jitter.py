@@ -14,7 +14,7 @@ from timeball.domain.lifecycle import Status
 from timeball.domain.run import Run
 from timeball.domain.schedule import CronSchedule, Date, Immediate
 from timeball.operation.pause import pause
-from timeball.ports.store import Want
+from timeball.ports.runs import Want
 
 MINUTELY = CronSchedule(expression="* * * * *")
 

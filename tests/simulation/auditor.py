@@ -16,7 +16,7 @@ from tests.simulation.storage import at_once
 from timeball.domain.job import decode_spec
 from timeball.domain.run import Status
 from timeball.ports.housekeeping import Lead
-from timeball.ports.store import Claim, Want
+from timeball.ports.runs import Claim, Want
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -20,7 +20,7 @@ from timeball.domain.lifecycle import INTERRUPTED
 from timeball.domain.overlap import Overlap
 from timeball.domain.run import Run, Status
 from timeball.domain.task import Http
-from timeball.ports.store import RunFilter
+from timeball.ports.reading import RunFilter
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

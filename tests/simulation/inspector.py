@@ -14,7 +14,8 @@ from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Failed, Succeeded
 from timeball.domain.run import Run, Status
 from timeball.domain.task import Http
-from timeball.ports.store import Claim, Settled, Settlement, Worker
+from timeball.ports.runs import Claim, Settled, Settlement
+from timeball.ports.workers import Worker
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -20,7 +20,8 @@ from timeball.domain.overlap import Admission
 from timeball.domain.run import NewRun
 from timeball.domain.workflow import Step, TaskState
 from timeball.ports.dispatch import Orders
-from timeball.ports.store import Accepted, Settled, Settlement
+from timeball.ports.jobs import Accepted
+from timeball.ports.runs import Settled, Settlement
 from timeball.service import desk, worker_session
 from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer

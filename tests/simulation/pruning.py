@@ -24,7 +24,9 @@ from timeball.domain.job import JobState
 from timeball.domain.ledger import DUE
 from timeball.domain.run import Run
 from timeball.ports.housekeeping import Lead
-from timeball.ports.store import JobStatus, LedgerSums, LogLine, Page, RunFilter
+from timeball.ports.jobs import JobStatus
+from timeball.ports.paging import Page
+from timeball.ports.reading import LedgerSums, LogLine, RunFilter
 from timeball.service import keeper
 from timeball.stores.sql import housekeeping
 

@@ -33,7 +33,8 @@ from timeball.domain.task import Http
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.hints import Topic
-from timeball.ports.store import JobFilter, JobStatus, RunFilter
+from timeball.ports.jobs import JobFilter, JobStatus
+from timeball.ports.reading import RunFilter
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.service.worker_session import WAIT

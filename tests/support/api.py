@@ -16,7 +16,8 @@ from timeball.api.app import create_app
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
 from timeball.ports.objects import Objects
-from timeball.ports.store import Key, Store
+from timeball.ports.registry import Key
+from timeball.ports.store import Store
 from timeball.service.server import Server
 
 ADMIN = "admin-key-of-the-tests-0123456789abcdef"

@@ -15,7 +15,10 @@ from timeball.domain.planning import plan as make_plan
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Immediate, Interval
 from timeball.domain.task import Shell
-from timeball.ports.store import Claim, Settlement, Store, Submission, Worker
+from timeball.ports.jobs import Submission
+from timeball.ports.runs import Claim, Settlement
+from timeball.ports.store import Store
+from timeball.ports.workers import Worker
 
 TENANT = "default"
 LEASE = 60 * SECOND

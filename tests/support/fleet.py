@@ -13,7 +13,8 @@ from timeball.domain.run import Run
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Executor
-from timeball.ports.store import RunFilter, Settled, Settlement
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Settled, Settlement
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore

@@ -11,7 +11,7 @@ from timeball.domain.lifecycle import Succeeded
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import Beat, Ended, Hello, Orders, Poll, Report
-from timeball.ports.store import Settlement, Want
+from timeball.ports.runs import Settlement, Want
 from timeball.service.desk import LEASE, Desk
 from timeball.service.hints import LocalHints
 from timeball.stores.sqlite import SqliteStore

@@ -10,7 +10,7 @@ from timeball import system
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.submit import NewJob, Submit
 from timeball.ports.dispatch import Hello, Orders, Poll
-from timeball.ports.store import Claimed, Want
+from timeball.ports.runs import Claimed, Want
 from timeball.service.server import Server
 from timeball.stores.sqlite import SqliteStore
 

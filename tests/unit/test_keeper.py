@@ -16,7 +16,8 @@ from timeball.domain.retention import day_of
 from timeball.operation.context import Context
 from timeball.operation.depot import Depot
 from timeball.ports.housekeeping import Archivist
-from timeball.ports.store import RunFilter, Store
+from timeball.ports.reading import RunFilter
+from timeball.ports.store import Store
 from timeball.service.hints import LocalHints
 from timeball.service.keeper import REST, SWEEP_EVERY, Keeper
 from timeball.stores.sqlite import SqliteStore

@@ -14,7 +14,7 @@ from timeball.domain.task import Http
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.hints import Topic
-from timeball.ports.store import Want
+from timeball.ports.runs import Want
 from timeball.service.hints import LocalHints
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, monotonic, wall

@@ -17,7 +17,8 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Status
-from timeball.ports.store import JobFilter, RunFilter
+from timeball.ports.jobs import JobFilter
+from timeball.ports.reading import RunFilter
 
 Q = TypeVar("Q", bound=Struct)
 

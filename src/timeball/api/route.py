@@ -20,7 +20,7 @@ from timeball.domain.errors import NotFound
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import Dispatch
-from timeball.ports.store import Key
+from timeball.ports.registry import Key
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"

@@ -22,7 +22,7 @@ from timeball.domain.run import Attempt, Run, Status
 from timeball.domain.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
 from timeball.domain.task import Task
 from timeball.domain.workflow import Workflow
-from timeball.ports.store import JobStatus
+from timeball.ports.jobs import JobStatus
 
 JobStatusName = Literal["scheduled", "paused", "completed", "cancelled"]
 

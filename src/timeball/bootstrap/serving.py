@@ -23,7 +23,8 @@ from timeball.domain import ids
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
-from timeball.ports.store import Key, Store
+from timeball.ports.registry import Key
+from timeball.ports.store import Store
 from timeball.service.archivist import DayArchivist
 from timeball.service.server import Server
 

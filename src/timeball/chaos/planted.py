@@ -17,7 +17,8 @@ from msgspec import structs
 
 from timeball.domain.instant import SECOND
 from timeball.domain.lifecycle import Status, Succeeded
-from timeball.ports.store import Accepted, Settled, Settlement
+from timeball.ports.jobs import Accepted
+from timeball.ports.runs import Settled, Settlement
 from timeball.service import desk
 from timeball.service.rescuer import Rescuer
 from timeball.stores.sql import plans

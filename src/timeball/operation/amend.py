@@ -19,7 +19,7 @@ from timeball.operation.find import find_job
 from timeball.operation.follow import with_echoes
 from timeball.operation.recall import recall
 from timeball.ports.hints import Topic
-from timeball.ports.store import Amended, Amendment, Fired, Outdated
+from timeball.ports.jobs import Amended, Amendment, Fired, Outdated
 
 TRIES: Final = 100
 BREATH: Final = 20_000

@@ -26,7 +26,7 @@ from timeball.domain.large import REFERENCE
 from timeball.domain.record import FORMAT, Finished, LogRecord, Manifest, Part
 from timeball.operation.depot import Depot, Missing
 from timeball.ports.objects import Objects
-from timeball.ports.store import ArchiveStore, LogLine
+from timeball.ports.reading import ArchiveStore, LogLine
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from timeball.operation.closures import calendars_of_job
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.ports.hints import Topic
-from timeball.ports.store import Accepted, Idempotency, Mismatched, Replayed
+from timeball.ports.jobs import Accepted, Idempotency, Mismatched, Replayed
 
 BY_REQUEST: Final = "somebody cancelled its backfill"
 

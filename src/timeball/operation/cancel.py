@@ -15,7 +15,9 @@ from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
 from timeball.ports.hints import Topic
-from timeball.ports.store import Amendment, Cancelling, JobStatus, Match, RunFilter
+from timeball.ports.jobs import Amendment, JobStatus
+from timeball.ports.reading import Match, RunFilter
+from timeball.ports.runs import Cancelling
 
 CONFIRMATION: Final = SECOND
 """How long to wait for a reachable worker to say that an attempt it was just handed will not start."""

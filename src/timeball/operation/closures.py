@@ -11,7 +11,7 @@ from timeball.domain.calendar import OPEN, Closures, NamedCalendar
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.job import Job, JobState
 from timeball.operation.context import Context
-from timeball.ports.store import JobStatus
+from timeball.ports.jobs import JobStatus
 
 
 async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closures]:

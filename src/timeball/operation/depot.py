@@ -28,8 +28,10 @@ from timeball.domain.large import LARGE, REFERENCE
 from timeball.domain.lifecycle import Outcome, Succeeded
 from timeball.domain.run import Run
 from timeball.ports.clock import Clock
+from timeball.ports.jobs import JobStatus
 from timeball.ports.objects import Objects
-from timeball.ports.store import JobStatus, LogLine, ReadStore, Store
+from timeball.ports.reading import LogLine, ReadStore
+from timeball.ports.store import Store
 
 PATIENCE: Final = 10 * SECOND
 """How long a request waits for an object."""

@@ -9,7 +9,7 @@ from timeball.domain.run import Run, Status
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.ports.hints import Topic
-from timeball.ports.store import Match
+from timeball.ports.reading import Match
 
 
 async def discard(context: Context, matches: Sequence[Match]) -> list[Fate]:

@@ -9,7 +9,8 @@ from msgspec import Struct
 from timeball.domain.errors import NotFound
 from timeball.domain.run import Attempt, Run
 from timeball.operation.context import Context
-from timeball.ports.store import JobStatus, LogLine
+from timeball.ports.jobs import JobStatus
+from timeball.ports.reading import LogLine
 
 
 async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:

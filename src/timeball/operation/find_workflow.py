@@ -11,7 +11,8 @@ from timeball.domain.run import Run
 from timeball.domain.workflow import TaskState, WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run
-from timeball.ports.store import JobStatus, TaskOfRun
+from timeball.ports.jobs import JobStatus
+from timeball.ports.workflows import TaskOfRun
 
 
 class FoundWorkflowRun(Struct, frozen=True):

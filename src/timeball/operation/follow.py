@@ -10,7 +10,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.job import Job, JobSpec
 from timeball.domain.planning import MOST_INSTANTS
 from timeball.operation.context import Context
-from timeball.ports.store import JobFilter
+from timeball.ports.jobs import JobFilter
 
 _ALIVE = frozenset({"scheduled", "paused", "completed"})
 

@@ -11,7 +11,7 @@ from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.ports.hints import Topic
-from timeball.ports.store import Amendment, JobStatus
+from timeball.ports.jobs import Amendment, JobStatus
 
 
 async def pause(

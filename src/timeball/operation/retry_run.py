@@ -17,7 +17,7 @@ from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
 from timeball.operation.wake import wake
 from timeball.ports.hints import Topic
-from timeball.ports.store import Match
+from timeball.ports.reading import Match
 
 RETRYABLE: Final = frozenset({Status.RETRYING, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
 

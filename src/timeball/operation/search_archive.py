@@ -25,7 +25,8 @@ from timeball.domain.record import Finished, Head, Manifest, Part, Record
 from timeball.domain.run import Run
 from timeball.operation.archive import GZIP
 from timeball.ports.objects import Objects
-from timeball.ports.store import LogLine, Page, RunFilter
+from timeball.ports.paging import Page
+from timeball.ports.reading import LogLine, RunFilter
 
 T = TypeVar("T")
 

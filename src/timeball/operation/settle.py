@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.hints import Topic
-from timeball.ports.store import Settled, Settlement
+from timeball.ports.runs import Settled, Settlement
 
 
 class Settle:

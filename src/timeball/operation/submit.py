@@ -22,7 +22,7 @@ from timeball.operation.follow import followed, pointed_at
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.warn import warn
 from timeball.ports.hints import Topic
-from timeball.ports.store import (
+from timeball.ports.jobs import (
     Accepted,
     Idempotency,
     JobStatus,

@@ -18,7 +18,7 @@ from timeball.operation.find import find_job
 from timeball.operation.follow import followed, pointed_at
 from timeball.operation.submit import no_place, unknown_tasks
 from timeball.operation.warn import warn
-from timeball.ports.store import Amendment, JobStatus
+from timeball.ports.jobs import Amendment, JobStatus
 
 
 async def update(

@@ -11,7 +11,7 @@ from timeball.domain.fitting import Need
 from timeball.domain.job import JobSpec
 from timeball.domain.task import Python
 from timeball.operation.context import Context
-from timeball.ports.store import Worker
+from timeball.ports.workers import Worker
 
 
 async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:

@@ -38,7 +38,8 @@ from timeball.ports.dispatch import (
     Welcome,
 )
 from timeball.ports.hints import Topic
-from timeball.ports.store import Claim, Settlement, Want, Wanted, Worker
+from timeball.ports.runs import Claim, Settlement, Want, Wanted
+from timeball.ports.workers import Worker
 
 LEASE: Final = 15 * SECOND
 BEAT_EVERY: Final = 5 * SECOND

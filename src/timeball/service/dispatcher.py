@@ -13,7 +13,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
-from timeball.ports.store import Claim, Want
+from timeball.ports.runs import Claim, Want
 from timeball.service.desk import Desk
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop

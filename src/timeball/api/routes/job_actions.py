@@ -29,7 +29,7 @@ from timeball.operation.closures import closures_of_job
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import run_now
-from timeball.ports.store import JobStatus
+from timeball.ports.jobs import JobStatus
 
 
 class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):

@@ -17,7 +17,7 @@ from timeball.operation.closures import with_open_fires
 from timeball.operation.find import find_job
 from timeball.operation.submit import Created, NewJob
 from timeball.operation.update import update
-from timeball.ports.store import JobStatus
+from timeball.ports.jobs import JobStatus
 
 EXAMPLE: Final = {
     "name": "nightly-etl",

@@ -13,7 +13,7 @@ from timeball.api.views import moment
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import render
-from timeball.ports.store import Key, Role
+from timeball.ports.registry import Key, Role
 
 
 class KeyView(Struct, frozen=True, rename="camel", kw_only=True):

@@ -16,7 +16,7 @@ from timeball.domain.instant import MILLISECOND, render
 from timeball.domain.run import Run
 from timeball.operation.find import Logs, find_run
 from timeball.ports.hints import Topic
-from timeball.ports.store import LogLine
+from timeball.ports.reading import LogLine
 
 PAGE: Final = 1_000
 GLANCE: Final = 250 * MILLISECOND

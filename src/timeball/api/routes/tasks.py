@@ -14,7 +14,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task import Task
-from timeball.ports.store import RegisteredTask
+from timeball.ports.registry import RegisteredTask
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
 _EXAMPLE: Final = {"kind": "http", "url": "https://example.org/send", "method": "POST"}

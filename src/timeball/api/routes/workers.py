@@ -9,7 +9,7 @@ from msgspec import Struct
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.domain import fitting
 from timeball.domain.instant import render
-from timeball.ports.store import Worker
+from timeball.ports.workers import Worker
 
 
 class InUse(Struct, frozen=True, rename="camel"):

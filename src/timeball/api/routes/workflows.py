@@ -40,7 +40,8 @@ from timeball.operation.pause import pause, resume
 from timeball.operation.retry_run import retry_run
 from timeball.operation.run_now import run_now
 from timeball.operation.update import update
-from timeball.ports.store import JobFilter, JobStatus, TaskOfRun
+from timeball.ports.jobs import JobFilter, JobStatus
+from timeball.ports.workflows import TaskOfRun
 
 EXAMPLE: Final = {
     "name": "nightly",

@@ -15,7 +15,7 @@ from timeball.domain.overlap import Overlap
 from timeball.domain.planning import Span
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Window
-from timeball.ports.store import Amended, Amendment, Fired, Outdated
+from timeball.ports.jobs import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql import calendars, follows, runs, settling, slots, spans, turns
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.follows import Waiting

@@ -8,7 +8,7 @@ from typing import Final
 from timeball.domain.instant import Micros
 from timeball.domain.record import Finished
 from timeball.domain.run import Attempt
-from timeball.ports.store import LogLine
+from timeball.ports.reading import LogLine
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part

@@ -17,7 +17,8 @@ from timeball.domain.calendar import NamedCalendar
 from timeball.domain.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
-from timeball.ports.store import Accepted, Answered, Idempotency, Page
+from timeball.ports.jobs import Accepted, Answered, Idempotency
+from timeball.ports.paging import Page
 from timeball.stores.sql import runs, turns
 from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.driver import Row, Tx

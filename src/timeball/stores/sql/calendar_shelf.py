@@ -8,7 +8,8 @@ from typing import Final
 from timeball.domain import calendar
 from timeball.domain.calendar import NamedCalendar
 from timeball.domain.errors import Conflict
-from timeball.ports.store import CalendarPut, Page
+from timeball.ports.paging import Page
+from timeball.ports.registry import CalendarPut
 from timeball.stores.sql.amending import LOCK_JOBS, withdraw
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query

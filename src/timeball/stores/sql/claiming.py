@@ -20,7 +20,7 @@ from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.priority import bound, rank
 from timeball.domain.task import Task, host_of
-from timeball.ports.store import Claim, Claimed, Want
+from timeball.ports.runs import Claim, Claimed, Want
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Gatehouse, Gates

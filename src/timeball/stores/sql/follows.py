@@ -22,7 +22,7 @@ from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import FORGONE, Origin, Verdict
 from timeball.domain.lifecycle import Status
 from timeball.domain.planning import Fire, Plan, Span
-from timeball.ports.store import Amendment
+from timeball.ports.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.part import Part

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from timeball.domain.instant import Micros
 from timeball.domain.priority import rank
 from timeball.domain.run import NewRun
-from timeball.ports.store import Claim, Submission, Want
+from timeball.ports.jobs import Submission
+from timeball.ports.runs import Claim, Want
 from timeball.stores.sql.claiming import interleaved
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

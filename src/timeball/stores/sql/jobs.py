@@ -15,20 +15,19 @@ from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
 from timeball.domain.run import NewRun
 from timeball.domain.schedule import Window
-from timeball.ports.store import (
+from timeball.ports.jobs import (
     Accepted,
-    Claim,
     Idempotency,
     JobFilter,
     JobStatus,
     Mismatched,
     NeverFires,
-    Page,
     Replayed,
     Submission,
     Submitted,
-    Want,
 )
+from timeball.ports.paging import Page
+from timeball.ports.runs import Claim, Want
 from timeball.stores.sql import calendars, follows, slots, turns
 from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query

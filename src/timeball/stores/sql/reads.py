@@ -21,7 +21,8 @@ from timeball.domain.job import decode_spec
 from timeball.domain.ledger import DUE, Verdict
 from timeball.domain.lifecycle import Failure, Status
 from timeball.domain.run import Attempt, Run
-from timeball.ports.store import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, Page, RunFilter, RunSpec
+from timeball.ports.paging import Page
+from timeball.ports.reading import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, RunFilter, RunSpec
 from timeball.stores.sql import conditions
 from timeball.stores.sql.conditions import FIRST, LAST, Meaning, Place
 from timeball.stores.sql.days import LATELY, Days, days, is_whole_life

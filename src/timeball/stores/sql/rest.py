@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from timeball.domain.errors import Conflict
-from timeball.ports.store import Key, Page, RegisteredTask
+from timeball.ports.paging import Page
+from timeball.ports.registry import Key, RegisteredTask
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part

@@ -11,7 +11,7 @@ from timeball.domain.large import REFERENCE
 from timeball.domain.lifecycle import State, Status
 from timeball.domain.overlap import Overlap
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.store import Cancelling, Claimed, Settled, Settlement, Want, Wanted
+from timeball.ports.runs import Cancelling, Claimed, Settled, Settlement, Want, Wanted
 from timeball.stores.sql import claiming, settling, successes, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

@@ -20,7 +20,7 @@ from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.retry import Delivery, Retry
 from timeball.domain.workflow import TaskState
-from timeball.ports.store import Settled, Settlement
+from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql import follows, gates, turns
 from timeball.stores.sql.backfill_sums import count_ended
 from timeball.stores.sql.driver import Row, Tx

@@ -12,7 +12,7 @@ from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.job import HORIZON, Job, JobState
 from timeball.domain.schedule import SLOT, Window, fires
 from timeball.domain.slots import Board
-from timeball.ports.store import Amendment, Submission
+from timeball.ports.jobs import Amendment, Submission
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from timeball.domain.instant import MAX
 from timeball.domain.ledger import TOLERANCE
 from timeball.domain.lifecycle import Status, Succeeded
-from timeball.ports.store import Settled, Settlement
+from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import bounded, plain

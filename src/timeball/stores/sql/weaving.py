@@ -25,7 +25,7 @@ from timeball.domain.job import JobSpec, StowedSpec, decode_spec, encode_spec, s
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import State, Status
 from timeball.domain.workflow import Step, TaskState, Workflow, WorkflowTask
-from timeball.ports.store import NONE, TaskOfRun, WorkflowRun, Woven
+from timeball.ports.workflows import NONE, TaskOfRun, WorkflowRun, Woven
 from timeball.stores.sql import follows, runs, settling, turns
 from timeball.stores.sql.claiming import CLAIM
 from timeball.stores.sql.driver import Row, Tx

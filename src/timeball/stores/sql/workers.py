@@ -9,7 +9,8 @@ import msgspec
 from timeball.domain.fitting import PLAIN, Need, need_of, total
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Lost, Outcome, Released
-from timeball.ports.store import Settlement, Worker
+from timeball.ports.runs import Settlement
+from timeball.ports.workers import Worker
 from timeball.stores.sql import settling
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

@@ -1,0 +1,77 @@
+"""The store of workers and their leases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
+from timeball.domain.instant import Micros
+from timeball.ports.runs import Settlement
+
+
+class Worker(Struct, frozen=True, kw_only=True):
+    session: str
+    name: str
+    slots: int
+    labels: list[str]
+    tasks: list[str]
+    version: str
+    started_at: Micros
+    seen_at: Micros
+    lease_until: Micros
+    running: int = 0
+    used: Need = NOTHING
+    """What its runs take of it."""
+    cpu: float | None = None
+    memory_mb: int | None = None
+    dedicated: bool = False
+    reserved_for: str | None = None
+    """The profile of the run that waits until this worker has room for it."""
+
+    @property
+    def offer(self) -> Offer:
+        """All that it has to offer."""
+        return Offer(
+            session=self.session,
+            slots=self.slots,
+            cpu=UNLIMITED if self.cpu is None else round(self.cpu * 1000),
+            memory=UNLIMITED if self.memory_mb is None else self.memory_mb,
+            labels=frozenset(self.labels),
+            dedicated=self.dedicated,
+            reserved_for=self.reserved_for,
+        )
+
+
+class WorkerStore(Protocol):
+    async def register(self, worker: Worker, lease: Micros) -> None:
+        """A new session with a lease that starts now."""
+        ...
+
+    async def renew(self, sessions: Sequence[str], lease: Micros) -> list[str | None]:
+        """Extend the leases from now on; the workers' names. None: it lapsed or never was; it stays so."""
+        ...
+
+    async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
+        """Give back the session's RUNNING runs that were claimed for polls before this one and whose token is not
+        held; how many. Costs no attempt; a run whose cancel was requested ends CANCELLED. A poll that arrives late,
+        after the worker sent others, thus never touches what those were answered with."""
+        ...
+
+    async def lapsed(self, limit: int) -> list[Settlement]:
+        """RUNNING runs whose session's lease lapsed or is gone, as `Lost` settlements (spread 0)."""
+        ...
+
+    async def end_session(self, session: str) -> None:
+        """Let the lease lapse now and give back everything it holds."""
+        ...
+
+    async def forget_sessions(self, seen_before: Micros) -> int:
+        """Drop sessions that lapsed before an instant and hold nothing."""
+        ...
+
+    async def workers(self) -> list[Worker]:
+        """Sessions with a lease, newest first."""
+        ...
