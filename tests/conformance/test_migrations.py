@@ -86,7 +86,7 @@ async def test_a_migration_that_fails_half_way_leaves_nothing(
     await database.open()
     before = await database.columns()
     with monkeypatch.context() as patched:
-        for module in ("timeball.stores.sqlite", "timeball.stores.postgres"):
+        for module in ("timeball.stores.sqlite_file", "timeball.stores.postgres"):
             patched.setattr(f"{module}.known", lambda: [*known(), BROKEN])
         with pytest.raises(Exception, match="no_such_table"):
             await database.open()
@@ -96,7 +96,7 @@ async def test_a_migration_that_fails_half_way_leaves_nothing(
 
 async def test_a_database_of_a_newer_version_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        for module in ("timeball.stores.sqlite", "timeball.stores.postgres"):
+        for module in ("timeball.stores.sqlite_file", "timeball.stores.postgres"):
             patched.setattr(f"{module}.known", lambda: [*known(), NEWER])
         await database.open()
     with pytest.raises(Conflict, match=r"schema 9999.*Upgrade Timeball"):
@@ -142,7 +142,7 @@ async def test_versions_work_side_by_side_on_a_schema_that_only_grew(
 async def test_an_older_version_refuses_what_was_contracted_and_starts_on_what_was_expanded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    modules = ("timeball.stores.sqlite", "timeball.stores.postgres")
+    modules = ("timeball.stores.sqlite_file", "timeball.stores.postgres")
     with monkeypatch.context() as patched:
         for module in modules:
             patched.setattr(f"{module}.known", lambda: [*known(), EXPANDING])

@@ -33,7 +33,8 @@ from timeball.stores.moving.source import Source
 from timeball.stores.moving.target import Target, shown
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sql.migrate import Migration, known
-from timeball.stores.sqlite import LONGEST_LEASE, SqliteStore
+from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite_file import LONGEST_LEASE
 
 NOT_MOVED = {"migrations", "meta"}
 """The schema's own records, which the target has already; and numbers, some of which are something else there."""
@@ -172,7 +173,7 @@ async def test_a_table_of_a_later_version_is_moved_too(
     path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = Migration(9_999, "later", "CREATE TABLE later (id BIGINT PRIMARY KEY, word {id} NOT NULL) {clustered};\n")
-    for module in ("timeball.stores.sqlite", "timeball.stores.postgres"):
+    for module in ("timeball.stores.sqlite_file", "timeball.stores.postgres"):
         monkeypatch.setattr(f"{module}.known", lambda: [*known(), later])
     await make_store(path)
     fill(path)

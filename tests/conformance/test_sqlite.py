@@ -18,7 +18,9 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.reading import RunFilter
 from timeball.ports.runs import Want
-from timeball.stores.sqlite import Database, SqliteStore, SteadyClock
+from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite_file import Database
+from timeball.stores.sqlite_tx import SteadyClock
 
 ROOT = Path(__file__).parents[2]
 

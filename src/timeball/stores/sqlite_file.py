@@ -1,0 +1,151 @@
+"""The file of an embedded store: its lock, its state of health, and connections to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.instant import SECOND
+from timeball.stores import moved
+from timeball.stores.sql.dialect import SQLITE
+from timeball.stores.sql.driver import TOO_LONG
+from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sqlite_tx import SteadyClock, Tx, transact
+
+OLDEST_SQLITE: Final = (3, 35, 0)
+CHECK_UP_TO: Final = 256 * 1024 * 1024
+"""Files up to this size are checked completely when opened, at about a second per gigabyte."""
+LONGEST_LEASE: Final = 15 * SECOND
+"""What is left of a lease when the store is opened is at most this."""
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_MARKED_TIME: Final = "SELECT value FROM meta WHERE name = 'clock'"
+_CAP_LEASES: Final = "UPDATE workers SET lease_until = ?1 WHERE lease_until > ?1"
+_log = structlog.get_logger()
+
+
+def _named(lock: int) -> str:
+    """The process that a lock file names."""
+    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+
+
+class Database:
+    """The file, its lock, and connections to it."""
+
+    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
+        self.in_memory = str(path) == ":memory:"
+        self.file = Path(path)
+        self.folder = self.file.parent
+        self.clock = clock
+        self._lock: int | None = None
+        self._lock_file = self.file.with_name(f"{self.file.name}.lock")
+
+    def lock(self) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise Conflict(f"SQLite {sqlite3.sqlite_version} is too old; Timeball needs 3.35 or newer")
+        if self.in_memory:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"cannot use the data folder {self.folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = _named(lock)
+            os.close(lock)
+            raise Conflict(
+                f"the data folder {self.folder} is in use by process {holder}; stop that one first, "
+                "or use another folder"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        self._lock = lock
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def holder(self) -> str | None:
+        """The process that uses the store now."""
+        try:
+            lock = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _named(lock)
+        finally:
+            os.close(lock)
+        return None
+
+    def connect(self, *, durable: bool, even_if_moved: bool = False) -> sqlite3.Connection:
+        """The writing connection, on a database that is whole and up to date, and did not go to another place."""
+        try:
+            connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
+            try:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA wal_autocheckpoint = 4000")
+                self._check(connection)
+                if not even_if_moved and (note := moved.read(connection)) is not None:
+                    raise moved.refusal(self.file, note)
+                transact(connection, lambda tx: migrate(tx, SQLITE, known()), Tx(connection, self.clock))
+                self._resume(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise self.explained(error) from error
+        return connection
+
+    def connect_reader(self) -> sqlite3.Connection:
+        return self._connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True)
+
+    def _connect(self, name: str, *, uri: bool) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            name, isolation_level=None, check_same_thread=False, cached_statements=512, uri=uri, timeout=10
+        )
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA mmap_size = 1073741824")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        return connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Refuse a damaged file before anything is written to it."""
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if not self.in_memory and self.file.stat().st_size <= CHECK_UP_TO:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise Conflict(self._damaged(verdict))
+
+    def _resume(self, connection: sqlite3.Connection) -> None:
+        """Go on from the time this store had come to, whatever the wall clock says now."""
+        marked = connection.execute(_MARKED_TIME).fetchone()
+        behind = self.clock.start_from(marked[0]) if marked else 0
+        if behind > SECOND:
+            _log.warning("the clock was set back; until it has caught up, time goes on at half speed", micros=behind)
+        connection.execute(_CAP_LEASES, (self.clock() + LONGEST_LEASE,))
+
+    def _damaged(self, detail: str) -> str:
+        return f"{self.file} is damaged ({detail}); restore it from a backup, or move it away to start afresh"
+
+    def explained(self, error: sqlite3.Error) -> Exception:
+        """What went wrong, in the words of the port."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGED:
+            return Conflict(self._damaged(str(error)))
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return Unavailable(TOO_LONG)
+        if isinstance(error, sqlite3.OperationalError):
+            return Unavailable(f"SQLite cannot use {self.file}: {error}")
+        return error

@@ -1,0 +1,204 @@
+"""What a work does inside a transaction of SQLite, and the clock it goes by."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from timeball.domain.instant import Micros
+from timeball.stores.sql.dialect import SQLITE, Compiled, Query
+from timeball.stores.sql.driver import Row, Work
+from timeball.stores.sql.tables import Table
+
+T = TypeVar("T")
+
+ROWS_PER_INSERT: Final = (500, 50, 40, 32, 24, 16, 8)
+"""Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
+many as these numbers allow, the larger first, and what is left as one piece of JSON, which costs each row a third
+more."""
+MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
+"""With every commit: no later life of this store begins before anything that is written in it."""
+_TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
+_widths: Final[dict[str, int]] = {}
+"""How many columns a statement answers: the same for every connection, and dear to find out."""
+
+
+class SteadyClock:
+    """The wall clock, kept from running backwards: while it is behind what was already answered, time goes on at
+    half the rate of the steady clock, until the wall clock has caught up."""
+
+    def __init__(self, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._answered: Micros = wall()
+        self._at: Micros = monotonic()
+
+    def __call__(self) -> Micros:
+        with self._lock:
+            wall, at = self._wall(), self._monotonic()
+            if wall >= self._answered:
+                self._answered, self._at = wall, at
+            else:
+                step = (at - self._at) // 2
+                self._answered += step
+                self._at += 2 * step
+            return self._answered
+
+    def start_from(self, mark: Micros) -> Micros:
+        """Never answer less than this, which was answered in an earlier life; how far the wall clock is behind it."""
+        with self._lock:
+            if mark > self._answered:
+                self._answered, self._at = mark, self._monotonic()
+            return max(0, mark - self._wall())
+
+
+class _Zeros(dict[str, int]):
+    """Parameters for a statement of which only the columns are wanted."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+class Tx:
+    """A connection inside a transaction. Its methods never suspend."""
+
+    has_days = False
+    may_be_done = False
+
+    def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._compiled: dict[tuple[Query, bool], Compiled] = {}
+        self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
+
+    def careful(self) -> Tx:
+        """The same for a work that may have been committed before."""
+        twin = copy(self)
+        twin.may_be_done = True
+        return twin
+
+    async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
+        if query.many:
+            with contextlib.suppress(sqlite3.DataError):  # so much that it does not go into one piece
+                (piece,) = self._run(query, dict(parameters), whole=True).fetchone()
+                return cast("list[Row]", _decode(piece))
+        return self._run(query, parameters).fetchall()
+
+    look = fetch
+
+    async def execute(self, query: Query, **parameters: Any) -> int:
+        return self._run(query, parameters).rowcount
+
+    async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
+        self._insert("INSERT", table, rows, same)
+
+    async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
+        self._insert("INSERT OR IGNORE", table, rows, {})
+
+    def _insert(self, verb: str, table: Table, rows: Sequence[Row], same: dict[str, Any]) -> None:
+        names, shared, done = tuple(same), tuple(same.values()), 0
+        for size in ROWS_PER_INSERT:
+            while len(rows) - done >= size:
+                values = [*shared, *chain.from_iterable(rows[done : done + size])]
+                self._connection.execute(self._insert_sql(verb, table, names, size), values)
+                done += size
+        left = rows[done:]
+        if len(left) == 1 or "bytea" in table.kinds:
+            self._connection.executemany(self._insert_sql(verb, table, names, 1), [(*shared, *row) for row in left])
+        elif left:
+            self._connection.execute(self._insert_sql(verb, table, names, 0), (*shared, _encode(left).decode()))
+
+    def _insert_sql(self, verb: str, table: Table, same: tuple[str, ...], count: int) -> str:
+        """For so many rows, or for 0: for as many as there are in a piece of JSON. The values that all rows share come
+        first, and once."""
+        sql = self._inserts.get((verb, table, same, count))
+        if sql is None:
+            shared = [f"?{at}" for at in range(1, len(same) + 1)]
+            if count:
+                row = ", ".join([*shared, *("?" for _ in table.columns)])
+                source = f"VALUES {', '.join([f'({row})'] * count)}"
+            else:
+                row = ", ".join([*shared, *(f"json_extract(value, '$[{at}]')" for at in range(len(table.columns)))])
+                source = f"SELECT {row} FROM json_each(?)"
+            sql = f"{verb} INTO {table.name} ({', '.join([*same, *table.columns])}) {source}"
+            self._inserts[verb, table, same, count] = sql
+        return sql
+
+    async def tokens(self, count: int) -> Sequence[int]:
+        (last,) = self._connection.execute(_TAKE_TOKENS, (count,)).fetchone()
+        return range(last - count + 1, last + 1)
+
+    def _compile(self, query: Query, whole: bool) -> Compiled:
+        """Each row that is fetched gives the interpreter's lock away and waits to get it back, so many of them come as
+        a whole."""
+        compiled = SQLITE.compile(query.text)
+        if not whole:
+            return compiled
+        select = compiled.sql.rstrip(";")
+        width = _widths.get(select)
+        if width is None:
+            found = self._connection.execute(f"SELECT * FROM ({select}) LIMIT 0", _Zeros())
+            width = _widths[select] = len(found.description)
+        names = ", ".join(f"c{at}" for at in range(width))
+        sql = f"WITH found({names}) AS ({select}) SELECT json_group_array(json_array({names})) FROM found"
+        return replace(compiled, sql=sql)
+
+    def _run(self, query: Query, parameters: dict[str, Any], *, whole: bool = False) -> sqlite3.Cursor:
+        compiled = self._compiled.get((query, whole))
+        if compiled is None:
+            compiled = self._compiled[query, whole] = self._compile(query, whole)
+        for name in compiled.batches:
+            parameters[name] = _encode(parameters[name]).decode()
+        if compiled.asks_time:
+            parameters["now"] = self._clock()
+        return self._connection.execute(compiled.sql, parameters)
+
+
+def run(work: Work[T], tx: Tx) -> T:
+    """Run a transaction's coroutine to its end: nothing it may await suspends."""
+    coroutine = cast("Coroutine[Any, Any, T]", work(tx))
+    try:
+        coroutine.send(None)
+    except StopIteration as finished:
+        return cast("T", finished.value)
+    coroutine.close()
+    raise RuntimeError("a store transaction awaited something other than its Tx")
+
+
+def run_or_repeat(work: Work[T], tx: Tx, undo: Callable[[], object]) -> T:
+    """Run it; and once more, looking at what is there, if an id is there already: it may have been committed before."""
+    try:
+        return run(work, tx)
+    except sqlite3.IntegrityError:
+        undo()
+        return run(work, tx.careful())
+
+
+def begin_again(connection: sqlite3.Connection) -> None:
+    connection.execute("ROLLBACK")
+    connection.execute("BEGIN IMMEDIATE")
+
+
+def transact(connection: sqlite3.Connection, work: Work[T], tx: Tx, mark: SteadyClock | None = None) -> T:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        answer = run_or_repeat(work, tx, lambda: begin_again(connection))
+        if mark is not None:
+            connection.execute(MARK_TIME, (mark(),))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answer
