@@ -15,7 +15,7 @@ from bench.house import USUAL_WORKER, House, house
 from bench.notebook import Notebook, Scale, TableInProgress
 from bench.probe import timer_and_fsync
 
-SLOTS = 500
+SLOTS = 2_000
 IDLE_P50 = 5.0
 SPREAD_OVER_PROBE = 15.0
 HERD_MOST = 1_000.0
