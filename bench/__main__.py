@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -53,6 +54,8 @@ def main() -> int:
         repeats=given.repeats,
     )
     folder: Path | None = given.results or (RESULTS if whole else None)
+    for number in (signal.SIGINT, signal.SIGTERM):  # whatever ends it, what it started ends with it
+        signal.signal(number, signal.default_int_handler)
     print(machine.described(), flush=True)
     missed = []
     for name in given.sections or [name for name in SECTIONS if given.full or name not in LONG]:
