@@ -55,10 +55,13 @@ class _Problem(Struct):
     errors: list[_Detail] = []
 
 
+_decode_problem = msgspec.json.Decoder(_Problem).decode
+
+
 def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> TimeballError:
     """The error that an answer with a status of 400 or above stands for."""
     try:
-        problem = msgspec.json.decode(body, type=_Problem)
+        problem = _decode_problem(body)
     except msgspec.MsgspecError:
         # Not from Timeball: a proxy in between, or another service at that address.
         problem = _Problem(detail=f"the server answered {status} without saying why; is this Timeball's address?")
