@@ -122,11 +122,11 @@ def read(request: Request[T], body: bytes) -> T:
 
 
 def _decoder(answer: Any) -> msgspec.json.Decoder[Any]:
-    """One at a time: two threads in which msgspec learns the same type at once bring the interpreter down."""
+    """One thread at a time learns a type: an interpreter in which two threads did it at once was seen to crash."""
     found = _decoders.get(answer)
     if found is None:
         with _learning:
-            found = _decoders.get(answer) or _decoders.setdefault(answer, msgspec.json.Decoder(answer))
+            found = _decoders.setdefault(answer, msgspec.json.Decoder(answer))
     return found
 
 
