@@ -6,7 +6,7 @@ BIN     := $(VENV)/bin
 SEEDS   ?= 10000
 JOBS    ?= 7
 MINUTES ?= 10
-WITHOUT := -p no:schemathesis  # a plugin that nobody here uses, and that every process would import
+WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev up test lint fmt bench sim chaos clean

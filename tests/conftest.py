@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.compiled import compile_all
 from tests.support.migrated import END_OTHER_SESSIONS, migrate_postgres
-from tests.support.postgres import PostgresCluster, PostgresServer
+from tests.support.postgres import PRISTINE, PostgresCluster, PostgresServer
 
 DSN_VARIABLE = "TIMEBALL_TEST_POSTGRES"
 WORKER_KEY = "timeball_postgres_dsn"
@@ -27,6 +27,12 @@ settings.load_profile("timeball")
 
 _compiled = pytest.StashKey[bool]()
 _shared_server = pytest.StashKey[PostgresServer]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker_input: dict[str, str] = getattr(config, "workerinput", {})
+    if pristine := worker_input.get(PRISTINE):
+        os.environ[PRISTINE] = pristine
 
 
 def pytest_collection_finish() -> None:
@@ -43,8 +49,9 @@ def pytest_configure_node(node: Any) -> None:
         stash[_compiled] = True
         compile_all(node.config)
     if DSN_VARIABLE not in os.environ and _shared_server not in stash:
-        stash[_shared_server] = PostgresServer.start(max_connections=MAX_CONNECTIONS)
+        stash[_shared_server] = PostgresServer.start(max_connections=MAX_CONNECTIONS, first=True)
         node.config.add_cleanup(stash[_shared_server].close)
+    node.workerinput[PRISTINE] = os.environ.get(PRISTINE, "")
     node.workerinput[WORKER_KEY] = os.environ.get(DSN_VARIABLE) or stash[_shared_server].admin_dsn
 
 
