@@ -14,10 +14,10 @@ from tests.simulation.rules import APART
 from tests.simulation.simulate import simulate
 from tests.support.thorough import THOROUGH
 
-SEEDS = 200
-CHUNK = 10
 SEEDS_APART = 100 if THOROUGH else 5
 CHUNK_APART = 5
+SEEDS = 200 - 5 * len(APART)
+CHUNK = 10
 MOST_SEEDS_PER_PLANT = 150
 
 
