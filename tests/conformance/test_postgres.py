@@ -222,6 +222,52 @@ async def test_a_lock_that_does_not_come_free_is_unavailable(postgres_dsn: str) 
     await store.close()
 
 
+async def test_what_comes_at_once_shares_the_connections_that_there_are_and_what_keeps_coming_gets_more(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeball.stores.postgres.GROW_AFTER", 60)
+    store: Any = make(postgres_dsn, min_connections=2)
+    await store.open()
+
+    async def pings(count: int) -> None:
+        for _ in range(count):
+            await store.ping()
+
+    await asyncio.gather(*(pings(1) for _ in range(50)))
+    assert store._db._pool.get_size() <= 3  # one more if the clock was read meanwhile
+    await asyncio.gather(*(pings(20) for _ in range(20)))
+    assert store._db._pool.get_size() > 3
+    await store.close()
+    assert store._db._working == 0
+
+
+async def test_who_waits_too_long_for_a_connection_gets_another(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeball.stores.postgres.GROW_AFTER", 0.01)
+    store: Any = make(postgres_dsn, min_connections=2, max_connections=5)
+    await store.open()
+    enough, at_work = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def work(_: Tx) -> None:
+        at_work.release()
+        await enough.wait()
+
+    lengthy = [asyncio.create_task(store._db.read(work)) for _ in range(4)]
+    for _ in lengthy:
+        await at_work.acquire()
+    for _ in range(3):
+        cancelled = asyncio.create_task(store.ping())
+        await asyncio.sleep(0.001)
+        cancelled.cancel()
+    await store.ping()
+    assert store._db._pool.get_size() == 5
+    enough.set()
+    await asyncio.gather(*lengthy, cancelled, return_exceptions=True)
+    await store.close()
+    assert store._db._working == 0
+
+
 async def test_a_server_that_is_not_there_is_unavailable(postgres_dsn: str) -> None:
     store = make(postgres_dsn.replace("timeball-pg", "no-such-folder"), timeout=1)
     with pytest.raises(Unavailable, match="PostgreSQL does not answer"):

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import asyncpg
 import structlog
@@ -31,6 +31,9 @@ from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
 
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
 T = TypeVar("T")
 
 CHANNEL: Final = "timeball"
@@ -38,6 +41,10 @@ MIGRATION_LOCK: Final = 7_463_911_301
 TRIES: Final = 5
 PATIENCE: float = 10.0
 """Seconds that a slow read may wait for its turn, and each of its statements may take."""
+GROW_AFTER: float = 0.02
+"""Seconds that a work waits for one of the connections that there are before it makes another: that one has to learn
+every table before its first answer, which takes the database longer. Works that come at once, as all loops do when a
+server starts, so share a few; where they keep coming, there will be more: see `_wait_in_line`."""
 SAMPLE_EVERY: Final = 1.0
 """Seconds between two looks at the server's clock."""
 SAMPLES: Final = 8
@@ -157,6 +164,8 @@ class _Driver:
         self._clock = ServerClock(monotonic)
         self._compiler = Compiler()
         self._pool: asyncpg.Pool[Any] | None = None
+        self._working = 0
+        self._in_line: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
         self._hints = _Hints(self._connect)
         self._careful_until: Micros = 0
@@ -324,19 +333,51 @@ class _Driver:
         pool = self._pool
         if pool is None:
             raise Unavailable("the store is closed")
+        if self._connections.least <= pool.get_size() <= self._working < self._connections.most:
+            await self._wait_in_line()
+        self._working += 1
         try:
-            connection = await pool.acquire(timeout=self._timeout)
+            connection = await self._take(pool)
+            try:
+                yield connection
+            finally:
+                with contextlib.suppress(*_NO_CONNECTION):  # what became of the work is known; the pool makes a new one
+                    await pool.release(connection, timeout=self._timeout)
+        finally:
+            self._working -= 1
+            self._call_the_next()
+
+    async def _take(self, pool: asyncpg.Pool[Any]) -> PoolConnectionProxy[Any]:
+        try:
+            return await pool.acquire(timeout=self._timeout)
         except TimeoutError as error:
             if pool.get_idle_size() == 0 and pool.get_size() == pool.get_max_size():
                 raise _Busy(f"all {pool.get_size()} connections to PostgreSQL are busy") from error
             raise _no_answer(error) from error
         except _NO_CONNECTION as error:
             raise _no_answer(error, _Interrupted if _ended_meanwhile(error) else Unavailable) from error
+
+    async def _wait_in_line(self) -> None:
+        """Until somebody gives a connection back, or for so long that another one is worth it. It is not kept for who
+        was first in line: if somebody else was quicker, there is more to do than these can, and he makes another."""
+        mine = asyncio.get_running_loop().create_future()
+        self._in_line.append(mine)
         try:
-            yield connection
-        finally:
-            with contextlib.suppress(*_NO_CONNECTION):  # what became of the work is known; the pool makes a new one
-                await pool.release(connection, timeout=self._timeout)
+            async with asyncio.timeout(GROW_AFTER):
+                await mine
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            if not mine.cancelled():
+                self._call_the_next()
+            raise
+
+    def _call_the_next(self) -> None:
+        while self._in_line:
+            first = self._in_line.popleft()
+            if not first.done():
+                first.set_result(None)
+                break
 
     # --- time ------------------------------------------------------------------------------------------------------
 
