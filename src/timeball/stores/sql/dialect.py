@@ -33,6 +33,7 @@ In the texts stand
     {unindexed r.fire_time}                a column that no index is to be chosen for: SQLite, which has no statistics
                                            here, might prefer it to a better one
     {unindexed_text r.tenant}              the same for PostgreSQL, too: it knows little of a day that has just begun
+    {fresh_token}                          a fencing token, or NULL where it costs nothing to ask for one later
     {same}, {greatest}, {id}, ...          words that are spelled differently, see `Dialect.fragments`
 """
 
@@ -192,6 +193,7 @@ SQLITE = Dialect(
         "same": "IS",
         "greatest": "max",
         "least": "min",
+        "fresh_token": "NULL",
         "id": "TEXT",
         "bytes": "BLOB",
         "clustered": "WITHOUT ROWID",
@@ -222,6 +224,7 @@ POSTGRES = Dialect(
         "same": "IS NOT DISTINCT FROM",
         "greatest": "GREATEST",
         "least": "LEAST",
+        "fresh_token": "nextval('tokens')",
         "id": 'TEXT COLLATE "C"',
         "bytes": "BYTEA",
         "clustered": "",

@@ -28,7 +28,7 @@ async def hand_over(
 ) -> dict[str, Claim] | None:
     """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
     decide. `specs` are those of the jobs, encoded."""
-    ((now, has_to_choose),) = await tx.look(WAITING_NOW)
+    ((now, has_to_choose, spare),) = await tx.look(WAITING_NOW)
     if has_to_choose:
         return None
     ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
@@ -43,9 +43,12 @@ async def hand_over(
     slots = interleaved(there)
     ranked.sort()
     due = ranked[: len(slots)]
+    tokens: Sequence[int] = ()
+    if due:
+        tokens = [spare] if spare is not None and len(due) == 1 else await tx.tokens(len(due))
     claims: dict[str, Claim] = {}
     rows: dict[str, list[Row]] = {want.session: [] for want in slots[: len(due)]}
-    for (*_, run_id, run, spec), token, want in zip(due, await tx.tokens(len(due)) if due else (), slots, strict=False):
+    for (*_, run_id, run, spec), token, want in zip(due, tokens, slots, strict=False):
         rows[want.session].append(handed_run_row(run, token))
         claims[run_id] = _claim(run, spec, token, want)
     for want in there:

@@ -89,7 +89,8 @@ WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
 
 -- name: waiting_now
 -- The time, and what speaks against handing new runs to whoever waits: that a run is ready for any worker, that runs
--- wait that ask for a kind of worker, that a host is unwell. It has no parameters, so PostgreSQL plans it once.
+-- wait that ask for a kind of worker, that a host is unwell. It has no parameters, so PostgreSQL plans it once. Last, a
+-- fresh token, where asking for one would be a round trip: a job that comes alone needs no other.
 SELECT {now}, EXISTS (
   {for_each_level}
   SELECT 1 FROM runs
@@ -99,12 +100,12 @@ SELECT {now}, EXISTS (
   {end_of_level}
 ) OR EXISTS (
   SELECT 1 FROM runs WHERE state = 'ready' AND profile IS NOT NULL AND eligible_at <= {now}
-) OR EXISTS (SELECT 1 FROM gates WHERE failures > 0);
+) OR EXISTS (SELECT 1 FROM gates WHERE failures > 0), {fresh_token};
 
 -- name: there_for_all
 -- The sessions among these that have a lease and take every run, with their workers' names.
-SELECT w.session, w.name FROM {batch b: session text} JOIN workers w ON w.session = b.session
-WHERE w.lapsed = 0 AND w.lease_until > {now} AND w.dedicated = 0;
+SELECT w.session, w.name FROM workers w
+WHERE w.session {in b: text} AND w.lapsed = 0 AND w.lease_until > {now} AND w.dedicated = 0;
 
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
