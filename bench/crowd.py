@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import logging
 import resource
 import tempfile
 import time
@@ -141,6 +142,7 @@ def main() -> None:
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
+    logging.getLogger("timeball.worker").setLevel(logging.ERROR)  # that a server died, each of them would say
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with contextlib.ExitStack() as stack:

@@ -1,7 +1,7 @@
 """How late do jobs start? They write it down themselves; a bare timer with an fsync shows what this machine can do.
 
 Milliseconds from the moment a job was due until its function began. For a job that is due at once: from the moment its
-request was sent, so that two commits are in it, the one that accepts it and the one that claims it.
+request was sent, so that the commit is in it that accepts it and hands it to a worker.
 """
 
 from __future__ import annotations
