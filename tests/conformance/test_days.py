@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -10,8 +11,9 @@ import pytest
 import pytest_asyncio
 
 from tests.conformance.test_lists import finished, run_id
-from tests.conformance.test_retention import leading, prune, remember
+from tests.conformance.test_retention import prune, remember
 from tests.support.builders import LEASE, one_shot, recurring, settlement, worker
+from tests.support.days import leading, patiently, prepare_days
 from timeball import system
 from timeball.domain.instant import DAY, HOUR, Micros
 from timeball.domain.ledger import Verdict
@@ -64,8 +66,7 @@ async def test_days_appear_before_they_come_and_disappear_when_they_are_old(hous
     for table in DAILY:
         assert await house.partitions(table) == expected(table, house.today, DAYS_AHEAD + 1)
     old = house.today - 45 * DAY
-    lead = await leading(house.store)
-    await house.store.prepare_days(lead, [old + at * DAY for at in range(45)])
+    await prepare_days(house.store, [old + at * DAY for at in range(45)])
     assert await house.partitions() == expected("history", old, 45 + DAYS_AHEAD + 1)
     sent = recurring(old)
     await house.store.submit([sent])
@@ -96,7 +97,7 @@ async def test_servers_that_prepare_at_once_do_it_once(house: House, postgres_ds
     days = [house.today - at * DAY for at in range(1, 4)]
     lead = await leading(house.store)
     await asyncio.gather(*(store.prepare_days(lead, days) for store in others), return_exceptions=True)
-    await house.store.prepare_days(lead, days)
+    await prepare_days(house.store, days)
     assert await house.partitions() == expected("history", house.today - 3 * DAY, 4 + DAYS_AHEAD)
     await asyncio.gather(*(store.close() for store in others))
 
@@ -106,7 +107,7 @@ async def test_a_day_that_began_in_the_rest_stays_there_and_goes_from_there(hous
     sent = recurring(old)
     await house.store.submit([sent])
     await remember(house.store, [finished(sent.job, old + at, at) for at in range(3)])
-    await house.store.prepare_days(await leading(house.store), [old, old + DAY])
+    await prepare_days(house.store, [old, old + DAY])
     assert await house.partitions() >= {name("history", old + DAY)}
     assert name("history", old) not in await house.partitions()
     await prune(house.store)
@@ -118,7 +119,7 @@ async def test_writers_are_not_made_to_wait_for_a_day_that_is_prepared(house: Ho
     writer = await asyncpg.connect(postgres_dsn)
     async with writer.transaction():
         await writer.execute("INSERT INTO logs VALUES ($1, 1, 0, 'stdout', 1, '')", run_id(house.store.now(), 1))
-        await house.store.prepare_days(await leading(house.store), [house.today - DAY])
+        await prepare_days(house.store, [house.today - DAY])
     assert name("logs", house.today - DAY) in await house.partitions("logs")
     await writer.close()
 
@@ -126,7 +127,7 @@ async def test_writers_are_not_made_to_wait_for_a_day_that_is_prepared(house: Ho
 async def test_who_reads_is_not_disturbed_and_the_day_goes_later(house: House, postgres_dsn: str) -> None:
     store, old = house.store, house.today - 40 * DAY
     lead, before = await leading(store), store.now() - 30 * DAY
-    await store.prepare_days(lead, [old])
+    await prepare_days(store, [old])
     reader = await asyncpg.connect(postgres_dsn)
     async with reader.transaction():
         await reader.fetch("SELECT * FROM history")
@@ -141,12 +142,12 @@ async def test_who_reads_is_not_disturbed_and_the_day_goes_later(house: House, p
 async def test_another_server_goes_on_where_the_last_one_stopped(house: House, postgres_dsn: str) -> None:
     store, old = house.store, house.today - 40 * DAY
     lead, before = await leading(store), store.now() - 30 * DAY
-    await store.prepare_days(lead, [old])
+    await prepare_days(store, [old])
     sent = recurring(old)
     await store.submit([sent])
     await remember(store, [finished(sent.job, old + at, at) for at in range(10)])
     for _ in range(3):
-        assert await store.prune_day(lead, old, before, 3)
+        assert await patiently(partial(store.prune_day, lead, old, before, 3))
     other: Store = PostgresStore(postgres_dsn, monotonic=system.monotonic)
     await other.open()
     assert (await other.ledger_sums(sent.job.id, 0, store.now())).due == 10
@@ -159,7 +160,7 @@ async def test_another_server_goes_on_where_the_last_one_stopped(house: House, p
 async def test_runs_that_are_named_are_looked_for_on_their_days_only(house: House) -> None:
     """To plan for all days would take longer than everything else."""
     old = house.today - 20 * DAY
-    await house.store.prepare_days(await leading(house.store), [old + at * DAY for at in range(20)])
+    await prepare_days(house.store, [old + at * DAY for at in range(20)])
     compiler = house.store._db._compiler  # type: ignore[attr-defined]
     for statement in ("finished_runs", "spans", "specs_of_runs", "run_statuses", "runs_to_follow", "first_attempts"):
         sql, arguments = compiler.arguments(query(statement), {"b": [run_id(house.today - 5 * DAY, 1)]})
@@ -176,7 +177,7 @@ async def test_a_read_looks_at_no_day_on_which_its_runs_cannot_have_been_made(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, planned = house.store, set[str]()
-    await store.prepare_days(await leading(store), [house.today - at * DAY for at in range(1, 20)])
+    await prepare_days(store, [house.today - at * DAY for at in range(1, 20)])
     old, new = recurring(house.today - 19 * DAY, tags=["x"]).job, recurring(store.now(), tags=["x"]).job
     await store.submit([Submission(old, ()), Submission(new, ())])
     numbers = iter(range(1_000))

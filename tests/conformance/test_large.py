@@ -1,12 +1,14 @@
 """Rows that refer to objects elsewhere: every one of them is known, and none begins to when that is too late."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
-from tests.conformance.test_retention import leading
 from tests.conformance.test_settling import chunk
 from tests.conformance.test_turns import BOOM, claim
 from tests.support.builders import one_shot, recurring, run, settlement
+from tests.support.days import leading, patiently, prepare_days
 from timeball.domain import large
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, HOUR
@@ -87,15 +89,15 @@ async def test_a_result_is_referred_to_while_its_run_lives_and_by_the_run_that_h
 async def test_a_result_on_its_way_out_may_come_back(store: Store) -> None:
     """Of a day that is taken out of the history, what ended lately is brought back."""
     past = day_of(store.now()) - 40 * DAY
-    await store.prepare_days(await leading(store), [past])
+    await prepare_days(store, [past])
     await store.submit([one_shot(past + HOUR)])
     [claimed] = await claim(store)
     kept = key(store, "results", claimed.run_id)
     await store.settle([settlement(claimed, Succeeded(msgspec.Raw(f"@{kept}".encode())), at=store.now())])
-    before = store.now() - 30 * DAY
+    lead, before = await leading(store), store.now() - 30 * DAY
     for _ in range(10):
         assert await store.referred_to("results", [kept]) == {kept}
-        if not await store.prune_day(await leading(store), past, before, 1):
+        if not await patiently(partial(store.prune_day, lead, past, before, 1)):
             break
     [found] = (await store.runs([claimed.run_id])).values()
     assert large.reference(found.result) == kept

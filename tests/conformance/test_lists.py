@@ -12,6 +12,7 @@ import pytest_asyncio
 from tests.conformance.conftest import Connect
 from tests.conformance.test_planning import claim
 from tests.support.builders import one_shot, settlement
+from tests.support.days import prepare_days
 from timeball.domain import ids
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job import Job
@@ -73,13 +74,6 @@ def finished(job: Job, fire_time: Micros, number: int, **fields: Any) -> History
     return msgspec.structs.replace(row, **fields)
 
 
-async def prepare(store: Store, since: Micros, until: Micros) -> None:
-    """Room for each of these days on its own, where a store keeps them apart."""
-    lead = await store.lead("housekeeping", "s_1", MINUTE)
-    assert lead is not None
-    await store.prepare_days(lead, [day_of(at) for at in range(since, until + DAY, DAY)])
-
-
 class Past:
     """Jobs that ran every ten minutes until now, all at the same instants, and some live runs.
 
@@ -100,7 +94,7 @@ class Past:
         self.middle = self.start + turns // 2 * EVERY
 
     async def fill(self) -> None:
-        await prepare(self.store, self.start, self.now)
+        await prepare_days(self.store, [day_of(at) for at in range(self.start, self.now + DAY, DAY)])
         await self.store.submit(self.submissions)
         await claim(self.store)
         rows = [as_tuple(row) for row in self.history()]

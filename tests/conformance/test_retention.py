@@ -1,6 +1,7 @@
 """What is old goes, by days: completely, counted first, and nothing that somebody still needs."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -9,13 +10,13 @@ from tests.conformance.test_lists import driver, finished
 from tests.conformance.test_settling import chunk
 from tests.conformance.test_turns import BOOM, NO_RETRIES, claim
 from tests.support.builders import one_shot, recurring, run, settlement
+from tests.support.days import leading, patiently, prepare_days
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job import JobState
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Status
 from timeball.domain.retention import day_of
 from timeball.domain.retry import Retry
-from timeball.ports.housekeeping import Lead
 from timeball.ports.jobs import Amended, Amendment, Idempotency, Submission
 from timeball.ports.runs import Claim
 from timeball.ports.store import Store
@@ -30,14 +31,8 @@ async def past(request: pytest.FixtureRequest, store: Store) -> Micros:
     """A day that is long over, some hours after its begin. Where days are apart, it is on its own, or is not."""
     day = day_of(store.now()) - 40 * DAY
     if request.param == "on its own":
-        await store.prepare_days(await leading(store), [day])
+        await prepare_days(store, [day])
     return day + 3 * HOUR
-
-
-async def leading(store: Store) -> Lead:
-    lead = await store.lead("housekeeping", "s_1", HOUR)
-    assert lead is not None
-    return lead
 
 
 async def prune(store: Store, *, most: int = 2) -> None:
@@ -45,7 +40,7 @@ async def prune(store: Store, *, most: int = 2) -> None:
     before, lead = store.now() - MONTH, await leading(store)
     for day in await store.days_to_prune(before, 100):
         for _ in range(100):
-            if not await store.prune_day(lead, day, before, most):
+            if not await patiently(partial(store.prune_day, lead, day, before, most)):
                 break
         else:
             pytest.fail("it never ends")
@@ -106,7 +101,7 @@ async def test_daily_sums_outlive_what_they_count(store: Store, past: Micros) ->
     before, lead, steps = store.now() - MONTH, await leading(store), 0
     assert await sums(0, store.now()) == everything
     (day,) = await store.days_to_prune(before, 10)
-    while await store.prune_day(lead, day, before, 2):
+    while await patiently(partial(store.prune_day, lead, day, before, 2)):
         assert await sums(0, store.now()) == everything
         steps += 1
     assert steps >= 4

@@ -1,0 +1,32 @@
+"""What the keeper does with days, and as patiently: PostgreSQL may be vacuuming what it is about to change."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from timeball.domain.instant import HOUR, Micros
+from timeball.ports.housekeeping import Lead, Occupied
+from timeball.ports.store import Store
+
+T = TypeVar("T")
+
+
+async def leading(store: Store) -> Lead:
+    lead = await store.lead("housekeeping", "s_1", HOUR)
+    assert lead is not None
+    return lead
+
+
+async def prepare_days(store: Store, days: Sequence[Micros]) -> None:
+    """Room for each of these days on its own, where a store keeps them apart."""
+    lead = await leading(store)
+    await patiently(lambda: store.prepare_days(lead, days))
+
+
+async def patiently(step: Callable[[], Awaitable[T]]) -> T:
+    for _ in range(100):
+        with contextlib.suppress(Occupied):
+            return await step()
+        await asyncio.sleep(0.1)
+    return await step()
