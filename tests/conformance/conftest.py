@@ -45,7 +45,7 @@ class KeptConnections:
             self._drivers.append(store._db)
         store._db = self._drivers[number]
         store._db._hints.listeners.clear()
-        if store._db._pool is None:
+        if not store._db._pool.is_open:
             with mock.patch("timeball.stores.postgres._Driver._migrate"):  # it was migrated before
                 await store.open()
         return store

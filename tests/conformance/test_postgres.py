@@ -14,7 +14,8 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.jobs import Accepted
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
-from timeball.stores.postgres import PostgresStore, ServerClock
+from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres_clock import ServerClock
 from timeball.stores.postgres_tx import array
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
@@ -197,7 +198,7 @@ async def test_a_server_that_was_demoted_is_left_for_its_successor(postgres_dsn:
     admin = await asyncpg.connect(postgres_dsn)
     name = postgres_dsn.split("?")[0].rsplit("/", 1)[1]
     await admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
-    await store._db._pool.expire_connections()  # type: ignore[attr-defined]
+    await store._db._pool.expire()  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match="read-only"):
         await store.submit([one_shot(store.now())])
     await admin.execute("SET default_transaction_read_only = off")
@@ -225,7 +226,7 @@ async def test_a_lock_that_does_not_come_free_is_unavailable(postgres_dsn: str) 
 async def test_what_comes_at_once_shares_the_connections_that_there_are_and_what_keeps_coming_gets_more(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.postgres.GROW_AFTER", 60)
+    monkeypatch.setattr("timeball.stores.postgres_pool.GROW_AFTER", 60)
     store: Any = make(postgres_dsn, min_connections=2)
     await store.open()
 
@@ -234,17 +235,17 @@ async def test_what_comes_at_once_shares_the_connections_that_there_are_and_what
             await store.ping()
 
     await asyncio.gather(*(pings(1) for _ in range(50)))
-    assert store._db._pool.get_size() <= 3  # one more if the clock was read meanwhile
+    assert store._db._pool.size <= 3  # one more if the clock was read meanwhile
     await asyncio.gather(*(pings(20) for _ in range(20)))
-    assert store._db._pool.get_size() > 3
+    assert store._db._pool.size > 3
     await store.close()
-    assert store._db._working == 0
+    assert store._db._pool._working == 0
 
 
 async def test_who_waits_too_long_for_a_connection_gets_another(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.postgres.GROW_AFTER", 0.01)
+    monkeypatch.setattr("timeball.stores.postgres_pool.GROW_AFTER", 0.01)
     store: Any = make(postgres_dsn, min_connections=2, max_connections=5)
     await store.open()
     enough, at_work = asyncio.Event(), asyncio.Semaphore(0)
@@ -261,11 +262,11 @@ async def test_who_waits_too_long_for_a_connection_gets_another(
         await asyncio.sleep(0.001)
         cancelled.cancel()
     await store.ping()
-    assert store._db._pool.get_size() == 5
+    assert store._db._pool.size == 5
     enough.set()
     await asyncio.gather(*lengthy, cancelled, return_exceptions=True)
     await store.close()
-    assert store._db._working == 0
+    assert store._db._pool._working == 0
 
 
 async def test_a_server_that_is_not_there_is_unavailable(postgres_dsn: str) -> None:

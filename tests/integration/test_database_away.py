@@ -50,7 +50,7 @@ async def assert_accepted(api: Api) -> None:
 @asynccontextmanager
 async def all_taken(api: Api) -> AsyncIterator[None]:
     """Every connection that the server may have is at work, and goes on being so."""
-    pool = api.server.context.store._db._pool  # type: ignore[attr-defined]
+    pool = api.server.context.store._db._pool._pool  # type: ignore[attr-defined]
     async with AsyncExitStack() as taken:
         for _ in range(MOST):
             await taken.enter_async_context(pool.acquire(timeout=10))

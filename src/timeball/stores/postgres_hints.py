@@ -1,0 +1,67 @@
+"""Wake-ups between servers, by LISTEN and NOTIFY."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from timeball.ports.store import Hint
+
+CHANNEL: Final = "timeball"
+SHOUT_AFTER: Final = 0.003
+REST_AFTER_SHOUT: Final = 0.01
+"""Seconds from one message to the next at least: under load each would cost as much as the jobs that it tells of."""
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks whether the connection is still there."""
+RECONNECT_AFTER: Final = 0.5
+_log = structlog.get_logger()
+
+
+class Hints:
+    """They go over one connection of their own, NOTIFY outside of every transaction, since that takes a lock of the
+    whole cluster. What queued for a few milliseconds is one message."""
+
+    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
+        self.listeners: list[Hint] = []
+        self._connect = connect
+        self._topics: dict[str, None] = {}
+        self._something = asyncio.Event()
+
+    def shout(self, topic: str) -> None:
+        self._topics[topic] = None
+        self._something.set()
+
+    async def keep_listening(self) -> None:
+        while True:
+            try:
+                await self._serve()
+            except Exception as error:
+                _log.warning("hints from other servers are interrupted", error=str(error) or type(error).__name__)
+            await asyncio.sleep(RECONNECT_AFTER)
+
+    async def _serve(self) -> None:
+        connection = await self._connect()
+        try:
+            await connection.add_listener(CHANNEL, self._heard)
+            while not connection.is_closed():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._something.wait(), LOOK_EVERY)
+                if self._something.is_set():
+                    await asyncio.sleep(SHOUT_AFTER)
+                    topics, self._topics = self._topics, {}
+                    self._something.clear()
+                    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+                    await asyncio.sleep(REST_AFTER_SHOUT)
+        finally:
+            connection.terminate()
+
+    def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        if pid != connection.get_server_pid():
+            for topic in str(payload).split(","):
+                for hint in self.listeners:
+                    hint(topic)

@@ -1,0 +1,136 @@
+"""As many connections as there is work for, and a line of those who wait for one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from timeball.domain.errors import Unavailable
+from timeball.stores.postgres_connect import Address, Connection, Own
+from timeball.stores.postgres_errors import GONE, NO_CONNECTION, Busy, no_answer, refused
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+GROW_AFTER: float = 0.02
+"""Seconds that a work waits for one of the connections that there are before it makes another: that one has to learn
+every table before its first answer, which takes the database longer. Works that come at once, as all loops do when a
+server starts, so share a few; where they keep coming, there will be more: see `_wait_in_line`."""
+
+
+class Pool:
+    """`timeout` is how long a connection or a statement may take, in seconds. Every new connection begins with `greet`:
+    it may lead to another server than those before."""
+
+    def __init__(
+        self,
+        address: Address,
+        connections: Own,
+        timeout: float,
+        greet: Callable[[Connection], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._address = address
+        self._connections = connections
+        self._timeout = timeout
+        self._greet = greet
+        self._pool: asyncpg.Pool[Any] | None = None
+        self._working = 0
+        self._in_line: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_open(self) -> bool:
+        return self._pool is not None
+
+    @property
+    def size(self) -> int:
+        return 0 if self._pool is None else self._pool.get_size()
+
+    async def open(self) -> None:
+        self._pool = await asyncpg.create_pool(
+            connect=self._connect,
+            init=self._greet,
+            min_size=self._connections.least,
+            max_size=self._connections.most,
+            statement_cache_size=self._connections.statement_cache_size,
+            max_cached_statement_lifetime=0,
+            command_timeout=self._timeout,
+            server_settings=self._connections.settings,
+            reset=_nothing_to_reset,
+        )
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                await asyncio.wait_for(pool.close(), self._timeout)
+            except (TimeoutError, *GONE):
+                pool.terminate()
+
+    async def expire(self) -> None:
+        """Whatever happened to one connection happened to the others."""
+        if self._pool is not None:
+            await self._pool.expire_connections()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        pool = self._pool
+        if pool is None:
+            raise Unavailable("the store is closed")
+        if self._connections.least <= pool.get_size() <= self._working < self._connections.most:
+            await self._wait_in_line()
+        self._working += 1
+        try:
+            connection = await self._take(pool)
+            try:
+                yield connection
+            finally:
+                with contextlib.suppress(*NO_CONNECTION):  # what became of the work is known; the pool makes a new one
+                    await pool.release(connection, timeout=self._timeout)
+        finally:
+            self._working -= 1
+            self._call_the_next()
+
+    async def _take(self, pool: asyncpg.Pool[Any]) -> PoolConnectionProxy[Any]:
+        try:
+            return await pool.acquire(timeout=self._timeout)
+        except TimeoutError as error:
+            if pool.get_idle_size() == 0 and pool.get_size() == pool.get_max_size():
+                raise Busy(f"all {pool.get_size()} connections to PostgreSQL are busy") from error
+            raise no_answer(error) from error
+        except NO_CONNECTION as error:
+            raise refused(error) from error
+
+    async def _wait_in_line(self) -> None:
+        """Until somebody gives a connection back, or for so long that another one is worth it. It is not kept for who
+        was first in line: if somebody else was quicker, there is more to do than these can, and he makes another."""
+        mine = asyncio.get_running_loop().create_future()
+        self._in_line.append(mine)
+        try:
+            async with asyncio.timeout(GROW_AFTER):
+                await mine
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            if not mine.cancelled():
+                self._call_the_next()
+            raise
+
+    def _call_the_next(self) -> None:
+        while self._in_line:
+            first = self._in_line.popleft()
+            if not first.done():
+                first.set_result(None)
+                break
+
+    async def _connect(self, dsn: str | None = None, **options: Any) -> asyncpg.Connection[Any]:
+        return await self._address.connect(**options)
+
+
+async def _nothing_to_reset(connection: Connection) -> None:
+    """A transaction that broke off is rolled back by the pool. Nobody leaves anything else behind, so that asking the
+    server to forget it would be a round trip for nothing."""
