@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final, TypeVar
 
@@ -41,11 +42,10 @@ async def rows(
     """The runs of these jobs; of those that may have had several attempts, who had them and whose result counts."""
     wanted = {promise.job_id for promise in promises}
     found = [run for run in await _runs(client, since, until) if run.job_id in wanted]
-    sighted: set[str] = set()
-    again: set[str] = set()
+    started: dict[str, list[int]] = defaultdict(list)
     for sighting in seen:
-        (again if sighting.run_id in sighted else sighted).add(sighting.run_id)
-    return await _each(found, lambda run: _row(client, run, repeated=run.run_id in again))
+        started[sighting.run_id].append(sighting.attempt)
+    return await _each(found, lambda run: _row(client, run, started.get(run.run_id, ())))
 
 
 async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[str]:
@@ -73,15 +73,15 @@ async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[model
             return found
 
 
-async def _row(client: AsyncClient, run: models.Run, *, repeated: bool) -> Row:
-    """`repeated`: it was seen to start more than once, so it matters whose result counts. Of attempts that nobody saw
-    start, it matters who had them."""
+async def _row(client: AsyncClient, run: models.Run, started: Sequence[int]) -> Row:
+    """`started`: the attempts that were seen to start. If there are several, it matters whose result counts; and if
+    there were others before them, who had those."""
     workers: tuple[str, ...] = ()
     effective: int | None = None
-    if repeated and run.succeeded:
+    if len(started) > 1 and run.succeeded:
         result = await client.result(run.run_id)
         effective = result if isinstance(result, int) else None
-    elif run.attempt > 1:
+    if min(started, default=1) > 1:
         workers = tuple(attempt.executor_id or "" for attempt in (await client.run(run.run_id)).attempts)
     return Row(
         run_id=run.run_id,
