@@ -16,7 +16,7 @@ from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import Hello, Orders, Poll
 from timeball.service.desk import Desk
-from timeball.service.dispatcher import AHEAD, LATEST, PAUSE, Dispatcher
+from timeball.service.dispatcher import AHEAD, BREATH, LATEST, PAUSE, Dispatcher
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK
 from timeball.stores.sqlite import SqliteStore
@@ -106,6 +106,18 @@ async def test_slots_are_filled_at_once_while_something_is_due(house: House) -> 
     house.nudged.reset_mock()
     await house.poll(session, free=1)
     assert house.nudged.called
+
+
+async def test_what_one_claim_cannot_hand_out_is_handed_out_by_the_next(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
+    session = await house.worker()
+    await house.fire(*[0] * 5)
+    for handed in (2, 2, 1):
+        waiting = await house.poll(session, free=5)
+        assert await house.dispatcher.turn() <= BREATH or handed == 1
+        assert len((await waiting).assignments) == handed
 
 
 async def test_a_worker_that_comes_while_others_are_served_is_served_next(

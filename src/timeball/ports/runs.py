@@ -48,7 +48,8 @@ class Claimed(Struct, frozen=True):
     again: bool = False
     """Some runs were put aside to wait, or somebody else looked at them: others may fill the slots that are left."""
     left: int = 0
-    """Slots that any run could have had: none is ready, or somebody else had his hands on them."""
+    """Slots that any run could have had: none is ready, somebody else had his hands on them, or they are too many for
+    one claim."""
 
 
 class Settlement(Struct, frozen=True, kw_only=True):

@@ -122,18 +122,19 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     if not leased:
         return Claimed([], before)
     slots = interleaved(waiting.for_anybody)
+    wanted = sum(want.slots for want in waiting.for_anybody)
     rows = await tx.fetch(_claimable(credit), ahead=ahead, free=len(slots)) if slots else []
     if fitted or unwell or any(row[_GATED] for row in rows):
         if len(slots) < LOOK_AT and any(row[_GATED] or unwell for row in rows):  # most of them may have to wait
             rows = await tx.fetch(_claimable(credit), ahead=ahead, free=LOOK_AT)
         return await _Choice(tx, waiting.wants, leased, credit).make(rows, ahead, before, fitted, unwell)
     if not rows:
-        return Claimed([], before, left=len(slots))
+        return Claimed([], before, left=wanted)
     now: Micros = rows[0][7]
     rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
     handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
     await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
-    return Claimed([_claim(*each) for each in handed], now, left=len(slots) - len(handed))
+    return Claimed([_claim(*each) for each in handed], now, left=wanted - len(handed))
 
 
 class _Choice:
