@@ -9,7 +9,7 @@ from timeball.domain.instant import HOUR, MINUTE
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.retry import Retry
 from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Claimed, Want
+from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
 from timeball.stores.sql import claiming
 from timeball.stores.sql.driver import Tx
@@ -208,7 +208,7 @@ async def test_who_cannot_run_a_run_does_not_hide_it_from_who_can(stores: tuple[
     sent = await asking(here, runs_on=["gpu"])
     inside, done = asyncio.Event(), asyncio.Event()
 
-    async def slow(tx: Tx) -> Claimed:
+    async def slow(tx: Tx) -> claiming.Handed:
         claimed = await claiming.claim(tx, [Want("w_1", "", 4)], 0, MINUTE, here.now())
         inside.set()
         if stores[0] is not stores[1]:

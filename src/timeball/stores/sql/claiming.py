@@ -116,11 +116,23 @@ async def crew(tx: Tx, wants: Sequence[Want], ahead: Micros) -> Crew:
     return Crew(rows, [want for want in wants if want.session in rows], bool(unwell), bool(fitted))
 
 
-async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, before: Micros) -> Claimed:
+class Handed(Struct, frozen=True):
+    """What a transaction handed out. It is put into words afterwards: others wait for their turn to write."""
+
+    runs: list[tuple[Row, int, Want]]
+    now: Micros
+    again: bool = False
+    left: int = 0
+
+    def claimed(self) -> Claimed:
+        return Claimed([_claim(*each) for each in self.runs], self.now, self.again, self.left)
+
+
+async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, before: Micros) -> Handed:
     waiting = await crew(tx, wants, ahead)
     leased, unwell, fitted = waiting.rows, waiting.unwell, waiting.fitted
     if not leased:
-        return Claimed([], before)
+        return Handed([], before)
     slots = interleaved(waiting.for_anybody)
     wanted = sum(want.slots for want in waiting.for_anybody)
     rows = await tx.fetch(_claimable(credit), ahead=ahead, free=len(slots)) if slots else []
@@ -129,12 +141,12 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
             rows = await tx.fetch(_claimable(credit), ahead=ahead, free=LOOK_AT)
         return await _Choice(tx, waiting.wants, leased, credit).make(rows, ahead, before, fitted, unwell)
     if not rows:
-        return Claimed([], before, left=wanted)
+        return Handed([], before, left=wanted)
     now: Micros = rows[0][7]
     rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
     handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
     await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
-    return Claimed([_claim(*each) for each in handed], now, left=wanted - len(handed))
+    return Handed(handed, now, left=wanted - len(handed))
 
 
 class _Choice:
@@ -149,13 +161,13 @@ class _Choice:
         self._idle: dict[str, Offer] = {}
         """What the workers would offer if they had nothing to do."""
 
-    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, unwell: bool) -> Claimed:
+    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, unwell: bool) -> Handed:
         offers = await self._offers() if fitted else self._slots_only()
         again = len(offers) < len(self._wants)
         if fitted:
             rows = [*rows, *await self._choosy(offers, ahead)]
         if not rows:
-            return Claimed([], before, again and _left(offers) > 0, _left(offers))
+            return Handed([], before, again and _left(offers) > 0, _left(offers))
         self._now = rows[0][7]
         candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
         gates = {each.id: _gates(each, unwell) for each in candidates if each.gated or unwell}
@@ -184,9 +196,9 @@ class _Choice:
                 offer.take(need)
                 chosen.append((each, offer))
         await house.write(self._tx)
-        claims = await self._hand_out(chosen, gates)
+        handed = await self._hand_out(chosen, gates)
         await self._reserve(offers, chosen, unfit)
-        return Claimed(claims, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
+        return Handed(handed, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
 
     def _rank(self, each: _Candidate) -> Micros:
         return rank(each.eligible_at, each.priority, self._credit)
@@ -241,10 +253,10 @@ class _Choice:
 
     async def _hand_out(
         self, chosen: Sequence[tuple[_Candidate, Offer]], gates: Mapping[str, Gates | None]
-    ) -> list[Claim]:
+    ) -> list[tuple[Row, int, Want]]:
         if not chosen:
             return []
-        handed = [
+        handed: list[tuple[Row, int, Want]] = [
             (msgspec.structs.astuple(each), token, self._wants[offer.session])
             for (each, offer), token in zip(chosen, await self._tx.tokens(len(chosen)), strict=True)
         ]
@@ -258,7 +270,7 @@ class _Choice:
                 shares.append((each.id, permit, share))
         if shares:
             await self._tx.execute(HOLD_SHARES, b=shares)
-        return [_claim(*each) for each in handed]
+        return handed
 
     async def _reserve(
         self,

@@ -227,7 +227,7 @@ async def _insert(
     await follows.begin(tx, [each.job for each in submissions])
     if claims is None:
         await _insert_runs(tx, runs)
-        return (await claim(tx, wants, 0, credit, 0)).claims
+        return (await claim(tx, wants, 0, credit, 0)).claimed().claims
     if len(claims) < len(runs):
         await _insert_runs(tx, [run for run in runs if run.id not in claims])
     return list(claims.values())

@@ -38,12 +38,12 @@ WEAVER: Final = "weaver"
 
 class Runs(Part):
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
-        async def work(tx: Tx) -> Claimed:
+        async def work(tx: Tx) -> claiming.Handed:
             return await claiming.claim(tx, wants, ahead, self._credit, before)
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
-        return await self._db.write(work, once=True) if wants else Claimed([], before)
+        return (await self._db.write(work, once=True)).claimed() if wants else Claimed([], before)
 
     async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
