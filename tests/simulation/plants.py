@@ -341,7 +341,8 @@ def _nothing_reserved(world: World) -> Patches:
 
 def _rank_ignored(world: World) -> Patches:
     """High priorities always go first, however long others wait."""
-    return [mock.patch.object(claiming, "_claimable", lambda credit, real=claiming._claimable: real(3600_000_000))]
+    real = claiming._claimable
+    return [mock.patch.object(claiming, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
 
 
 def _expirer_asleep(world: World) -> Patches:
@@ -355,8 +356,8 @@ def _deadline_ignored(world: World) -> Patches:
     """What is too late to start is handed out nevertheless."""
     real = claiming._claimable
 
-    def claimable(credit: int) -> Query:
-        query = real(credit)
+    def claimable(credit: int, of_one_level: bool) -> Query:
+        query = real(credit, of_one_level)
         return Query(f"{query.name}_planted", query.text.replace("(start_by IS NULL OR", "(1 = 1 OR"))
 
     return [mock.patch.object(claiming, "_claimable", claimable), *_expirer_asleep(world)]

@@ -16,7 +16,7 @@ from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import Hello, Orders, Poll
 from timeball.service.desk import Desk
-from timeball.service.dispatcher import AHEAD, BREATH, LATEST, PAUSE, Dispatcher
+from timeball.service.dispatcher import AHEAD, LATEST, PAUSE, Dispatcher
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK
 from timeball.stores.sqlite import SqliteStore
@@ -48,10 +48,10 @@ class House(SystemClock):
     async def worker(self) -> str:
         return (await self.desk.hello(Hello(name="w", slots=10))).session
 
-    async def poll(self, session: str, free: int) -> asyncio.Task[Orders]:
+    async def poll(self, session: str, free: int, seq: int | None = None) -> asyncio.Task[Orders]:
         self._seq += 1
         here = self.desk._sessions[session]
-        asked = Poll(session=session, seq=self._seq, free=free, held=list(here.handed), wait=60 * SECOND)
+        asked = Poll(session=session, seq=seq or self._seq, free=free, held=list(here.handed), wait=60 * SECOND)
         polling = asyncio.create_task(self.desk.poll(asked))
         while here.polled < asked.seq or not here.waiting:
             await asyncio.sleep(0)
@@ -108,16 +108,29 @@ async def test_slots_are_filled_at_once_while_something_is_due(house: House) -> 
     assert house.nudged.called
 
 
-async def test_what_one_claim_cannot_hand_out_is_handed_out_by_the_next(
+async def test_what_one_claim_cannot_hand_out_is_claimed_while_the_first_ones_execute(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is there when the worker polls again."""
+    monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
+    session = await house.worker()
+    await house.fire(*[0] * 6)
+    waiting = await house.poll(session, free=5)
+    await house.dispatcher.turn()
+    first = (await waiting).assignments
+    second = await house.desk.poll(Poll(session=session, seq=2, free=3, held=[each.token for each in first], wait=0))
+    assert [len(first), len(second.assignments)] == [2, 3]  # the sixth finds no slot
+    assert len({each.token for each in (*first, *second.assignments)}) == 5
+
+
+async def test_what_one_claim_cannot_hand_out_is_handed_to_others_that_wait(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
-    session = await house.worker()
+    waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(5)]
     await house.fire(*[0] * 5)
-    for handed in (2, 2, 1):
-        waiting = await house.poll(session, free=5)
-        assert await house.dispatcher.turn() <= BREATH or handed == 1
-        assert len((await waiting).assignments) == handed
+    await house.dispatcher.turn()
+    assert [len((await each).assignments) for each in waiting] == [1] * 5
 
 
 async def test_a_worker_that_comes_while_others_are_served_is_served_next(

@@ -50,6 +50,8 @@ class Claimed(Struct, frozen=True):
     left: int = 0
     """Slots that any run could have had: none is ready, somebody else had his hands on them, or they are too many for
     one claim."""
+    more: bool = False
+    """It handed out as much as one claim may: there is probably more to be had."""
 
 
 class Settlement(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
-from timeball.ports.runs import Claim, Want
+from timeball.ports.runs import Claim, Claimed, Want
 from timeball.service.desk import Desk
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
@@ -70,12 +70,13 @@ class Dispatcher(Loop):
             wants = self._desk.wants()
             if not wants:
                 return TICK
-            try:
-                claimed = await self._store.claim(wants, AHEAD)
-            except Unavailable:
-                self._desk.doubt(wants)
-                raise
-            await self._desk.hand_out(claimed.claims)
+            claimed = await self._claim_for(wants)
+        while claimed.more:  # also for who has yet to poll again: the next ones are claimed while these execute
+            async with self._claiming:
+                wants = self._desk.wants_soon(len(wants))
+                if not wants:
+                    break
+                claimed = await self._claim_for(wants)
         if len(claimed.claims) >= sum(want.slots for want in wants):
             if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + UNHURRIED:
                 return self._stay_calm(PAUSE)
@@ -89,6 +90,15 @@ class Dispatcher(Loop):
         if any(want.session not in served for want in self._desk.wants()):
             return 0
         return self._stay_calm(TICK if upcoming is None else max(BREATH, upcoming - LATEST - self._store.now()))
+
+    async def _claim_for(self, wants: Sequence[Want]) -> Claimed:
+        try:
+            claimed = await self._store.claim(wants, AHEAD)
+        except Unavailable:
+            self._desk.doubt(wants)
+            raise
+        await self._desk.hand_out(claimed.claims)
+        return claimed
 
     def _stay_calm(self, rest: Micros) -> Micros:
         self._calm_until = self._clock.monotonic() + min(rest, TICK)

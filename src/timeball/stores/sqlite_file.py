@@ -118,6 +118,7 @@ class Database:
         connection.execute("PRAGMA mmap_size = 1073741824")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA secure_delete = OFF")  # which is its default, but for some distributions
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:

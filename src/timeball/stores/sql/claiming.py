@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, repeat, zip_longest
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,7 @@ from timeball.stores.sql.rows import unread
 
 LEASED_SESSIONS = query("leased_sessions")
 CLAIM = query("claim")
+CLAIM_FOR_ONE = query("claim_for_one")
 HOLD_SHARES = query("hold_shares")
 OFFERS = query("offers")
 SHARES_HELD = query("shares_held")
@@ -42,8 +44,9 @@ RESERVED_FOR: Final = 15 * MINUTE
 """How long a worker is kept free for a run; then another one may be."""
 FARTHEST: Final = SECOND
 """Nobody else claims a run longer before its time than this."""
-MOST_CLAIMS: Final = 5_000
-"""Runs one claim hands out at most, whatever capacity the workers say they have."""
+MOST_CLAIMS: Final = 1_000
+"""Runs one claim hands out at most, whatever capacity the workers say they have: the next ones are claimed while these
+execute."""
 
 
 class _Candidate(Struct, frozen=True):
@@ -66,6 +69,8 @@ class _Candidate(Struct, frozen=True):
 
 
 _GATED = 12
+_ORDER_OF_LEVEL = itemgetter(4, 3, 0)
+"""Among runs of one priority, the order of their ranks."""
 UNREADABLE: Final = Gates("")
 """Of a run whose spec this version cannot read: nobody else should suffer for it."""
 
@@ -83,8 +88,11 @@ _decode_task: Any = msgspec.json.Decoder(Task).decode
 
 
 @lru_cache
-def _claimable(credit: Micros) -> Query:
-    return many(query("claimable", credit=str(credit), candidate=text("candidate")))
+def _claimable(credit: Micros, of_one_level: bool) -> Query:
+    first = text("first_of_level")
+    if of_one_level:
+        return many(query("claimable_of_level", candidate=text("candidate"), first_of_level=first, level=":level"))
+    return many(query("claimable", candidate=text("candidate"), first_of_level=first, credit=str(credit)))
 
 
 FITTABLE = query("fittable", candidate=text("candidate"))
@@ -101,6 +109,8 @@ class Crew(Struct, frozen=True):
     """A host is."""
     fitted: bool = False
     """Runs wait that not every worker can take."""
+    level: int | None = None
+    """The priority of all others that wait, if it is the same."""
 
     @property
     def for_anybody(self) -> list[Want]:
@@ -112,8 +122,9 @@ async def crew(tx: Tx, wants: Sequence[Want], ahead: Micros) -> Crew:
     rows = {row[0]: row for row in await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)}
     if not rows:
         return Crew({}, [])
-    *_, unwell, fitted = next(iter(rows.values()))
-    return Crew(rows, [want for want in wants if want.session in rows], bool(unwell), bool(fitted))
+    *_, unwell, fitted, lowest, highest = next(iter(rows.values()))
+    level = lowest if lowest == highest else None
+    return Crew(rows, [want for want in wants if want.session in rows], bool(unwell), bool(fitted), level)
 
 
 class Handed(Struct, frozen=True):
@@ -125,7 +136,8 @@ class Handed(Struct, frozen=True):
     left: int = 0
 
     def claimed(self) -> Claimed:
-        return Claimed([_claim(*each) for each in self.runs], self.now, self.again, self.left)
+        claims = [_claim(*each) for each in self.runs]
+        return Claimed(claims, self.now, self.again, self.left, more=len(claims) >= MOST_CLAIMS)
 
 
 async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, before: Micros) -> Handed:
@@ -133,19 +145,31 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     leased, unwell, fitted = waiting.rows, waiting.unwell, waiting.fitted
     if not leased:
         return Handed([], before)
-    slots = interleaved(waiting.for_anybody)
-    wanted = sum(want.slots for want in waiting.for_anybody)
-    rows = await tx.fetch(_claimable(credit), ahead=ahead, free=len(slots)) if slots else []
+    everybody, level = waiting.for_anybody, waiting.level
+    slots = interleaved(everybody, MOST_CLAIMS)
+    wanted = sum(want.slots for want in everybody)
+    claimable = _claimable(credit, level is not None)
+    rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level) if slots else []
     if fitted or unwell or any(row[_GATED] for row in rows):
         if len(slots) < LOOK_AT and any(row[_GATED] or unwell for row in rows):  # most of them may have to wait
-            rows = await tx.fetch(_claimable(credit), ahead=ahead, free=LOOK_AT)
+            rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
         return await _Choice(tx, waiting.wants, leased, credit).make(rows, ahead, before, fitted, unwell)
     if not rows:
         return Handed([], before, left=wanted)
     now: Micros = rows[0][7]
-    rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
-    handed = list(zip(rows, await tx.tokens(len(rows)), slots, strict=False))
-    await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
+    if level is None:
+        rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
+    else:
+        rows.sort(key=_ORDER_OF_LEVEL)
+    tokens = await tx.tokens(len(rows))
+    handed = list(zip(rows, tokens, slots, strict=False))
+    if len(everybody) == 1 and tokens[-1] - tokens[0] < len(tokens):  # nobody else took one in between
+        (one,) = everybody
+        ids = [row[0] for row in rows]
+        who = {"session": one.session, "worker": leased[one.session][1], "poll": one.poll}
+        await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=tokens[0], at=now, **who)
+    else:
+        await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
     return Handed(handed, now, left=wanted - len(handed))
 
 
@@ -327,10 +351,10 @@ def _gates(each: _Candidate, unwell: bool) -> Gates | None:
     return Gates(each.tenant, limits.concurrency, limits.rate_limit, host)
 
 
-def interleaved(wants: Sequence[Want]) -> list[Want]:
+def interleaved(wants: Sequence[Want], most: int) -> list[Want]:
     """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
     turns = zip_longest(*(repeat(want, want.slots) for want in wants))
-    return list(islice((want for turn in turns for want in turn if want is not None), MOST_CLAIMS))
+    return list(islice((want for turn in turns for want in turn if want is not None), most))
 
 
 def _handed(row: Row, token: int, want: Want, leased: Mapping[str, Row]) -> tuple[str, int, str, str, int]:

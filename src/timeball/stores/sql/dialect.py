@@ -5,6 +5,7 @@ In the texts stand
     :name                                  a parameter
     {now}                                  the store's time, in microseconds, when the statement runs
     {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
+    {numbered b: id text}                  the parameter `b`, a list, as a table `b` with a column `nth`, from 0
     {in b: text}                           whether a value is one of those of the parameter `b`, a list
     {each runs r: b.id}                    join the row of `runs` with this id, as `r`, by looking it up: what a join
                                            would do depends on what the planner believes of a table that was empty a
@@ -114,6 +115,17 @@ class Dialect:
             picked = ", ".join(f"json_extract(value, '$[{at}]') AS {c}" for at, (c, _) in enumerate(columns))
             return f"(SELECT {picked} FROM json_each(:{name})) AS {name}"
 
+        def numbered(argument: str) -> str:
+            name, column, kind = re.split(r":? ", argument, maxsplit=2)
+            batches[name] = Batch(((column, kind),))
+            if self.numbered:
+                array = f"{place(f'{name}.{column}')}::text::{kind}[]"
+                return (
+                    f"(SELECT {column}, nth - 1 AS nth FROM unnest({array}) WITH ORDINALITY AS listed({column}, nth)) "
+                    f"AS {name}"
+                )
+            return f"(SELECT value AS {column}, key AS nth FROM json_each(:{name})) AS {name}"
+
         def one_of(argument: str) -> str:
             name, kind = argument.split(": ")
             batches[name] = Batch((("each", kind),))
@@ -132,6 +144,8 @@ class Dialect:
                 return place(parameter)
             if word == "batch":
                 return batch(argument)
+            if word == "numbered":
+                return numbered(argument)
             if word == "in":
                 return one_of(argument)
             if word == "within":

@@ -40,7 +40,7 @@ async def hand_over(
                 ranked.append((rank(run.eligible_at, run.priority, credit), run.fire_time, run.id, run, spec))
     workers = dict(await tx.look(THERE_FOR_ALL, b=[want.session for want in wants]))
     there = [want for want in wants if want.session in workers]
-    slots = interleaved(there)
+    slots = interleaved(there, len(ranked))
     ranked.sort()
     due = ranked[: len(slots)]
     tokens: Sequence[int] = ()

@@ -2,13 +2,16 @@
 
 -- name: leased_sessions
 -- The sessions among these that have a lease: the worker's name, whether it takes only runs that ask for it, and for
--- which kind of runs it is kept free. And whether a host is unwell, and whether runs wait that ask for a kind of worker.
+-- which kind of runs it is kept free. And whether a host is unwell, whether runs wait that ask for a kind of worker, and
+-- the lowest and the highest priority of those that do not.
 SELECT w.session, w.name, w.dedicated,
   CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = w.reserved_for AND r.eligible_at <= {now}
   ) THEN w.reserved_for END,
   EXISTS (SELECT 1 FROM gates g WHERE g.failures > 0),
-  EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NOT NULL AND r.eligible_at <= {now} + :ahead)
+  EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NOT NULL AND r.eligible_at <= {now} + :ahead),
+  (SELECT r.priority FROM runs r WHERE r.state = 'ready' AND r.profile IS NULL ORDER BY r.priority LIMIT 1),
+  (SELECT r.priority FROM runs r WHERE r.state = 'ready' AND r.profile IS NULL ORDER BY r.priority DESC LIMIT 1)
 FROM {batch b: session text} JOIN workers w ON w.session = b.session
 WHERE w.lapsed = 0 AND w.lease_until > {now};
 
@@ -18,18 +21,25 @@ SELECT
   {candidate}
 FROM (
   SELECT * FROM (
-    -- Within a priority, the order of rank is the order of the index.
-    {for_each_level}
-    SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
-      ordering_key, gated, profile FROM runs
-    WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
-      AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
-    ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
-    {end_of_level}
+    {for_each_level} {first_of_level} {end_of_level}
   ) AS levels
   ORDER BY CASE WHEN eligible_at > {now} THEN 1 ELSE 0 END, eligible_at - priority * {credit}, fire_time, id
   LIMIT :free
 ) AS c {each jobs j: c.job_id};
+
+-- name: claimable_of_level
+-- The same while all ready runs have one priority: nothing has to be sorted.
+SELECT
+  {candidate}
+FROM ({first_of_level}) AS c {each jobs j: c.job_id};
+
+-- name: first_of_level
+-- The first ready runs of a priority: within one, the order of rank is the order of the index.
+SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
+  ordering_key, gated, profile FROM runs
+WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
+  AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
+ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
 
 -- name: candidate
 -- What is to be known of a run `c` of a job `j` that could be claimed.
@@ -85,6 +95,14 @@ UPDATE runs SET
   state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
   poll = b.poll, claimed_at = :at, gate = NULL
 FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
+WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
+
+-- name: claim_for_one
+-- The same if all of them go to one session.
+UPDATE runs SET
+  state = 'running', attempt = runs.attempt + 1, token = :first_token + b.nth, session = :session, worker = :worker,
+  poll = :poll, claimed_at = :at, gate = NULL
+FROM {numbered b: id text}
 WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
 
 -- name: waiting_now
