@@ -11,12 +11,14 @@ import pytest
 
 from tests.support.builders import one_shot
 from timeball.domain.errors import Unavailable
+from timeball.domain.fitting import Resources
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import Hello, Orders, Poll
+from timeball.ports.runs import Want
 from timeball.service.desk import Desk
-from timeball.service.dispatcher import AHEAD, LATEST, PAUSE, Dispatcher
+from timeball.service.dispatcher import AHEAD, LATEST, MOST_ROUNDS, PAUSE, Dispatcher
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK
 from timeball.stores.sqlite import SqliteStore
@@ -45,8 +47,8 @@ class House(SystemClock):
         now = self.store.now()
         await self.store.submit([one_shot(now, at=now + each) for each in ahead])
 
-    async def worker(self) -> str:
-        return (await self.desk.hello(Hello(name="w", slots=10))).session
+    async def worker(self, slots: int = 10) -> str:
+        return (await self.desk.hello(Hello(name="w", slots=slots))).session
 
     async def poll(self, session: str, free: int, seq: int | None = None) -> asyncio.Task[Orders]:
         self._seq += 1
@@ -111,16 +113,60 @@ async def test_slots_are_filled_at_once_while_something_is_due(house: House) -> 
 async def test_what_one_claim_cannot_hand_out_is_claimed_while_the_first_ones_execute(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is there when the worker polls again."""
+    """And is there when the worker polls again. Nothing is claimed on top of that: the worker may be back, and have its
+    answer, before it is."""
     monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
     session = await house.worker()
     await house.fire(*[0] * 6)
-    waiting = await house.poll(session, free=5)
+    waiting = await house.poll(session, free=6)
     await house.dispatcher.turn()
     first = (await waiting).assignments
-    second = await house.desk.poll(Poll(session=session, seq=2, free=3, held=[each.token for each in first], wait=0))
-    assert [len(first), len(second.assignments)] == [2, 3]  # the sixth finds no slot
-    assert len({each.token for each in (*first, *second.assignments)}) == 5
+    assert house.desk.wants_ahead() == []
+    second = await house.desk.poll(Poll(session=session, seq=2, free=4, held=[each.token for each in first], wait=0))
+    assert [len(first), len(second.assignments)] == [2, 2]
+    assert len({each.token for each in (*first, *second.assignments)}) == 4
+
+
+async def test_what_was_claimed_ahead_is_for_others_when_the_server_stops(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
+    session = await house.worker()
+    await house.fire(*[0] * 4)
+    waiting = await house.poll(session, free=4)
+    await house.dispatcher.turn()
+    assert len((await waiting).assignments) == 2
+    house.desk.close()
+    while house.desk._beside:
+        await asyncio.sleep(0)
+    assert len((await house.store.claim([Want(session, "w", 4, 9)], 0)).claims) == 2
+
+
+async def test_what_is_claimed_ahead_fits_into_the_slots_that_are_left(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
+    session = await house.worker(slots=14)
+    now = house.store.now()
+    await house.store.submit([one_shot(now, resources=Resources(slots=3)) for _ in range(6)])
+    waiting = await house.poll(session, free=14)
+    await house.dispatcher.turn()
+    assert len((await waiting).assignments) == 2
+    there = house.desk._sessions[session]
+    assert (len(there.pending), there.spare) == (2, 2)
+
+
+async def test_a_turn_ends_however_much_there_is_to_claim(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who watches the loops sees it turn, and it goes on at once."""
+    monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 1)
+    waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(MOST_ROUNDS + 5)]
+    await house.fire(*[0] * len(waiting))
+    assert await house.dispatcher.turn() == 0
+    assert sum(each.done() for each in waiting) == 0  # they have yet to hear of it
+    await asyncio.sleep(0)
+    assert sum(each.done() for each in waiting) == MOST_ROUNDS
+    await house.dispatcher.turn()
+    assert [len((await each).assignments) for each in waiting] == [1] * len(waiting)
 
 
 async def test_what_one_claim_cannot_hand_out_is_handed_to_others_that_wait(

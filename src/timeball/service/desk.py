@@ -264,15 +264,23 @@ class Desk:
 
     def wants_soon(self, most: int) -> list[Want]:
         """Who waits, and who will be back in a moment with slots that were left; not more than so many of each."""
+        return [*islice(self._waiting(), most), *map(_expected_want, islice(self._coming(), most))]
+
+    def wants_ahead(self) -> list[Want]:
+        """Who waits, and who will be back in a moment with slots that were left and has nothing coming to it yet: what
+        is claimed for a poll after that might find it answered with the rest."""
+        return [*self._waiting(), *(_expected_want(session) for session in self._coming() if not session.pending)]
+
+    def _coming(self) -> Iterator[_Session]:
         now = self._clock.monotonic()
         for session in list(self._expected.values()):
             if session.waiting is not None or session.spare <= 0 or now >= session.spare_until or self._closed:
                 del self._expected[session.id]
-        return list(islice(self._waiting(), most)) + [
-            Want(session.id, session.worker, session.spare, session.polled + 1)
-            for session in islice(self._expected.values(), most)
+        return (
+            session
+            for session in self._expected.values()
             if not self._fetching or (session.id, session.polled + 1) not in self._fetching
-        ]
+        )
 
     def _waiting(self) -> Iterator[Want]:
         return (
@@ -321,7 +329,7 @@ class Desk:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._beside.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("large values were not dealt with", error=str(error) or type(error).__name__)
+            _log.warning("what was done beside the rest failed", error=str(error) or type(error).__name__)
 
     async def _hand_out(self, claims: Sequence[Claim]) -> None:
         """Answer the polls that wait, or keep it for the one that is expected. What nobody waits for any more is given
@@ -331,15 +339,19 @@ class Desk:
         for (session_id, poll), assigned in _by_poll(claims).items():
             session = self._sessions.get(session_id)
             waiting = session.waiting if session is not None else None
+            slots = sum(claim.slots for claim in assigned)
             if session is not None and waiting is not None and waiting.seq == poll and not waiting.answer.done():
                 self._answer(session, self._assign(session, assigned, waiting.free))
-            elif session is not None and poll == session.polled + 1 and session.spare >= len(assigned):
+            elif session is not None and poll == session.polled + 1 and session.spare >= slots and not self._closed:
                 session.pending += assigned
-                session.spare -= len(assigned)
+                session.spare -= slots
             else:
                 orphans += assigned
-        if orphans:
-            await self._settle([_released(claim, self._store.now()) for claim in orphans])
+        await self._release(orphans)
+
+    async def _release(self, claims: Sequence[Claim]) -> None:
+        if claims:
+            await self._settle([_released(claim, self._store.now()) for claim in claims])
 
     def doubt(self, wants: Sequence[Want]) -> None:
         """The answer to a claim for them was lost. Whoever polls again gives back what it never got."""
@@ -377,10 +389,15 @@ class Desk:
                 del self._sessions[session.id]
 
     def close(self) -> None:
-        """Answer every poll, and send who polls again elsewhere: the server stops."""
+        """Answer every poll, and send who polls again elsewhere, where it does not find what was claimed for it here:
+        the server stops."""
         self._closed = True
         for task in self._beside:
             task.cancel()  # its runs are given back when their worker polls elsewhere, its output stays where it is
+        if pending := [claim for session in self._sessions.values() for claim in session.pending]:
+            self._do(self._release(pending))
+        for session in self._sessions.values():
+            session.pending = []
         for session in list(self._polling.values()):
             self._answer(session, Orders())
 
@@ -451,6 +468,10 @@ class Desk:
             spread=self._dice.random() if isinstance(ended.outcome, Failed) else 0.0,
             host=ended.host,
         )
+
+
+def _expected_want(session: _Session) -> Want:
+    return Want(session.id, session.worker, session.spare, session.polled + 1)
 
 
 def _with_cancels(session: _Session, orders: Orders) -> Orders:

@@ -30,6 +30,8 @@ BREATH: Final = 2 * MILLISECOND
 """Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
 MOST_LENT: Final = 64
 """How many who wait are lent to who submits: what they cannot take is for the next claim, which is for all."""
+MOST_ROUNDS: Final = 50
+"""Claims in one turn: who watches the loops wants to see them turn."""
 AFTER_THE_TURN: Final = 1 << 62
 """Who comes while the loop claims is looked after at the end of that."""
 
@@ -71,13 +73,17 @@ class Dispatcher(Loop):
             if not wants:
                 return TICK
             claimed = await self._claim_for(wants)
-        while claimed.more:  # also for who has yet to poll again: the next ones are claimed while these execute
+        for _ in range(MOST_ROUNDS - 1):
+            if not claimed.more or claimed.again:
+                break
             async with self._claiming:
-                wants = self._desk.wants_soon(len(wants))
-                if not wants:
+                # Also for who has yet to poll again: the next ones are claimed while these execute.
+                ahead = self._desk.wants_ahead()
+                if not ahead:
                     break
-                claimed = await self._claim_for(wants)
-        if len(claimed.claims) >= sum(want.slots for want in wants):
+                wants, claimed = ahead, await self._claim_for(ahead)
+        full = claimed.more and not claimed.again
+        if full or len(claimed.claims) >= sum(want.slots for want in wants):
             if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + UNHURRIED:
                 return self._stay_calm(PAUSE)
             return 0 if self._desk.has_demand else TICK
