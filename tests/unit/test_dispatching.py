@@ -206,3 +206,14 @@ async def test_a_claim_that_fails_is_not_the_end_of_it(house: House, monkeypatch
     house.nudged.reset_mock()
     await house.poll(session, free=1)
     assert house.nudged.called
+
+
+async def test_runs_that_are_still_to_come_are_handed_out_by_one_claim(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their delays count from when they arrive: of two answers the second might start first."""
+    monkeypatch.setattr("timeball.stores.sql.claiming.MOST_CLAIMS", 2)
+    waiting = await house.poll(await house.worker(), free=6)
+    await house.fire(0, *[200 * MILLISECOND] * 5)
+    await house.dispatcher.turn()
+    assert len((await waiting).assignments) == 6

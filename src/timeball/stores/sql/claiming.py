@@ -47,6 +47,9 @@ FARTHEST: Final = SECOND
 MOST_CLAIMS: Final = 1_000
 """Runs one claim hands out at most, whatever capacity the workers say they have: the next ones are claimed while these
 execute."""
+MOST_AHEAD: Final = 5_000
+"""The same if some of them are still to come. Their delays count from when they arrive, so of two answers the second
+might start first."""
 
 
 class _Candidate(Struct, frozen=True):
@@ -146,10 +149,13 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     if not leased:
         return Handed([], before)
     everybody, level = waiting.for_anybody, waiting.level
-    slots = interleaved(everybody, MOST_CLAIMS)
+    slots = interleaved(everybody, MOST_AHEAD)
     wanted = sum(want.slots for want in everybody)
     claimable = _claimable(credit, level is not None)
-    rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level) if slots else []
+    free = min(len(slots), MOST_CLAIMS)
+    rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
+    if len(rows) == free < len(slots) and any(row[4] > row[7] for row in rows):
+        rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
     if fitted or unwell or any(row[_GATED] for row in rows):
         if len(slots) < LOOK_AT and any(row[_GATED] or unwell for row in rows):  # most of them may have to wait
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
