@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain
@@ -20,7 +20,7 @@ from timeball.stores.sql.tables import Table
 
 T = TypeVar("T")
 
-ROWS_PER_INSERT: Final = (500, 50, 40, 32, 24, 16, 8)
+ROWS_TOGETHER: Final = (500, 50, 40, 32, 24, 16, 8)
 """Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
 many as these numbers allow, the larger first, and what is left as one piece of JSON, which costs each row a third
 more."""
@@ -98,7 +98,18 @@ class Tx:
     look = fetch
 
     async def execute(self, query: Query, **parameters: Any) -> int:
-        return self._run(query, parameters).rowcount
+        if not query.piecemeal:
+            return self._run(query, parameters).rowcount
+        ((batch, rows),) = ((name, parameters.pop(name)) for name in SQLITE.compile(query.text).batches)
+        written = 0
+        for size, piece in _together(rows):
+            if size:
+                compiled = SQLITE.compile(query.text, size)
+                values = [*(parameters[name] for name in compiled.parameters), *chain.from_iterable(piece)]
+                written += self._connection.execute(compiled.sql, values).rowcount
+            else:
+                written += self._run(query, {**parameters, batch: piece}).rowcount
+        return written
 
     async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
         self._insert("INSERT", table, rows, same)
@@ -107,17 +118,16 @@ class Tx:
         self._insert("INSERT OR IGNORE", table, rows, {})
 
     def _insert(self, verb: str, table: Table, rows: Sequence[Row], same: dict[str, Any]) -> None:
-        names, shared, done = tuple(same), tuple(same.values()), 0
-        for size in ROWS_PER_INSERT:
-            while len(rows) - done >= size:
-                values = [*shared, *chain.from_iterable(rows[done : done + size])]
-                self._connection.execute(self._insert_sql(verb, table, names, size), values)
-                done += size
-        left = rows[done:]
-        if len(left) == 1 or "bytea" in table.kinds:
-            self._connection.executemany(self._insert_sql(verb, table, names, 1), [(*shared, *row) for row in left])
-        elif left:
-            self._connection.execute(self._insert_sql(verb, table, names, 0), (*shared, _encode(left).decode()))
+        names, shared = tuple(same), tuple(same.values())
+        for size, piece in _together(rows):
+            sql = self._insert_sql(verb, table, names, size)
+            if size:
+                self._connection.execute(sql, [*shared, *chain.from_iterable(piece)])
+            elif len(piece) == 1 or "bytea" in table.kinds:
+                one = self._insert_sql(verb, table, names, 1)
+                self._connection.executemany(one, [(*shared, *row) for row in piece])
+            else:
+                self._connection.execute(sql, (*shared, _encode(piece).decode()))
 
     def _insert_sql(self, verb: str, table: Table, same: tuple[str, ...], count: int) -> str:
         """For so many rows, or for 0: for as many as there are in a piece of JSON. The values that all rows share come
@@ -163,6 +173,17 @@ class Tx:
         if compiled.asks_time:
             parameters["now"] = self._clock()
         return self._connection.execute(compiled.sql, parameters)
+
+
+def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
+    """As many at once as `ROWS_TOGETHER` allows, with that number; with 0, those that are left."""
+    done = 0
+    for size in ROWS_TOGETHER:
+        while len(rows) - done >= size:
+            yield size, rows[done : done + size]
+            done += size
+    if done < len(rows):
+        yield 0, rows[done:]
 
 
 def run(work: Work[T], tx: Tx) -> T:

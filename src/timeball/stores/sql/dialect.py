@@ -40,6 +40,7 @@ In the texts stand
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class Query:
     text: str
     many: bool = False
     """A SELECT that may answer many rows while others are busy."""
+    piecemeal: bool = False
+    """The rows of its only batch have nothing to do with each other: it may be executed for some after the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +91,23 @@ class Dialect:
     numbered: bool
     """Placeholders are `$1`, `$2`, and a batch is an array per column, as a text; else `:name`, and a batch is JSON."""
 
-    def compile(self, text: str) -> Compiled:
-        """Every connection asks for the same few hundred texts, so they are remembered for all of them."""
-        return _compiled(self, text)
+    def compile(self, text: str, rows: int = 0) -> Compiled:
+        """Every connection asks for the same few hundred texts, so they are remembered for all of them. With a number
+        of rows, for SQLite: their values come one by one, after all other parameters."""
+        return _compiled(self, text, rows)
 
-    def translate(self, text: str) -> Compiled:
-        parameters: list[str] = []
+    def translate(self, text: str, rows: int) -> Compiled:
+        parameters: list[str] = (
+            [*dict.fromkeys(filter(None, (each[2] for each in _PIECE.findall(text))))] if rows else []
+        )
         batches: dict[str, Batch] = {}
 
         def place(name: str) -> str:
-            if not self.numbered:
+            if not self.numbered and not rows:
                 return f":{name}"
             if name not in parameters:
                 parameters.append(name)
-            return f"${parameters.index(name) + 1}"
+            return f"{'$' if self.numbered else '?'}{parameters.index(name) + 1}"
 
         def batch(argument: str) -> str:
             name, _, described = argument.partition(":")
@@ -110,6 +116,11 @@ class Dialect:
             if self.numbered:
                 arrays = ", ".join(f"{place(f'{name}.{column}')}::text::{kind}[]" for column, kind in columns)
                 return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
+            if rows:
+                places = map("?{}".format, itertools.count(len(parameters) + 1))
+                values = ", ".join(f"({', '.join(next(places) for _ in columns)})" for _ in range(rows))
+                picked = ", ".join(f"column{at} AS {c}" for at, (c, _) in enumerate(columns, 1))
+                return f"(SELECT {picked} FROM (VALUES {values})) AS {name}"
             if len(columns) == 1:
                 return f"(SELECT value AS {columns[0][0]} FROM json_each(:{name})) AS {name}"
             picked = ", ".join(f"json_extract(value, '$[{at}]') AS {c}" for at, (c, _) in enumerate(columns))
@@ -180,8 +191,8 @@ class Dialect:
 
 
 @lru_cache(maxsize=2048)
-def _compiled(dialect: Dialect, text: str) -> Compiled:
-    return dialect.translate(text)
+def _compiled(dialect: Dialect, text: str, rows: int) -> Compiled:
+    return dialect.translate(text, rows)
 
 
 SQLITE = Dialect(

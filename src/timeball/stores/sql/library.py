@@ -42,3 +42,8 @@ def query(name: str, **parts: str) -> Query:
 def many(found: Query) -> Query:
     """A SELECT that may answer many rows while others are busy."""
     return Query(found.name, found.text, many=True)
+
+
+def piecemeal(found: Query) -> Query:
+    """One whose batch may come in pieces: its rows have nothing to do with each other."""
+    return Query(found.name, found.text, piecemeal=True)

@@ -16,11 +16,11 @@ from timeball.domain.ledger import TOLERANCE
 from timeball.domain.lifecycle import Status, Succeeded
 from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
-from timeball.stores.sql.library import query
+from timeball.stores.sql.library import piecemeal, query
 from timeball.stores.sql.rows import bounded, plain
 
 A_HOST_IS_UNWELL = query("a_host_is_unwell")
-RECORD_SUCCESSES = query("record_successes")
+RECORD_SUCCESSES = piecemeal(query("record_successes"))
 DELETE_RUNS = query("delete_runs")
 _RUN_ID = itemgetter(0)
 
