@@ -25,6 +25,7 @@ from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.store import SqlStore
+from timeball.stores.sqlite_checkpoints import Checkpoints
 from timeball.stores.sqlite_file import Database
 from timeball.stores.sqlite_tx import MARK_TIME, SteadyClock, Tx, begin_again, run, run_or_repeat, transact
 
@@ -154,6 +155,7 @@ class _ThreadedDriver(_NoOthers):
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._slow_readers: ThreadPoolExecutor | None = None
+        self._checkpoints: Checkpoints | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
 
@@ -168,8 +170,9 @@ class _ThreadedDriver(_NoOthers):
             raise
         self._readers = ThreadPoolExecutor(READERS, "sqlite-reader")
         self._slow_readers = ThreadPoolExecutor(SLOW_READERS, "sqlite-slow-reader")
+        self._checkpoints = checkpoints = Checkpoints(self._database)
         self._writer = threading.Thread(
-            target=self._write_until_closed, args=(connection,), name="sqlite-writer", daemon=True
+            target=self._write_until_closed, args=(connection, checkpoints), name="sqlite-writer", daemon=True
         )
         self._writer.start()
 
@@ -179,6 +182,9 @@ class _ThreadedDriver(_NoOthers):
             writer, self._writer = self._writer, None
             self._queue.put(None)
             await asyncio.to_thread(writer.join)
+        if self._checkpoints is not None:
+            checkpoints, self._checkpoints = self._checkpoints, None
+            await asyncio.to_thread(checkpoints.close)
         readers = [each for each in (self._readers, self._slow_readers) if each is not None]
         self._readers = self._slow_readers = None
         for each in readers:
@@ -225,7 +231,7 @@ class _ThreadedDriver(_NoOthers):
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
 
-    def _write_until_closed(self, connection: sqlite3.Connection) -> None:
+    def _write_until_closed(self, connection: sqlite3.Connection, checkpoints: Checkpoints) -> None:
         """The writer's life. Whatever happens, it goes on and everybody is answered."""
         writing: sqlite3.Connection | None = connection
         tx = Tx(connection, self.now)
@@ -255,6 +261,8 @@ class _ThreadedDriver(_NoOthers):
                     _give_up(writing)
                     writing = None
             self._answer(batch)
+            if writing is not None:
+                checkpoints.committed(writing.total_changes)
         if writing is not None:
             _give_up(writing)
 

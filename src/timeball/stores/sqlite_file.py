@@ -94,7 +94,7 @@ class Database:
             try:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA wal_autocheckpoint = 4000")
+                connection.execute("PRAGMA wal_autocheckpoint = 8000")  # see `Checkpoints`
                 self._check(connection)
                 if not even_if_moved and (note := moved.read(connection)) is not None:
                     raise moved.refusal(self.file, note)
@@ -105,6 +105,12 @@ class Database:
                 raise
         except sqlite3.Error as error:
             raise self.explained(error) from error
+        return connection
+
+    def connect_beside(self) -> sqlite3.Connection:
+        """Another one that may write, for a database that is in use."""
+        connection = self._connect(str(self.file), uri=False)
+        connection.execute("PRAGMA synchronous = FULL")
         return connection
 
     def connect_reader(self) -> sqlite3.Connection:
