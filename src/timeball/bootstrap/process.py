@@ -27,9 +27,9 @@ def tune_interpreter() -> None:
     after every 700 objects, which a batch of jobs makes many times over: almost all of them go without it.
 
     The event loop and the thread that writes to the store take turns several times per commit. Who waits gets the
-    interpreter after 5 ms by default, which is longer than a commit takes; a tenth of a millisecond costs the others
-    little, since the writer needs the interpreter only between two statements."""
+    interpreter after 5 ms by default, which is longer than a commit takes; 50 µs cost the others little, since the
+    writer needs the interpreter only between two statements."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
-    sys.setswitchinterval(0.0001)
+    sys.setswitchinterval(0.000_05)
