@@ -359,6 +359,8 @@ def _gates(each: _Candidate, unwell: bool) -> Gates | None:
 
 def interleaved(wants: Sequence[Want], most: int) -> list[Want]:
     """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
+    if len(wants) == 1:
+        return [wants[0]] * min(wants[0].slots, most)
     turns = zip_longest(*(repeat(want, want.slots) for want in wants))
     return list(islice((want for turn in turns for want in turn if want is not None), most))
 
