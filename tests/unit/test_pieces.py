@@ -4,12 +4,12 @@ import sqlite3
 
 import pytest
 
-from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.dialect import SQLITE, Query
 from timeball.stores.sqlite_tx import MOST_VALUES, SteadyClock, Tx, _together, run
 
 NOTE = Query(
     "note",
-    "INSERT INTO noted SELECT b.id, b.word, :by FROM {batch b: id bigint, word text} WHERE b.id >= :least",
+    "INSERT INTO noted SELECT b.id, b.word, :by || :least FROM {batch b: id bigint, word text} WHERE b.id >= :least",
     piecemeal=True,
 )
 
@@ -39,6 +39,11 @@ def test_a_statement_counts_what_all_its_pieces_wrote(connection: sqlite3.Connec
         return await tx.execute(NOTE, b=rows, by="me", least=2)
 
     written = run(work, Tx(connection, SteadyClock(lambda: 0, lambda: 0)))
-    expected = [(*row, "me") for row in rows[2:]]
+    expected = [(*row, "me2") for row in rows[2:]]
     assert connection.execute("SELECT * FROM noted ORDER BY id").fetchall() == expected
     assert written == len(expected)
+
+
+def test_the_values_of_the_batch_come_last(connection: sqlite3.Connection) -> None:
+    with pytest.raises(ValueError, match="'least' comes after the batch"):
+        SQLITE.compile("SELECT b.id FROM {batch b: id bigint} WHERE b.id >= :least", rows=8)

@@ -40,7 +40,6 @@ In the texts stand
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -97,15 +96,15 @@ class Dialect:
         return _compiled(self, text, rows)
 
     def translate(self, text: str, rows: int) -> Compiled:
-        parameters: list[str] = (
-            [*dict.fromkeys(filter(None, (each[2] for each in _PIECE.findall(text))))] if rows else []
-        )
+        parameters: list[str] = []
         batches: dict[str, Batch] = {}
 
         def place(name: str) -> str:
             if not self.numbered and not rows:
                 return f":{name}"
             if name not in parameters:
+                if rows and batches:
+                    raise ValueError(f"the parameter {name!r} comes after the batch, whose values are to be the last")
                 parameters.append(name)
             return f"{'$' if self.numbered else '?'}{parameters.index(name) + 1}"
 
@@ -116,9 +115,8 @@ class Dialect:
             if self.numbered:
                 arrays = ", ".join(f"{place(f'{name}.{column}')}::text::{kind}[]" for column, kind in columns)
                 return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
-            if rows:
-                places = map("?{}".format, itertools.count(len(parameters) + 1))
-                values = ", ".join(f"({', '.join(next(places) for _ in columns)})" for _ in range(rows))
+            if rows:  # without numbers, which SQLite would look up one by one
+                values = ", ".join([f"({', '.join('?' * len(columns))})"] * rows)
                 picked = ", ".join(f"column{at} AS {c}" for at, (c, _) in enumerate(columns, 1))
                 return f"(SELECT {picked} FROM (VALUES {values})) AS {name}"
             if len(columns) == 1:
