@@ -76,3 +76,9 @@ def test_a_database_that_cannot_be_reached_is_the_writers_business(scene: Scene,
     scene.checkpoints.committed(2 * EVERY)
     assert scene.checkpoints._moving is not None
     assert scene.checkpoints._moving.exception() is None
+
+
+def test_a_thread_that_cannot_be_had_does_not_stop_the_writer(scene: Scene) -> None:
+    scene.checkpoints._thread.shutdown()  # it refuses as it does when the system has no more threads
+    scene.checkpoints.committed(2 * EVERY)
+    assert scene.checkpoints._moving is None

@@ -44,6 +44,6 @@ def test_a_statement_counts_what_all_its_pieces_wrote(connection: sqlite3.Connec
     assert written == len(expected)
 
 
-def test_the_values_of_the_batch_come_last(connection: sqlite3.Connection) -> None:
+def test_the_values_of_the_batch_come_last() -> None:
     with pytest.raises(ValueError, match="'least' comes after the batch"):
         SQLITE.compile("SELECT b.id FROM {batch b: id bigint} WHERE b.id >= :least", rows=8)

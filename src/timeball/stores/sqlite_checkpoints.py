@@ -14,7 +14,9 @@ import structlog
 from timeball.stores.sqlite_file import Database
 
 EVERY: Final = 24_000
-"""Rows that are written before the log is worth moving: a quarter of what makes the writer do it after all."""
+"""Rows that are written before the log is worth moving: when jobs come and go, about a third of what makes the writer
+do it after all."""
+NOT_MOVED: Final = "the log of the database could not be moved into it"
 _log = structlog.get_logger()
 
 
@@ -28,11 +30,14 @@ class Checkpoints:
         """When the log was moved last."""
 
     def committed(self, written: int) -> None:
-        """The writer committed, and has written so many rows in its life."""
+        """The writer committed, and has written so many rows in its life. Nothing that goes wrong here stops it."""
         if self._written <= written < self._written + EVERY or (self._moving is not None and not self._moving.done()):
             return
         self._written = written
-        self._moving = self._thread.submit(self._move)
+        try:
+            self._moving = self._thread.submit(self._move)
+        except RuntimeError as error:  # such as: no thread can be had
+            _log.warning(NOT_MOVED, error=str(error))
 
     def close(self) -> None:
         """After the writer's end."""
@@ -46,4 +51,4 @@ class Checkpoints:
                 self._connection = self._database.connect_beside()
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:  # then the writer does it, or has its own opinion of the disk
-            _log.warning("the log of the database could not be moved into it", error=str(error))
+            _log.warning(NOT_MOVED, error=str(error))

@@ -122,14 +122,12 @@ class Tx:
     def _insert(self, verb: str, table: Table, rows: Sequence[Row], same: dict[str, Any]) -> None:
         names, shared = tuple(same), tuple(same.values())
         for size, piece in _together(rows):
-            sql = self._insert_sql(verb, table, names, size)
-            if size:
-                self._connection.execute(sql, [*shared, *chain.from_iterable(piece)])
-            elif len(piece) == 1 or "bytea" in table.kinds:
+            if not size and (len(piece) == 1 or "bytea" in table.kinds):
                 one = self._insert_sql(verb, table, names, 1)
                 self._connection.executemany(one, [(*shared, *row) for row in piece])
             else:
-                self._connection.execute(sql, (*shared, _encode(piece).decode()))
+                values = chain.from_iterable(piece) if size else [_encode(piece).decode()]
+                self._connection.execute(self._insert_sql(verb, table, names, size), [*shared, *values])
 
     def _insert_sql(self, verb: str, table: Table, same: tuple[str, ...], count: int) -> str:
         """For so many rows, or for 0: for as many as there are in a piece of JSON. The values that all rows share come
