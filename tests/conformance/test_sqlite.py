@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -134,6 +135,22 @@ async def test_a_closed_store_is_unavailable_and_opens_again(tmp_path: Path) -> 
         with pytest.raises(Unavailable):
             await store.ping()
     await store.close()
+
+
+async def test_after_a_clean_end_everything_is_in_one_file(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    sent = one_shot(store.now())
+    await store.submit([sent])
+    assert sent.job.id in await store.jobs([sent.job.id])  # a reader has been there
+    await store.close()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(tmp_path / "timeball.db", elsewhere)
+    copied = make(elsewhere / "timeball.db")
+    await copied.open()
+    assert sent.job.id in await copied.jobs([sent.job.id])
+    await copied.close()
 
 
 async def test_a_full_disk_is_unavailable_and_heals(tmp_path: Path) -> None:

@@ -183,14 +183,9 @@ class _ThreadedDriver(_NoOthers):
         self._writer.start()
 
     async def close(self) -> None:
-        """Everything that was queued is committed first."""
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            self._queue.put(None)
-            await asyncio.to_thread(writer.join)
-        if self._checkpoints is not None:
-            checkpoints, self._checkpoints = self._checkpoints, None
-            await asyncio.to_thread(checkpoints.close)
+        """Everything that was queued is committed first. The readers go before the writer: the last connection that
+        may write leaves one file, without a log beside it."""
+        writer, self._writer = self._writer, None
         readers = [each for each in (self._readers, self._slow_readers) if each is not None]
         self._readers = self._slow_readers = None
         for each in readers:
@@ -198,6 +193,12 @@ class _ThreadedDriver(_NoOthers):
         for connection in self._reading:
             connection.close()
         self._reading.clear()
+        if writer is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(writer.join)
+        if self._checkpoints is not None:
+            checkpoints, self._checkpoints = self._checkpoints, None
+            await asyncio.to_thread(checkpoints.close)
         self._database.unlock()
 
     async def write(self, work: Work[T], *, once: bool = False) -> T:
