@@ -7,6 +7,7 @@ import os
 import platform
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def facts() -> dict[str, str]:
     return {
         "machine": f"{os.cpu_count()} cores ({_processor()}), {_memory_gib()} GiB",
         "system": f"{platform.system()} {platform.release()}",
-        "Python": platform.python_version(),
+        "Python": platform.python_version() + (", the system's" if _is_the_systems() else ""),
         "SQLite": f"{sqlite3.sqlite_version}, WAL, synchronous FULL",
         "PostgreSQL": f"{find_binaries().version}, fsync and synchronous_commit on, else as it comes",
         "Timeball": _commit(),
@@ -37,6 +38,11 @@ def loop_ms() -> float:
     for _ in range(2_000_000):
         pass
     return (time.thread_time() - began) * 1_000
+
+
+def _is_the_systems() -> bool:
+    """Distributions build Python with profile-guided optimisation; others may not."""
+    return Path(sys.executable).resolve().is_relative_to("/usr/bin")
 
 
 def _processor() -> str:
