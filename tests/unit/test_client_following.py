@@ -10,7 +10,7 @@ import pytest
 from tests.support.both_clients import BOTH, either, pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, NotFound, Unavailable
-from timeball.client import following
+from timeball.client import patience
 from timeball.client.following import Lines
 from timeball.client.models import LogChunk
 from timeball.client.transport import Interrupted, Unreachable
@@ -29,7 +29,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time passes only where somebody sleeps."""
     slept: list[float] = []
     pass_the_time(monkeypatch, slept)
-    monkeypatch.setattr(following, "monotonic", lambda: int(sum(slept) * SECOND))
+    monkeypatch.setattr(patience, "monotonic", lambda: int(sum(slept) * SECOND))
     return slept
 
 

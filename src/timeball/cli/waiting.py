@@ -46,18 +46,9 @@ def first_run(session: Session, job_id: str, timeout: float | None) -> str:
 
 def _watched(session: Session, run_id: str, timeout: float | None) -> Run:
     from timeball.cli.output import console
-    from timeball.system import monotonic
 
-    started = monotonic()
     with console().status("waiting") as line:
-        while True:
-            left = None if timeout is None else timeout - (monotonic() - started) / 1_000_000
-            try:
-                return session.client.wait(run_id, 1.0 if left is None else min(1.0, left))
-            except TimeoutError:
-                if left is not None and left <= 1.0:
-                    raise TimeoutError(f"run {run_id} has not ended after {timeout:g} s") from None
-            line.update(_how_it_goes(session.client.run(run_id)))
+        return session.client.wait(run_id, timeout, seen=lambda run: line.update(_how_it_goes(run)))
 
 
 def _how_it_goes(run: Run) -> str:

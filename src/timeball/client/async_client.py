@@ -313,14 +313,32 @@ class AsyncClient:
             )
         )
 
-    async def wait(self, run_id: str, timeout: float | None = None, *, every: float = 1.0) -> models.Run:
-        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds."""
+    async def wait(
+        self,
+        run_id: str,
+        timeout: float | None = None,
+        *,
+        every: float = 1.0,
+        seen: Callable[[models.Run], None] | None = None,
+    ) -> models.Run:
+        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
+
+        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute.
+        With each look at the run, at the latest `every` so many seconds, `seen` is told how it is getting on.
+        """
         waiting = Waiting(timeout, every)
         while True:
-            run = await self.run(run_id)
-            if run.done:
-                return run
-            await asyncio.sleep(waiting.pause(run))
+            try:
+                run = await self.run(run_id)
+            except Unavailable as error:
+                pause = waiting.broke(error)
+            else:
+                if run.done:
+                    return run
+                if seen is not None:
+                    seen(run)
+                pause = waiting.saw(run)
+            await asyncio.sleep(pause)
 
     async def why_run(self, run_id: str) -> models.RunWhy:
         """Why the run waits, did not run, or was late."""

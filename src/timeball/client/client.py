@@ -304,14 +304,34 @@ class Client:
             )
         )
 
-    def wait(self, run_id: str, timeout: float | None = None, *, every: float = 1.0) -> models.Run:
-        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds."""
+    def wait(
+        self,
+        run_id: str,
+        timeout: float | None = None,
+        *,
+        every: float = 1.0,
+        seen: Callable[[models.Run], None] | None = None,
+    ) -> models.Run:
+        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
+
+        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute.
+        With each look at the run, at the latest `every` so many seconds, `seen` is told how it is getting on.
+        """
         from timeball.client.waiting import Waiting
 
         waiting = Waiting(timeout, every)
-        while not (run := self.run(run_id)).done:
-            time.sleep(waiting.pause(run))
-        return run
+        while True:
+            try:
+                run = self.run(run_id)
+            except Unavailable as error:
+                pause = waiting.broke(error)
+            else:
+                if run.done:
+                    return run
+                if seen is not None:
+                    seen(run)
+                pause = waiting.saw(run)
+            time.sleep(pause)
 
     def why_run(self, run_id: str) -> models.RunWhy:
         """Why the run waits, did not run, or was late."""

@@ -10,13 +10,10 @@ from msgspec.structs import replace
 
 from timeball.client import exchange, requests
 from timeball.client.models import LogChunk, LogLine, LogPage, Run
+from timeball.client.patience import Patience
 from timeball.client.requests import Request
 from timeball.domain.errors import NotFound, Unavailable
-from timeball.domain.instant import SECOND, Micros
-from timeball.system import monotonic
 
-PATIENCE: Final = 60 * SECOND
-"""How long no server may answer before a follower gives up: more than a restart takes."""
 PLACES: Final = 1_000_000
 """A chunk's place in the output of its run, which the API takes as a cursor, is `attempt * PLACES + seq`."""
 
@@ -44,8 +41,7 @@ class Following:
         self._after: int | None = None
         self._incomplete = b""
         self._silent = True
-        self._failures = 0
-        self._failing_since: Micros | None = None
+        self._patience = Patience()
 
     def saw(self, run: Run) -> None:
         self._reached = True
@@ -76,12 +72,12 @@ class Following:
 
     def heard(self, data: bytes) -> Iterator[LogChunk]:
         """The chunks that this completes. No data is a sign of life, too."""
-        self._failing_since = None
+        self._patience.hope()
         *records, self._incomplete = (self._incomplete + data).split(b"\n")
         for record in records:
             self._last = exchange.read(self._records, record)
             self._silent = False
-            self._failures = 0
+            self._patience.relax()
             yield self._last
 
     def ended(self) -> None:
@@ -95,13 +91,7 @@ class Following:
         if isinstance(error, NotFound):  # an edit or a pause drops runs that have not started
             self.over, self.pause = True, 0.0
             return
-        now = monotonic()
-        if self._failing_since is None:
-            self._failing_since = now
-        if now - self._failing_since > PATIENCE:
-            raise error
-        self.pause = min(exchange.backoff(self._failures), error.retry_after)
-        self._failures += 1
+        self.pause = self._patience.pause(error)
 
 
 class Lines:

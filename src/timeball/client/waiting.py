@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.client.models import Run
+from timeball.client.patience import Patience
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND
 from timeball.system import monotonic
 
@@ -19,11 +21,28 @@ class Waiting:
         self._deadline = None if timeout is None else monotonic() + int(timeout * SECOND)
         self._every = every
         self._pause = min(FIRST_PAUSE, every)
+        self._seen: Run | None = None
+        self._patience = Patience()
 
-    def pause(self, run: Run) -> float:
+    def saw(self, run: Run) -> float:
         """Seconds until the next look. Raises `TimeoutError` when there is no time for one."""
-        pause = self._pause if self._deadline is None else min(self._pause, (self._deadline - monotonic()) / SECOND)
-        if pause <= 0:
-            raise TimeoutError(f"run {run.run_id} is still {run.status} after {self._timeout:g} s")
+        self._seen = run
+        self._patience.relax()
+        pause = self._in_time(self._pause, f"run {run.run_id} is still {run.status}")
         self._pause = min(self._pause * 1.5, self._every)
         return pause
+
+    def broke(self, error: Unavailable) -> float:
+        """The same when no server answered. Raises the error if none ever did, or if this lasts too long."""
+        if self._seen is None:
+            raise error
+        pause = self._patience.pause(error)
+        return self._in_time(pause, f"run {self._seen.run_id} was {self._seen.status}, and nobody answers any more")
+
+    def _in_time(self, pause: float, otherwise: str) -> float:
+        if self._deadline is None:
+            return pause
+        left = (self._deadline - monotonic()) / SECOND
+        if left <= 0:
+            raise TimeoutError(f"{otherwise} after {self._timeout:g} s")
+        return min(pause, left)

@@ -1,0 +1,39 @@
+"""How long a client bears with servers that do not answer, without the waiting itself: shared by every client."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.client import exchange
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import SECOND, Micros
+from timeball.system import monotonic
+
+PATIENCE: Final = 60 * SECOND
+"""How long no server may answer: more than a restart takes."""
+
+
+class Patience:
+    def __init__(self) -> None:
+        self._failures = 0
+        self._failing_since: Micros | None = None
+
+    def hope(self) -> None:
+        """A sign of life: the minute begins anew."""
+        self._failing_since = None
+
+    def relax(self) -> None:
+        """What was wanted came."""
+        self._failures = 0
+        self.hope()
+
+    def pause(self, error: Unavailable) -> float:
+        """Seconds until the next try. Raises the error if this lasts too long."""
+        now = monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since > PATIENCE:
+            raise error
+        pause = min(exchange.backoff(self._failures), error.retry_after)
+        self._failures += 1
+        return pause
