@@ -42,7 +42,8 @@ def run(scale: Scale) -> Findings:
 
 
 def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
-    """In turns, each against the smallest of its turn: the machine is not as fast now as it was a minute ago."""
+    """In turns, to and fro, each against the smallest of its turn: the machine is not as fast now as it was a minute
+    ago."""
     repeats, warm, window = scale.times(5), scale.pick(3.0, 1.0), scale.pick(8.0, 2.0)
     with notebook.table(
         "Life cycle in steady state, beside jobs that are scheduled for the year to come; CPU in µs per job",
@@ -59,8 +60,8 @@ def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
                 for size, running in houses.items():
                     _fill_jobs(running, size, {"type": "date", "expression": _later(YEAR).isoformat()}, over=YEAR)
                 turns = [
-                    {size: steady(running, warm, window) for size, running in houses.items()}
-                    for _ in notebook.takes(repeats)
+                    {size: steady(houses[size], warm, window) for size in (sizes if number % 2 else reversed(sizes))}
+                    for number in notebook.takes(repeats)
                 ]
                 for size, running in houses.items():
                     accounts.check(notebook, running, filled=size)

@@ -1,12 +1,14 @@
 """What SQLite alone has to promise: one process, durable, never silently damaged."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -135,6 +137,37 @@ async def test_a_closed_store_is_unavailable_and_opens_again(tmp_path: Path) -> 
         with pytest.raises(Unavailable):
             await store.ping()
     await store.close()
+
+
+async def test_a_close_that_nobody_waits_for_any_more_is_carried_out(tmp_path: Path) -> None:
+    path = tmp_path / "timeball.db"
+    store = make(path)
+    await store.open()
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def read(_: Any) -> None:
+        begun.set()
+        go_on.wait(30)
+
+    reading = asyncio.create_task(store._db.read(read))
+    while not begun.is_set():
+        await asyncio.sleep(0.001)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0.01)
+    closing.cancel()
+    await asyncio.wait([closing])
+    await store.close()  # there is nothing left for this one to do
+    with pytest.raises(Conflict, match="is in use"):
+        await make(path).open()
+    go_on.set()
+    await reading
+    again = make(path)
+    while True:
+        with contextlib.suppress(Conflict):
+            await again.open()
+            break
+        await asyncio.sleep(0.01)
+    await again.close()
 
 
 async def test_after_a_clean_end_everything_is_in_one_file(tmp_path: Path) -> None:

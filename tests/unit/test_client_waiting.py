@@ -9,7 +9,7 @@ from tests.support.both_clients import BOTH, either, pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, Unavailable
 from timeball.client import patience, waiting
-from timeball.client.exchange import RETRIES
+from timeball.client.exchange import LONGEST_PAUSE, RETRIES, backoff
 from timeball.client.transport import Unreachable
 from timeball.domain.instant import SECOND
 
@@ -93,8 +93,25 @@ def test_a_server_that_was_never_there_is_told_at_once(server: StubServer, clien
     assert len(slept) == RETRIES
 
 
-def test_the_time_also_ends_while_nobody_answers(server: StubServer, client: Client) -> None:
+def test_the_time_also_ends_while_nobody_answers(server: StubServer, client: Client, slept: list[float]) -> None:
     server.on("GET", RUN, LIVE)
     server.fail("GET", RUN, REFUSED)
-    with pytest.raises(TimeoutError, match="run r_1 was running, and nobody answers any more after 20 s"):
+    with pytest.raises(TimeoutError, match="nothing new of run r_1, which was running, after 20 s: cannot reach"):
         client.wait("r_1", timeout=20)
+    assert 20 <= sum(slept) < 21
+
+
+def test_a_server_that_asks_for_more_patience_than_there_is_is_left_for_another(
+    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server.on("GET", RUN, LIVE)
+    server.problem("GET", RUN, 503, "unavailable", "down for maintenance", headers={"retry-after": "60"})
+    server.on("GET", RUN, DONE)
+    with either("Client", "http://one,http://two", "secret", stub=server) as client:
+        assert client.wait("r_1").succeeded
+    assert [seen.server for seen in server.seen] == ["http://one", "http://one", "http://two"]
+
+
+def test_pauses_stay_short_however_often_it_fails() -> None:
+    assert backoff(100_000) == LONGEST_PAUSE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from timeball.cli import listing, times
+from timeball.cli import listing, times, waiting
 from timeball.cli.failures import RUN_FAILED
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
@@ -109,18 +109,17 @@ def in_words(found: BackfillRange) -> str:
 
 
 def _watched(session: Session, backfill_id: str) -> Backfill:
-    def until_over(tell: Any) -> Backfill:
-        while not (found := session.client.backfill_progress(backfill_id)).over:
-            tell(_how_far(found))
-            time.sleep(EVERY)
-        return found
+    def look(tell: Callable[[str], None]) -> Backfill | None:
+        found = session.client.backfill_progress(backfill_id)
+        tell(_how_far(found))
+        return found if found.over else None
 
     if not session.output.pretty:
-        return until_over(lambda _: None)
+        return waiting.look_until(lambda: look(lambda _: None), EVERY)
     from timeball.cli.output import console
 
     with console().status("waiting") as line:
-        return until_over(line.update)
+        return waiting.look_until(lambda: look(line.update), EVERY)
 
 
 def _how_far(found: Backfill) -> str:

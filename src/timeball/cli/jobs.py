@@ -62,7 +62,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
         return
     _warn(job)
     if wait:
-        waiting.wait_and_exit(session, waiting.first_run(session, job.job_id, None), None)
+        waiting.wait_and_exit(session, waiting.first_run(session, job.job_id), None)
     else:
         session.output.done(job.job_id, f"Created {_called(job)}{_next(job)}.")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -12,6 +13,8 @@ from timeball.cli.session import Session
 
 if TYPE_CHECKING:
     from timeball.client.models import Run
+
+T = TypeVar("T")
 
 
 def wait_and_exit(session: Session, run_id: str, timeout: float | None) -> None:
@@ -30,18 +33,26 @@ def wait_or_say(session: Session, run_id: str, sentence: str, *, wait: bool) -> 
         session.output.done(run_id, sentence)
 
 
-def first_run(session: Session, job_id: str, timeout: float | None) -> str:
+def first_run(session: Session, job_id: str) -> str:
     """The run that a job's first fire becomes."""
-    from timeball.system import monotonic
+    return look_until(lambda: session.client.status(job_id).run_id)
 
-    started = monotonic()
+
+def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
+    """What is seen, as soon as there is something. A server that restarts meanwhile is waited out."""
+    from timeball.client.patience import Patience
+    from timeball.domain.errors import Unavailable
+
+    patience = Patience()
     while True:
-        run_id = session.client.status(job_id).run_id
-        if run_id is not None:
-            return run_id
-        if timeout is not None and monotonic() - started > timeout * 1_000_000:
-            raise TimeoutError(f"job {job_id} has had no run for {timeout:g} s")
-        time.sleep(0.2)
+        try:
+            if (seen := look()) is not None:
+                return seen
+            patience.relax()
+            pause = every
+        except Unavailable as error:
+            pause = patience.pause(error)
+        time.sleep(pause)
 
 
 def _watched(session: Session, run_id: str, timeout: float | None) -> Run:

@@ -68,7 +68,7 @@ def create(
     if made is None:
         return
     if wait:
-        waiting.wait_and_exit(session, waiting.first_run(session, made.workflow_id, None), None)
+        waiting.wait_and_exit(session, waiting.first_run(session, made.workflow_id), None)
     else:
         session.output.done(made.workflow_id, f"Created {_called(made)}{_next(made)}.")
 

@@ -314,8 +314,8 @@ class Client:
     ) -> models.Run:
         """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
 
-        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute.
-        With each look at the run, at the latest `every` so many seconds, `seen` is told how it is getting on.
+        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
+        none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
         """
         from timeball.client.waiting import Waiting
 

@@ -88,12 +88,12 @@ class Sending(Generic[T]):
 
     def answered(self, incoming: Incoming) -> float | None:
         """The seconds to wait before it is sent again; None: this is the answer."""
-        if incoming.status != 503 or not self._request.repeatable or self._attempt >= self._retries:
-            return None
-        wanted = max(errors.retry_after(incoming.headers) or 0.0, backoff(self._attempt))
-        if wanted > LONGEST_PAUSE:
+        if incoming.status != 503:
             return None
         self._destination.leave(self.server)
+        wanted = max(errors.retry_after(incoming.headers) or 0.0, backoff(self._attempt))
+        if not self._request.repeatable or self._attempt >= self._retries or wanted > LONGEST_PAUSE:
+            return None
         return self._again(wanted)
 
     def _again(self, pause: float) -> float:
@@ -140,4 +140,4 @@ def value(body: bytes) -> Any:
 
 
 def backoff(attempt: int) -> float:
-    return min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE)
+    return min(FIRST_PAUSE * 2.0 ** min(attempt, 10), LONGEST_PAUSE)

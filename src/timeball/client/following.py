@@ -35,7 +35,6 @@ class Following:
         self._records = requests.follow(run_id)
         self._run_id = run_id
         self._attempt = attempt
-        self._reached = False
         self._run_ended = False
         self._last: LogChunk | None = None
         self._after: int | None = None
@@ -44,7 +43,7 @@ class Following:
         self._patience = Patience()
 
     def saw(self, run: Run) -> None:
-        self._reached = True
+        self._patience.reached = True
         self._run_ended = run.done
 
     @property
@@ -86,9 +85,10 @@ class Following:
 
     def broke(self, error: NotFound | Unavailable) -> None:
         """Raises the error, if there was never a connection or if this lasts too long."""
-        if not self._reached:
-            raise error
-        if isinstance(error, NotFound):  # an edit or a pause drops runs that have not started
+        if isinstance(error, NotFound):
+            if not self._patience.reached:
+                raise error
+            # An edit or a pause drops runs that have not started.
             self.over, self.pause = True, 0.0
             return
         self.pause = self._patience.pause(error)

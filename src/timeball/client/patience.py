@@ -14,7 +14,11 @@ PATIENCE: Final = 60 * SECOND
 
 
 class Patience:
+    """There is none with a server that was never there: its address may be wrong."""
+
     def __init__(self) -> None:
+        self.reached = False
+        """Whether there was ever an answer."""
         self._failures = 0
         self._failing_since: Micros | None = None
 
@@ -24,15 +28,16 @@ class Patience:
 
     def relax(self) -> None:
         """What was wanted came."""
+        self.reached = True
         self._failures = 0
         self.hope()
 
     def pause(self, error: Unavailable) -> float:
-        """Seconds until the next try. Raises the error if this lasts too long."""
+        """Seconds until the next try. Raises the error, if there was never an answer or if this lasts too long."""
         now = monotonic()
         if self._failing_since is None:
             self._failing_since = now
-        if now - self._failing_since > PATIENCE:
+        if not self.reached or now - self._failing_since > PATIENCE:
             raise error
         pause = min(exchange.backoff(self._failures), error.retry_after)
         self._failures += 1

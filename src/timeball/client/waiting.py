@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from timeball.client.models import Run
@@ -28,21 +29,21 @@ class Waiting:
         """Seconds until the next look. Raises `TimeoutError` when there is no time for one."""
         self._seen = run
         self._patience.relax()
-        pause = self._in_time(self._pause, f"run {run.run_id} is still {run.status}")
+        if self._left <= 0:
+            raise TimeoutError(f"run {run.run_id} is still {run.status} after {self._timeout:g} s")
+        pause = min(self._pause, self._left)
         self._pause = min(self._pause * 1.5, self._every)
         return pause
 
     def broke(self, error: Unavailable) -> float:
-        """The same when no server answered. Raises the error if none ever did, or if this lasts too long."""
-        if self._seen is None:
-            raise error
+        """The same when no server answered. Raises the error, if none ever did or if this lasts too long."""
         pause = self._patience.pause(error)
-        return self._in_time(pause, f"run {self._seen.run_id} was {self._seen.status}, and nobody answers any more")
+        if self._left <= 0 and self._seen is not None:
+            last = f"run {self._seen.run_id}, which was {self._seen.status}"
+            raise TimeoutError(f"nothing new of {last}, after {self._timeout:g} s: {error}") from error
+        return min(pause, self._left)
 
-    def _in_time(self, pause: float, otherwise: str) -> float:
-        if self._deadline is None:
-            return pause
-        left = (self._deadline - monotonic()) / SECOND
-        if left <= 0:
-            raise TimeoutError(f"{otherwise} after {self._timeout:g} s")
-        return min(pause, left)
+    @property
+    def _left(self) -> float:
+        """Seconds."""
+        return inf if self._deadline is None else max(0.0, (self._deadline - monotonic()) / SECOND)

@@ -183,22 +183,22 @@ class _ThreadedDriver(_NoOthers):
         self._writer.start()
 
     async def close(self) -> None:
-        """Everything that was queued is committed first. The readers go before the writer: the last connection that
-        may write leaves one file, without a log beside it."""
-        writer, self._writer = self._writer, None
-        readers = [each for each in (self._readers, self._slow_readers) if each is not None]
-        self._readers = self._slow_readers = None
+        """Everything that was queued is committed first. Who is no longer interested cannot stop it half-way."""
+        writer, readers, slow, checkpoints = self._writer, self._readers, self._slow_readers, self._checkpoints
+        self._writer = self._readers = self._slow_readers = self._checkpoints = None
+        if writer is not None and readers is not None and slow is not None and checkpoints is not None:
+            await asyncio.to_thread(self._end, writer, (readers, slow), checkpoints)
+
+    def _end(self, writer: threading.Thread, readers: Sequence[ThreadPoolExecutor], checkpoints: Checkpoints) -> None:
+        """The readers go before the writer: the last connection, if it may write, leaves one file without a log."""
         for each in readers:
-            await asyncio.to_thread(each.shutdown)
+            each.shutdown()
         for connection in self._reading:
-            connection.close()
+            _give_up(connection)
         self._reading.clear()
-        if writer is not None:
-            self._queue.put(None)
-            await asyncio.to_thread(writer.join)
-        if self._checkpoints is not None:
-            checkpoints, self._checkpoints = self._checkpoints, None
-            await asyncio.to_thread(checkpoints.close)
+        self._queue.put(None)
+        writer.join()
+        checkpoints.close()
         self._database.unlock()
 
     async def write(self, work: Work[T], *, once: bool = False) -> T:
