@@ -8,6 +8,7 @@ missed or told twice on the pages of a list, whatever becomes of it meanwhile.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -57,7 +58,8 @@ _OLDEST_FIRST: Final = "r.fire_time, r.id"
 _FIRE_TIME: Final = HISTORY.columns.index("fire_time")
 
 _DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
-_OF_LEDGER = f"r.job_id = :job_id AND {_DUE} AND r.fire_time < :until AND r.fire_time <= {{now}}"
+_OF_JOB = "r.job_id = :job_id AND r.fire_time < :until AND r.fire_time <= {now}"
+_OF_LEDGER = f"{_OF_JOB} AND {_DUE}"
 _IN_RANGE = f"{_OF_LEDGER} AND r.fire_time >= :since"
 _OF_DAYS = "{{days r.id >= :{0} AND r.id < :made_until}}"
 _INTO_RANGE = f"{_OF_LEDGER.replace('r.fire_time', '{unindexed r.fire_time}')} AND r.fire_time < :since"
@@ -71,16 +73,18 @@ LEDGER_INTO_SHORT = query("list_finished", jobs="", where=f"{_SHORT_INTO_RANGE} 
 LEDGER_INTO_LONG = query("list_finished", jobs="", where=f"{_LONG_INTO_RANGE} AND {_AFTER}", order=_OLDEST_FIRST)
 LEDGER_SUMS = query(
     "ledger_sums",
+    due=_DUE,
     live=_IN_RANGE,
-    finished=f"{_IN_RANGE} AND {_OF_DAYS.format('made_from')}",
+    finished=f"{_OF_JOB} AND r.fire_time >= :since AND {_OF_DAYS.format('made_from')}",
     short=f"{_SHORT_INTO_RANGE} AND {_AFTER} AND {_OF_DAYS.format('short_made_from')}",
     long=f"{_LONG_INTO_RANGE} AND {_OF_DAYS.format('long_made_from')}",
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
 LEDGER_SUMS_OF_LIFE = query(
     "ledger_sums",
+    due=_DUE,
     live=_IN_RANGE,
-    finished=f"{_IN_RANGE} AND {_OF_DAYS.format('made_from')}",
+    finished=f"{_OF_JOB} AND r.fire_time >= :since AND {_OF_DAYS.format('made_from')}",
     short="false",
     long="false",
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
@@ -236,8 +240,9 @@ class Reads(Part):
             made["long_made_from"] = days(now, job_id=job_id).made_from
             summing = LEDGER_SUMS_OF_LIFE if is_whole_life(job_id, since) else LEDGER_SUMS
             rows = await tx.fetch(summing, job_id=job_id, since=since, until=until, **within_a_day, **made)
-            counts = {Verdict(verdict): int(fires) for verdict, fires in rows if fires}
-            return LedgerSums(sum(counts.values()), counts)
+            counts = Counter({Verdict(verdict): int(fires) for verdict, fires, _ in rows if verdict is not None})
+            counts[Verdict.ON_TIME] -= sum(int(taken_off) for _, _, taken_off in rows)
+            return LedgerSums(counts.total(), dict(+counts))
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
