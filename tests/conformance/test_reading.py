@@ -230,6 +230,18 @@ async def test_the_ledger_adds_up(store: Store) -> None:
     assert rows == [(0, 5), (5, 1), (6, 2), (8, 1)]
 
 
+async def test_what_was_on_time_but_not_due_is_not_in_the_sums(store: Store) -> None:
+    job = await submitted(store, 10 * SECOND, overlap="allow")
+    await write(store, job, fire(store.now()), next_fire_at=FAR)
+    await store.trigger([run(job, store.now()) for _ in range(3)])
+    claims = await claim(store)
+    await store.settle([settlement(got, at=store.now()) for got in claims])
+    done = await store.runs([got.run_id for got in claims])
+    assert [each.verdict for each in done.values()] == [Verdict.ON_TIME] * 4
+    sums = await store.ledger_sums(job.id, 0, FAR)
+    assert (sums.due, sums.counts) == (1, {Verdict.ON_TIME: 1})
+
+
 async def test_the_ledger_has_rows_that_reach_into_the_range_and_nothing_of_the_future(store: Store) -> None:
     job = await submitted(store, 10 * SECOND, overlap="allow")
     assert job.next_fire_at is not None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -21,6 +22,8 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.reading import RunFilter
 from timeball.ports.runs import Want
+from timeball.stores.sql.dialect import SQLITE
+from timeball.stores.sql.reads import LEDGER_SUMS
 from timeball.stores.sqlite import SqliteStore
 from timeball.stores.sqlite_file import Database
 from timeball.stores.sqlite_tx import SteadyClock
@@ -33,6 +36,8 @@ from pathlib import Path
 from typing import Any
 from tests.support.builders import one_shot
 from timeball import system
+from timeball.stores.sql.dialect import SQLITE
+from timeball.stores.sql.reads import LEDGER_SUMS
 from timeball.stores.sqlite import SqliteStore
 
 async def main():
@@ -371,4 +376,19 @@ async def test_claims_that_do_not_fit_into_one_piece_come_row_by_row(tmp_path: P
     await store._db.write(lower_the_limit)
     claims = (await store.claim([Want("w_1", "", 100)], 0)).claims
     assert {claim.run_id for claim in claims} == {each.runs[0].id for each in sent}
+    await store.close()
+
+
+async def test_what_was_on_time_is_counted_in_an_index_alone(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db", inline=True)
+    await store.open()
+    compiled = SQLITE.compile(LEDGER_SUMS.text).sql
+    nothing = dict.fromkeys(re.findall(r":(\w+)", compiled), 0)
+
+    async def plan(tx: Any) -> list[str]:
+        return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {compiled}", nothing)]
+
+    counted, notable, *_ = [step for step in await store._db.read(plan) if step.startswith("SEARCH r ")]
+    assert counted.startswith("SEARCH r USING COVERING INDEX history_of_job ")
+    assert notable.startswith("SEARCH r USING INDEX history_notable_of_job ")
     await store.close()
