@@ -120,7 +120,9 @@ def _start_by(checker: Checker) -> None:
         most = 0 if spec.jitter is None else millis(spec.jitter)
         for run in case.runs.values():
             due = run.fire_time if run.due_at is None else run.due_at
-            if run.fires == 1 and not run.fire_time <= due <= run.fire_time + (most if run.origin in DUE else 0):
+            # What takes the place of a backfilled run is for the time of that, and due when it was asked for.
+            at = run.created_at if run.origin is Origin.RETRY and run.due_at is not None else run.fire_time
+            if run.fires == 1 and not at <= due <= at + (most if run.origin in DUE else 0):
                 raise Violation("I3", f"{case}: run {run.id} is due at {due}, its jitter is {spec.jitter}")
             starts = case.by_run.get(run.id, [])
             if any(witness.start < due for witness in starts):
