@@ -36,8 +36,6 @@ from pathlib import Path
 from typing import Any
 from tests.support.builders import one_shot
 from timeball import system
-from timeball.stores.sql.dialect import SQLITE
-from timeball.stores.sql.reads import LEDGER_SUMS
 from timeball.stores.sqlite import SqliteStore
 
 async def main():

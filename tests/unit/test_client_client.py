@@ -1,12 +1,10 @@
 """Both clients: answers as typed values, refusals as errors, and patience where it can do no harm."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-from tests.support.both_clients import BOTH, either, pass_the_time
+from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client
 from timeball.client.exchange import Destination
@@ -22,20 +20,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
     pass_the_time(monkeypatch, slept)
     return slept
-
-
-@pytest.fixture
-def server() -> StubServer:
-    return StubServer()
-
-
-@pytest.fixture(params=BOTH)
-def client(
-    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    with either(request.param, "http://one,http://two", "secret", stub=server) as client:
-        yield client
 
 
 def test_a_job_is_created_and_read(server: StubServer, client: Client) -> None:

@@ -1,13 +1,11 @@
 """Following a log: no line is lost and none comes twice, whatever becomes of connections, servers and workers."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.both_clients import BOTH, either, pass_the_time
+from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, NotFound, Unavailable
 from timeball.client import patience
@@ -31,20 +29,6 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pass_the_time(monkeypatch, slept)
     monkeypatch.setattr(patience, "monotonic", lambda: int(sum(slept) * SECOND))
     return slept
-
-
-@pytest.fixture
-def server() -> StubServer:
-    return StubServer()
-
-
-@pytest.fixture(params=BOTH)
-def client(
-    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    with either(request.param, "http://one,http://two", "secret", stub=server) as client:
-        yield client
 
 
 def chunk(seq: int, text: str, attempt: int = 1, at: int = 0, stream: str = "stdout") -> dict[str, Any]:

@@ -1,11 +1,8 @@
 """Waiting for a run: servers may restart meanwhile, but a wait does not last for ever."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.support.both_clients import BOTH, either, pass_the_time
+from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, Unavailable
 from timeball.client import patience, waiting
@@ -27,20 +24,6 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     for module in (patience, waiting):
         monkeypatch.setattr(module, "monotonic", lambda: int(sum(slept) * SECOND))
     return slept
-
-
-@pytest.fixture
-def server() -> StubServer:
-    return StubServer()
-
-
-@pytest.fixture(params=BOTH)
-def client(
-    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    with either(request.param, "http://one", "secret", stub=server) as client:
-        yield client
 
 
 def test_whoever_waits_is_told_how_it_goes_and_looks_less_and_less_often(
@@ -102,14 +85,12 @@ def test_the_time_also_ends_while_nobody_answers(server: StubServer, client: Cli
 
 
 def test_a_server_that_asks_for_more_patience_than_there_is_is_left_for_another(
-    server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: StubServer, client: Client
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     server.on("GET", RUN, LIVE)
     server.problem("GET", RUN, 503, "unavailable", "down for maintenance", headers={"retry-after": "60"})
     server.on("GET", RUN, DONE)
-    with either("Client", "http://one,http://two", "secret", stub=server) as client:
-        assert client.wait("r_1").succeeded
+    assert client.wait("r_1").succeeded
     assert [seen.server for seen in server.seen] == ["http://one", "http://one", "http://two"]
 
 
