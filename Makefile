@@ -9,10 +9,10 @@ MINUTES ?= 10
 WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test lint fmt bench sim chaos clean
+.PHONY: help install install-dev up test lint fmt bench compare sim chaos clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
-test bench sim chaos: export PYTHONDONTWRITEBYTECODE =
+test bench compare sim chaos: export PYTHONDONTWRITEBYTECODE =
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ fmt: install-dev ## Rewrite the code in the house style
 
 bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" narrows)
 	$(BIN)/python -m bench $(ARGS)
+
+compare: install-dev ## The speed gate: is this as fast as BASE=REV (default: bench/BASE)? At most 40 minutes
+	$(BIN)/python -m bench.compare $(if $(BASE),--base $(BASE)) $(ARGS)
 
 sim: install-dev ## Simulate SEEDS=10000 fault schedules, and check cron in 50,000 random cases
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)

@@ -47,8 +47,8 @@ class House:
     postgres: PostgresServer | None
     dsn: str
     slots: int
-    python: str
-    """The interpreter: that of another checkout runs another checkout's Timeball."""
+    source: Path | None
+    """The folder with the `timeball` package to run; None: the installed one."""
     submitted: int = 0
     """Jobs that were accepted so far."""
     residents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -108,8 +108,10 @@ class House:
             "TIMEBALL_BENCH_WITNESS": str(self.witness),
             "TIMEBALL_BENCH_EXECUTED": str(self._counter),
         }
+        if self.source is not None:
+            ours["PYTHONPATH"] = str(self.source)
         with self._log(role).open("ab") as log:
-            command = [self.python, "-m", "timeball", role, *arguments]
+            command = [sys.executable, "-m", "timeball", role, *arguments]
             process = subprocess.Popen(command, env=os.environ | ours, stdout=log, stderr=subprocess.STDOUT)
         self.residents[role] = process
 
@@ -187,13 +189,13 @@ class House:
 
 
 @contextlib.contextmanager
-def house(store: str, worker: str, slots: int, *, python: str = sys.executable) -> Iterator[House]:
+def house(store: str, worker: str, slots: int, *, source: Path | None = None) -> Iterator[House]:
     """With the worker in the server's process, in its own, or with `NONE` yet."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-")))
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
         dsn = postgres.create_database() if postgres else f"sqlite:///{folder}/data/timeball.db"
-        running = House(store, worker, f"http://127.0.0.1:{_free_port()}", folder, postgres, dsn, slots, python)
+        running = House(store, worker, f"http://127.0.0.1:{_free_port()}", folder, postgres, dsn, slots, source)
         stack.callback(_stop_all, running)
         running.start("up" if worker == IN_PROCESS else "server")
         if worker == SEPARATE:
