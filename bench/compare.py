@@ -253,8 +253,7 @@ def main() -> int:
     if unknown := [name for name in given.sections if name not in SECTIONS]:
         parser.error(f"there is no section {unknown[0]!r}; known are {', '.join(SECTIONS)}")
     try:
-        long_term = revisions.commit_of(revisions.long_term_base())
-        commit = revisions.commit_of(given.base) if given.base else long_term
+        commit = revisions.commit_of(given.base or revisions.long_term_base())
     except revisions.UnknownRevision as error:
         parser.error(str(error))
     measurements = [
@@ -264,7 +263,7 @@ def main() -> int:
     ]
     for number in (signal.SIGINT, signal.SIGTERM):  # what was started is stopped, however this ends
         signal.signal(number, signal.default_int_handler)
-    bounds = AGAINST_BASE if commit == long_term else AGAINST_PARENT
+    bounds = AGAINST_PARENT if given.base else AGAINST_BASE
     print(
         f"The working tree against {revisions.subject_of(commit)}\n{machine.described()}; single POSTs by {generator()}"
     )
