@@ -1,0 +1,106 @@
+"""A key stays with the server it was meant for (I31): no redirect and no proxy of the environment takes it along."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from timeball import AsyncClient, Client, TimeballError
+from timeball.client.dispatch import HttpDispatch
+from timeball.domain.errors import Unavailable
+from timeball.ports.dispatch import Hello
+
+KEY = "the-key-that-stays"
+
+
+class Site:
+    """Answers every request with a redirect, and remembers what came."""
+
+    def __init__(self, location: str | None) -> None:
+        self.requests: list[str] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                site.requests.append(f"{self.requestline}\n{self.headers}")
+                self.send_response(307 if location else 200)
+                if location:
+                    self.send_header("Location", location)
+                body = b'{"items": [], "jobs": []}'
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = do_CONNECT = _answer
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@contextmanager
+def serving(location: str | None) -> Iterator[Site]:
+    site = Site(location)
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield site
+    finally:
+        site.server.shutdown()
+        thread.join()
+        site.server.server_close()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Site]:
+    with serving(None) as site:
+        yield site
+
+
+@pytest.fixture
+def redirecting(stranger: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """Points to the stranger, which the environment names as a proxy, too."""
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, stranger.url)
+    with serving(f"{stranger.url}/v1/jobs") as site:
+        yield site
+
+
+@pytest.mark.xfail(strict=True, reason="item 5: the body of a redirect is read as if it were the answer")
+def test_a_client_follows_no_redirect(redirecting: Site, stranger: Site) -> None:
+    with Client(redirecting.url, KEY) as client, pytest.raises(TimeballError, match=f"redirects to {stranger.url}"):
+        list(client.jobs())
+    assert len(redirecting.requests) == 1
+    assert KEY in redirecting.requests[0]
+    assert stranger.requests == []
+
+
+@pytest.mark.xfail(strict=True, reason="item 5: the body of a redirect is read as if it were the answer")
+def test_an_asynchronous_client_follows_no_redirect(redirecting: Site, stranger: Site) -> None:
+    async def ask() -> None:
+        async with AsyncClient(redirecting.url, KEY) as client:
+            with pytest.raises(TimeballError, match=f"redirects to {stranger.url}"):
+                async for _ in client.jobs():
+                    pass
+
+    asyncio.run(ask())
+    assert len(redirecting.requests) == 1
+    assert KEY in redirecting.requests[0]
+    assert stranger.requests == []
+
+
+def test_a_worker_follows_no_redirect(redirecting: Site, stranger: Site) -> None:
+    async def ask() -> None:
+        async with HttpDispatch([redirecting.url], KEY) as dispatch:
+            with pytest.raises(Unavailable, match="answered 307"):
+                await dispatch.hello(Hello(name="w", slots=1))
+
+    asyncio.run(ask())
+    assert len(redirecting.requests) == 1
+    assert KEY in redirecting.requests[0]
+    assert stranger.requests == []
