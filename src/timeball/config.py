@@ -4,7 +4,8 @@ One frozen object per role, validated once, before anything starts. A setting co
 environment variable, else `timeball.toml`, else its default; an empty environment variable counts as unset.
 
 `timeball.toml` is the file that `TIMEBALL_CONFIG` names, else the one in the current folder, else the one in
-`~/.config/timeball`. Its keys are the names in `SETTINGS`.
+`~/.config/timeball`. Its keys are the names in `SETTINGS`. A file in the current folder is not trusted with the user's
+keys: the table in `timeball.trust` says which key goes to which server.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from timeball import machine
+from timeball import machine, trust
 from timeball.domain import duration, retention
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.priority import CREDIT
+from timeball.trust import Trust
 
 T = TypeVar("T")
 
@@ -53,37 +55,37 @@ class InvalidSetting(TimeballError):
 class ClientConfig:
     servers: tuple[str, ...]
     """Base URLs, in the order of preference."""
-    token: str | None
+    token: str | None = field(repr=False)
 
     @property
     def local(self) -> bool:
         """Whether all of them are on this machine."""
-        return all(_is_loopback(server) for server in self.servers)
+        return all(map(trust.is_loopback, self.servers))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    store: str
+    store: str = field(repr=False)
     """`sqlite:////absolute/path.db` or `postgresql://…`."""
-    store_direct: str | None
+    store_direct: str | None = field(repr=False)
     """A way to the same database past the pooler that `store` leads to; None: `store` leads to no pooler."""
-    read_store: str | None
+    read_store: str | None = field(repr=False)
     """A replica of the store for lists and histories."""
     data_dir: Path
     """Absolute; need not exist yet."""
     host: str
     port: int
     """0: any free one."""
-    admin_key: str | None
+    admin_key: str | None = field(repr=False)
     """None: the one in `admin_key_file`, which is generated when it is not there."""
     priority_credit: Micros
     """What one level of priority is worth in waiting time."""
     retention: Micros | None
     """How long runs that ended are kept; None: for ever."""
-    archive: str | None
+    archive: str | None = field(repr=False)
     """Where history goes before it leaves the store: an absolute folder, `s3://…`, `gs://…` or `az://…`. None: it is
     lost then."""
-    objects: str | None
+    objects: str | None = field(repr=False)
     """Where large values are kept, likewise. None: in the store, like small ones."""
     log_level: str
     """`debug`, `info`, `warning` or `error`."""
@@ -104,12 +106,12 @@ class ServerConfig:
 class MigrateConfig:
     source: Path
     """The file of the embedded store."""
-    target: str | None
+    target: str | None = field(repr=False)
     """`postgresql://…`; None: nothing is to be moved, but taken back."""
     data_dir: Path
-    objects: str
+    objects: str = field(repr=False)
     """Where the embedded store keeps large values."""
-    target_objects: str | None
+    target_objects: str | None = field(repr=False)
     """Where the new one's servers will look for them; None: nobody said so."""
 
 
@@ -137,7 +139,7 @@ class CrewConfig:
 @dataclass(frozen=True, kw_only=True)
 class WorkerConfig(CrewConfig):
     servers: tuple[str, ...]
-    token: str
+    token: str = field(repr=False)
     log_level: str
     log_format: str
 
@@ -148,14 +150,7 @@ class UpConfig(CrewConfig, ServerConfig):
 
 
 def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConfig:
-    given = _Given(flags, environ)
-    servers = _or(given(URL), (f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",))
-    token = given(TOKEN)
-    found = ClientConfig(servers=servers, token=token)
-    if token is None and found.local:
-        # The key of this machine's Timeball never leaves this machine, whatever a file in this folder says.
-        found = replace(found, token=given(ADMIN_KEY) or given.key_on_this_machine(urlsplit(servers[0]).port))
-    return found
+    return _Given(flags, environ).connecting()
 
 
 def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:
@@ -165,7 +160,7 @@ def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConf
 
 def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConfig:
     given = _Given(flags, environ)
-    found = client(flags, environ)
+    found = given.connecting()
     if found.token is None:
         raise InvalidSetting(
             "a worker needs a key: create one with `timeball keys create --role worker`,"
@@ -292,9 +287,11 @@ def _labels(value: Any) -> tuple[str, ...]:
 def _urls(value: Any) -> tuple[str, ...]:
     urls = tuple(url.rstrip("/") for url in _words(value))
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError(f"write an address like http://127.0.0.1:{DEFAULT_PORT}, several with commas")
+        try:
+            trust.check_server(url)
+        except ValueError as error:
+            example = f"http://127.0.0.1:{DEFAULT_PORT}"
+            raise ValueError(f"write an address like {example}, several with commas ({error})") from None
     if not urls:
         raise ValueError("write at least one address")
     return urls
@@ -363,8 +360,15 @@ def _postgres(value: Any) -> str:
     return store
 
 
-def _admin_key(value: Any) -> str:
+def _token(value: Any) -> str:
     text = _text(value)
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("a key is one line of ASCII characters")
+    return text
+
+
+def _admin_key(value: Any) -> str:
+    text = _token(value)
     if len(text) < SHORTEST_ADMIN_KEY:
         raise ValueError(f"it has {len(text)} characters; use {SHORTEST_ADMIN_KEY} or more")
     return text
@@ -379,14 +383,16 @@ class Setting(Generic[T]):
     meaning: str
     flag: str
     secret: bool = False
+    steers: bool = False
+    """Decides which peer receives the key, so that its source has to be as trusted as the key's."""
 
     @property
     def variable(self) -> str:
         return f"TIMEBALL_{self.name.upper()}"
 
 
-URL = Setting("url", _urls, "where the servers are; several with commas", "--url")
-TOKEN = Setting("token", _text, "the key that goes with every request", "--token", secret=True)
+URL = Setting("url", _urls, "where the servers are; several with commas", "--url", steers=True)
+TOKEN = Setting("token", _token, "the key that goes with every request", "--token", secret=True)
 DATA_DIR = Setting("data_dir", _folder, "the folder for everything a server keeps", "--data-dir")
 HOST = Setting("host", _text, "the address to listen on", "--host")
 PORT = Setting("port", _whole(0, 65_535), "the port to listen on; 0: any free one", "--port")
@@ -445,23 +451,71 @@ _TO = Setting("to", _postgres, "the empty PostgreSQL database to move to", "--to
 """Not among the settings: nothing is moved because a file says so."""
 
 
+class _Found(NamedTuple):
+    """A setting as it was written, before it is read."""
+
+    value: Any
+    source: str
+    """For people."""
+    trust: Trust
+
+
 class _Given:
     """What was set, wherever it was set."""
 
     def __init__(self, flags: Flags, environ: Mapping[str, str] | None) -> None:
         self._flags = flags
         self._environ = os.environ if environ is None else environ
-        self._file, self._file_path = self._read_file()
+        self._file_path, self._file_trust = self._find_file()
+        self._file = {} if self._file_path is None else _load(self._file_path)
 
     def __call__(self, setting: Setting[T]) -> T | None:
         """The validated value; None: not set anywhere."""
+        found = self._find(setting)
+        return None if found is None else _read(setting, found.value, found.source)
+
+    def _find(self, setting: Setting[Any]) -> _Found | None:
         if (flag := self._flags.get(setting.name)) not in (None, ()):
-            return _read(setting, flag, setting.flag)
+            return _Found(flag, setting.flag, Trust.USER)
         if variable := self._environ.get(setting.variable):
-            return _read(setting, variable, f"the environment variable {setting.variable}")
+            return _Found(variable, f"the environment variable {setting.variable}", Trust.USER)
         if setting.name in self._file:
-            return _read(setting, self._file[setting.name], str(self._file_path))
+            return _Found(self._file[setting.name], str(self._file_path), self._file_trust)
         return None
+
+    def connecting(self) -> ClientConfig:
+        """The servers, and the key that may go to all of them."""
+        servers = _or(self(URL), (f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",))
+        named = TOKEN
+        token = self(TOKEN)
+        if token is None and all(map(trust.is_loopback, servers)):
+            # The key of this machine's Timeball never leaves this machine.
+            named, token = ADMIN_KEY, self(ADMIN_KEY)
+            if token is None:
+                return self._with_key_on_this_machine(servers)
+        if token is not None and (source := self._find(named)) is not None:
+            self._check_destination(source.trust, source.source)
+        return ClientConfig(servers=servers, token=token)
+
+    def _with_key_on_this_machine(self, servers: tuple[str, ...]) -> ClientConfig:
+        path = self.key_file_on_this_machine(urlsplit(servers[0]).port)
+        token = _content(path)
+        if token is not None:
+            # Also where a file in the current folder names the data folder: the key in it is this machine's.
+            self._check_destination(Trust.USER, str(path))
+        return ClientConfig(servers=servers, token=token)
+
+    def _check_destination(self, key_trust: Trust, key_source: str) -> None:
+        """Refuse to send a key to a server that a less trusted source chose."""
+        for setting in SETTINGS.values():
+            found = self._find(setting) if setting.steers else None
+            if found is not None and found.trust < key_trust:
+                path = Path(found.source).absolute()
+                raise InvalidSetting(
+                    f"the key from {key_source} is not sent: {path} sets {setting.name} to {found.value!r}, and a file"
+                    f" in the current folder does not decide where your keys go. Pass {setting.flag} or set"
+                    f" {setting.variable} yourself; or, if you trust that file, set TIMEBALL_CONFIG={path}"
+                )
 
     def data_dir(self) -> Path:
         return _or(self(DATA_DIR), self._home("XDG_DATA_HOME", ".local/share"))
@@ -469,10 +523,10 @@ class _Given:
     def note(self, port: int | None) -> Path:
         return self._home("XDG_STATE_HOME", ".local/state") / f"data-dir-of-port-{port}"
 
-    def key_on_this_machine(self, port: int | None) -> str | None:
+    def key_file_on_this_machine(self, port: int | None) -> Path:
         """The admin key in the data folder: the one that was set, that the port's server noted, or the default."""
         folder = self(DATA_DIR) or _content(self.note(port)) or self.data_dir()
-        return _content(_admin_key_file(Path(folder)))
+        return _admin_key_file(Path(folder))
 
     def store(self) -> str:
         return _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}")
@@ -554,13 +608,23 @@ class _Given:
         base = self._environ.get(variable, "")
         return (Path(base) if os.path.isabs(base) else Path.home() / usual) / "timeball"
 
-    def _read_file(self) -> tuple[dict[str, Any], Path | None]:
+    def _find_file(self) -> tuple[Path | None, Trust]:
         named = self._environ.get("TIMEBALL_CONFIG")
-        if named and not Path(named).is_file():
-            raise InvalidSetting(f"TIMEBALL_CONFIG names {named!r}, which is not a file; correct or unset it")
-        usual = (Path("timeball.toml"), self._home("XDG_CONFIG_HOME", ".config") / "timeball.toml")
-        path = Path(named) if named else next((path for path in usual if path.is_file()), None)
-        return (_load(path), path) if path else ({}, None)
+        if named:
+            if not Path(named).is_file():
+                raise InvalidSetting(f"TIMEBALL_CONFIG names {named!r}, which is not a file; correct or unset it")
+            return Path(named), Trust.USER
+        here, home = Path("timeball.toml"), self._home("XDG_CONFIG_HOME", ".config") / "timeball.toml"
+        if not here.is_file():
+            return home if home.is_file() else None, Trust.USER
+        if home.is_file() and here.samefile(home):
+            return here, Trust.USER
+        if (objection := trust.check_folder_file(here)) is not None:
+            raise InvalidSetting(
+                f"{objection}, so its settings are not used; correct that, or if you trust the file, set"
+                f" TIMEBALL_CONFIG={here.absolute()}"
+            )
+        return here, Trust.FOLDER
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -584,7 +648,7 @@ def _read(setting: Setting[T], value: Any, source: str) -> T:
     try:
         return setting.read(value)
     except ValueError as error:
-        shown = "" if setting.secret else f" {value!r}"
+        shown = "" if setting.secret or "@" in str(value) else f" {value!r}"
         raise InvalidSetting(f"{setting.name}{shown} from {source} cannot be used: {error}") from None
 
 
@@ -605,8 +669,3 @@ def _content(path: Path) -> str | None:
         return path.read_text("utf-8").strip() or None
     except (OSError, ValueError):
         return None
-
-
-def _is_loopback(server: str) -> bool:
-    host = urlsplit(server).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")

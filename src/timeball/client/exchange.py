@@ -103,7 +103,13 @@ class Sending(Generic[T]):
 
 
 def body_of(incoming: Incoming) -> bytes:
-    """The body of a good answer; the error that a bad one stands for."""
+    """The body of a good answer; the error that a bad one stands for. No redirect is followed: the key stays here."""
+    if 300 <= incoming.status < 400:
+        location = incoming.headers.get("location", "nowhere")[:200]
+        raise TimeballError(
+            f"the server redirects to {location} (it answered {incoming.status}); a key does not follow redirects:"
+            " if Timeball is there, name that address with --url or TIMEBALL_URL"
+        )
     if incoming.status >= 400:
         raise errors.from_answer(incoming.status, incoming.headers, incoming.body)
     return incoming.body

@@ -1,0 +1,81 @@
+"""Where a key may go.
+
+Every setting has a source. The user controls the flags, the environment, the file that `TIMEBALL_CONFIG` names, the
+file in `~/.config/timeball` and the data folders of this machine. A file in the current folder may be a stranger's:
+it may come with a cloned repository, or lie in a folder that other users can write. A key goes only to a server whose
+address has the same or a more trusted source:
+
+| key \\ URL                          | default | flag | environment | user's file | file in the current folder |
+|------------------------------------|---------|------|-------------|-------------|----------------------------|
+| flag                               | sent    | sent | sent        | sent        | refused                    |
+| environment                        | sent    | sent | sent        | sent        | refused                    |
+| user's file                        | sent    | sent | sent        | sent        | (only one file is read)    |
+| secret file that one of these names| sent    | sent | sent        | sent        | refused                    |
+| data folder of this machine        | sent    | if all addresses are loopback  || refused if loopback, else no key |
+| file in the current folder         | sent    | sent | sent        | (only one file is read) | sent           |
+| secret file that it names          | sent    | sent | sent        | (only one file is read) | refused        |
+
+The same holds for every other setting that decides which peer receives the key (`Setting.steers`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+_HOST: Final = re.compile(r"[^\x00-\x20\x7f@\\/?#]+")
+
+
+class Trust(IntEnum):
+    """How far a source of settings is trusted."""
+
+    FOLDER = 0
+    """`timeball.toml` in the current folder."""
+    USER = 1
+    """Everything that the user controls, and the built-in defaults."""
+
+
+def is_loopback(server: str) -> bool:
+    """Whether a URL names an address of this machine: `localhost`, 127.0.0.0/8 in its usual form, or ::1.
+
+    Other spellings (`127.1`, `0x7f.1`, a trailing dot, a zone) do not count: resolvers disagree about them.
+    """
+    import ipaddress
+
+    host = urlsplit(server).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback and "%" not in host and getattr(address, "ipv4_mapped", None) is None
+
+
+def check_server(url: str) -> None:
+    """Raise `ValueError` unless every reader of URLs finds the same scheme, host and port in it."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or parts.query or parts.fragment or re.search(r"[\x00-\x20\x7f\\]", url):
+        raise ValueError("it is not an http or https address")
+    if "@" in parts.netloc:
+        raise ValueError("it has a user name or password; Timeball takes a key instead")
+    if not parts.hostname or not _HOST.fullmatch(parts.hostname):
+        raise ValueError("it names no host")
+    _ = parts.port  # raises ValueError for a port that is none
+
+
+def check_folder_file(path: Path) -> str | None:
+    """Why a `timeball.toml` in the current folder must not be read; None: it may be."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None  # reading it says why it cannot be read
+    if found.st_uid not in (0, os.geteuid()):
+        return f"{path.absolute()} belongs to another user"
+    if found.st_mode & 0o002:
+        return f"every user can write {path.absolute()}"
+    return None
