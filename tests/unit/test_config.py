@@ -240,3 +240,24 @@ def test_a_store_that_moves_says_where_its_large_values_go() -> None:
     assert (there.objects, there.target_objects) == ("/srv/t/objects", "s3://bucket/a")
     same = config.migrate(moving, {"TIMEBALL_OBJECTS": "/mnt/shared"})
     assert (same.objects, same.target_objects) == ("/mnt/shared", "/mnt/shared")
+
+
+def test_only_secrets_come_from_files(elsewhere: Path) -> None:
+    (elsewhere / "timeball.toml").write_text("port_file = 'x'")
+    with pytest.raises(InvalidSetting, match="sets port_file, which is not a setting"):
+        config.up({}, {})
+
+
+def test_no_configuration_shows_its_secrets() -> None:
+    dsn, bucket = "postgresql://me:hunter2@db/x", "s3://bucket/a?secret_access_key=hunter2"
+    keys = {"TIMEBALL_TOKEN": "hunter2", "TIMEBALL_ADMIN_KEY": "hunter2" * 5, "TIMEBALL_ARCHIVE": bucket}
+    environ = {**keys, "TIMEBALL_OBJECTS": bucket, "TIMEBALL_READ_STORE": dsn, "TIMEBALL_STORE_DIRECT": dsn}
+    server = {**environ, "TIMEBALL_STORE": dsn}
+    for settings in (
+        config.client({}, server),
+        config.server({}, server),
+        config.up({}, server),
+        config.worker({}, server),
+        config.migrate({"to": dsn, "to_objects": bucket}, environ),
+    ):
+        assert "hunter2" not in f"{settings!r} {settings}"
