@@ -6,19 +6,22 @@ environment variable, else `timeball.toml`, else its default; an empty environme
 `timeball.toml` is the file that `TIMEBALL_CONFIG` names, else the one in the current folder, else the one in
 `~/.config/timeball`. Its keys are the names in `SETTINGS`. A file in the current folder is not trusted with the user's
 keys: the table in `timeball.trust` says which key goes to which server.
+
+A secret setting may also come from a file: `--token-file`, `TIMEBALL_TOKEN_FILE` or `token_file` name it, and its only
+line is the value.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from timeball import machine, trust
+from timeball import machine, secret_files, trust
 from timeball.domain import duration, retention
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.instant import DAY, SECOND, Micros
@@ -91,6 +94,8 @@ class ServerConfig:
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
     """`text` or `json`."""
+    secret_files: tuple[Path, ...] = ()
+    """Files that hold secrets of this process, or of one that is configured like it: no job may read them."""
 
     @property
     def admin_key_file(self) -> Path:
@@ -134,6 +139,8 @@ class CrewConfig:
     scripts_dir: Path
     drain_seconds: float
     """How long a stopping worker waits for what it runs before it hands it back."""
+    secret_files: tuple[Path, ...] = ()
+    """Files that hold secrets of this process, or of one that is configured like it: no job may read them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +162,7 @@ def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConf
 
 def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:
     given = _Given(flags, environ)
-    return ServerConfig(**given.serving(), **given.logging())
+    return ServerConfig(**given.serving(), **given.logging(), secret_files=given.secret_files())
 
 
 def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConfig:
@@ -164,14 +171,20 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
     if found.token is None:
         raise InvalidSetting(
             "a worker needs a key: create one with `timeball keys create --role worker`,"
-            " then pass it as --token or TIMEBALL_TOKEN"
+            " write it into a file, and name that with --token-file or TIMEBALL_TOKEN_FILE"
         )
-    return WorkerConfig(servers=found.servers, token=found.token, **given.executing(), **given.logging())
+    return WorkerConfig(
+        servers=found.servers,
+        token=found.token,
+        **given.executing(),
+        **given.logging(),
+        secret_files=given.secret_files(),
+    )
 
 
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
     given = _Given(flags, environ)
-    return UpConfig(**given.serving(), **given.executing(), **given.logging())
+    return UpConfig(**given.serving(), **given.executing(), **given.logging(), secret_files=given.secret_files())
 
 
 def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
@@ -183,7 +196,7 @@ def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateCo
         )
     return MigrateConfig(
         source=Path(store.removeprefix(_SQLITE)),
-        target=None if flags.get("to") is None else _read(_TO, flags["to"], _TO.flag),
+        target=given(_TO),
         data_dir=given.data_dir(),
         objects=given.objects_of_embedded(),
         target_objects=_target_objects(given, flags),
@@ -390,6 +403,19 @@ class Setting(Generic[T]):
     def variable(self) -> str:
         return f"TIMEBALL_{self.name.upper()}"
 
+    @property
+    def file_name(self) -> str:
+        """The key in `timeball.toml` that names a file with its value, if it is secret."""
+        return f"{self.name}_file"
+
+    @property
+    def file_variable(self) -> str:
+        return f"{self.variable}_FILE"
+
+    @property
+    def file_flag(self) -> str:
+        return f"{self.flag}-file"
+
 
 URL = Setting("url", _urls, "where the servers are; several with commas", "--url", steers=True)
 TOKEN = Setting("token", _token, "the key that goes with every request", "--token", secret=True)
@@ -439,6 +465,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             CREDIT_PER_LEVEL,
             RETENTION,
             ARCHIVE,
+            OBJECTS,
             SLOTS,
             CPU,
             MEMORY,
@@ -448,7 +475,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
 }
 
 _TO = Setting("to", _postgres, "the empty PostgreSQL database to move to", "--to", secret=True)
-"""Not among the settings: nothing is moved because a file says so."""
+"""Not among the settings: nothing is moved because the environment or a file says so."""
 
 
 class _Found(NamedTuple):
@@ -460,6 +487,19 @@ class _Found(NamedTuple):
     trust: Trust
 
 
+class _Source(NamedTuple):
+    """A place where a setting, or a file with its value, may be named."""
+
+    value: Any
+    file: Any
+    name: str
+    file_name: str
+    title: str
+    """For people."""
+    where: str = ""
+    trust: Trust = Trust.USER
+
+
 class _Given:
     """What was set, wherever it was set."""
 
@@ -468,6 +508,8 @@ class _Given:
         self._environ = os.environ if environ is None else environ
         self._file_path, self._file_trust = self._find_file()
         self._file = {} if self._file_path is None else _load(self._file_path)
+        self._secrets: dict[Path, str] = {}
+        """What was read of secret files."""
 
     def __call__(self, setting: Setting[T]) -> T | None:
         """The validated value; None: not set anywhere."""
@@ -475,13 +517,53 @@ class _Given:
         return None if found is None else _read(setting, found.value, found.source)
 
     def _find(self, setting: Setting[Any]) -> _Found | None:
-        if (flag := self._flags.get(setting.name)) not in (None, ()):
-            return _Found(flag, setting.flag, Trust.USER)
-        if variable := self._environ.get(setting.variable):
-            return _Found(variable, f"the environment variable {setting.variable}", Trust.USER)
-        if setting.name in self._file:
-            return _Found(self._file[setting.name], str(self._file_path), self._file_trust)
+        """What the first source says that says something."""
+        for source in self._sources(setting):
+            if source.value is not None and source.file is not None:
+                raise InvalidSetting(
+                    f"both {source.name} and {source.file_name} are set{source.where}; leave one of them out"
+                )
+            if source.file is not None:
+                return self._from_file(setting, source)
+            if source.value is not None:
+                return _Found(source.value, source.title, source.trust)
         return None
+
+    def _sources(self, setting: Setting[Any]) -> Iterator[_Source]:
+        """Where a setting is looked for, the most trusted source first."""
+        variable = self._environ.get(setting.variable) or None
+        named = self._environ.get(setting.file_variable) or None
+        flag = self._flags.get(setting.name)
+        file_flag = self._flags.get(setting.file_name)
+        yield _Source(None if flag == () else flag, file_flag, setting.flag, setting.file_flag, setting.flag)
+        if setting is _TO:
+            return
+        title = f"the environment variable {setting.variable}"
+        yield _Source(variable, named if setting.secret else None, setting.variable, setting.file_variable, title)
+        where, path = f" in {self._file_path}", str(self._file_path)
+        written, named = self._file.get(setting.name), self._file.get(setting.file_name)
+        yield _Source(written, named, setting.name, setting.file_name, path, where, self._file_trust)
+
+    def _from_file(self, setting: Setting[Any], source: _Source) -> _Found:
+        """The value in a file. Whichever source names the file: what is in it belongs to the user."""
+        title = f"{source.file_name}{source.where}"
+        path = _read_path(setting, source.file, title)
+        try:
+            if path not in self._secrets:  # a pipe can be read only once
+                self._secrets[path] = secret_files.read(path)
+        except ValueError as error:
+            raise InvalidSetting(f"{setting.name} from {title} cannot be used: {error}") from None
+        return _Found(self._secrets[path], f"{title} ({path})", Trust.USER)
+
+    def secret_files(self) -> tuple[Path, ...]:
+        """The files that are named for any secret, and the configuration file if it holds one."""
+        secret = [setting for setting in (*SETTINGS.values(), _TO) if setting.secret]
+        sources = [(setting, source) for setting in secret for source in self._sources(setting)]
+        named = [_read_path(setting, source.file, "") for setting, source in sources if source.file is not None]
+        if self._file_path is not None and any(setting.name in self._file for setting in secret):
+            named.append(self._file_path)
+        found = (secret_files.lasting(path) for path in named)
+        return tuple(dict.fromkeys(path for path in found if path is not None))
 
     def connecting(self) -> ClientConfig:
         """The servers, and the key that may go to all of them."""
@@ -634,14 +716,22 @@ def _load(path: Path) -> dict[str, Any]:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidSetting(f"cannot read {path}: {error}") from None
+    secret = {setting.file_name for setting in SETTINGS.values() if setting.secret}
     for name in found:
-        if name not in SETTINGS:
+        if name not in SETTINGS and name not in secret:
             import difflib
 
             close = difflib.get_close_matches(name, SETTINGS, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(SETTINGS)}"
             raise InvalidSetting(f"{path} sets {name}, which is not a setting; {hint}")
     return found
+
+
+def _read_path(setting: Setting[Any], value: Any, source: str) -> Path:
+    try:
+        return _folder(value)
+    except ValueError:
+        raise InvalidSetting(f"{setting.name} from {source} cannot be used: write the path of a file") from None
 
 
 def _read(setting: Setting[T], value: Any, source: str) -> T:

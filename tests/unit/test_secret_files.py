@@ -2,11 +2,15 @@
 
 import logging
 import os
+import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from timeball import config
+from tests.support.stub_server import StubServer
+from timeball import AsyncClient, Client, config
+from timeball.cli.root import timeball
 from timeball.config import InvalidSetting
 
 KEY = "k" * 32
@@ -20,8 +24,6 @@ VALUES = {
     "archive": "s3://bucket/a?secret_access_key=hunter2",
     "objects": "s3://bucket/o?secret_access_key=hunter2",
 }
-
-pytestmark = pytest.mark.xfail(strict=True, reason="item 1: no secret setting can come from a file")
 
 
 @pytest.fixture(autouse=True)
@@ -183,3 +185,28 @@ def test_a_store_is_moved_to_a_database_whose_password_is_in_a_file(folder: Path
     assert config.migrate({"to_file": str(path)}, {}).target == VALUES["store"]
     with pytest.raises(InvalidSetting, match="both --to and --to-file are set"):
         config.migrate({"to_file": str(path), "to": VALUES["store"]}, {})
+
+
+def test_both_clients_read_their_key_from_a_file(folder: Path) -> None:
+    path = str(secret_file(folder))
+    server = StubServer()
+    server.on("GET", "/v1/jobs", {"jobs": [], "items": []})
+    with Client("http://a:1", token_file=path, transport=server) as client:
+        list(client.jobs())
+    assert server.last.headers["Authorization"] == f"Bearer {SECRET}"
+    with pytest.raises(InvalidSetting, match="both --token and --token-file are set"):
+        AsyncClient("http://a:1", "t", token_file=path)
+
+
+@pytest.mark.parametrize("command", ["jobs list", "keys list", "worker", "chaos --url http://a:1", "why j"])
+def test_every_command_with_a_key_takes_it_from_a_file(folder: Path, command: str) -> None:
+    result = CliRunner().invoke(timeball, [*command.split(), "--token-file", str(folder / "gone")])
+    assert result.exit_code == 2
+    assert f"token from --token-file cannot be used: {folder / 'gone'}: No such file or directory" in result.output
+
+
+def test_the_documentation_puts_no_key_into_a_command_line() -> None:
+    root = Path(__file__).parents[2]
+    texts = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src/timeball/cli").glob("*.py")]
+    lines = [(path.name, line.strip()) for path in texts for line in path.read_text().splitlines()]
+    assert [line for line in lines if "timeball " in line[1] and re.search(r"--(token|key) ", line[1])] == []

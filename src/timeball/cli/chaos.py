@@ -64,7 +64,8 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--store", metavar="DSN", help="An empty PostgreSQL database for the fleet; one is started by default.")
 @click.option("--plant", type=click.Choice(list(BUGS)), help="Put this bug into the fleet, to see it found.")
 @click.option("--url", metavar="URL[,URL…]", help="Do not start a fleet: judge the one that is there.")
-@click.option("--token", "--key", metavar="KEY", help="The key to use with --url (TIMEBALL_TOKEN).")
+@click.option("--token-file", metavar="PATH", help="A file with the key to use with --url (TIMEBALL_TOKEN_FILE).")
+@click.option("--token", "--key", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
 @click.option("--break", "command", metavar="COMMAND", help="With --url: what sh runs for every fault, to cause it.")
 @click.option("--keep", metavar="FOLDER", help="Keep the logs and everything that was judged in this folder.")
 @output_option
@@ -86,7 +87,7 @@ def chaos(*, form: Form | None, minutes: float, seed: int | None, **given: Any) 
       timeball chaos
       timeball chaos --minutes 10 --jobs 300 --faults kill,pause --seed 7
       timeball chaos --minutes 0.5 --plant no-rescue
-      timeball chaos --url https://staging.example.com --key KEY --break 'kubectl delete pod -l app=timeball --now'
+      timeball chaos --url https://staging.example.com --token-file FILE --break 'kubectl delete pod -l app=timeball'
     """
     from timeball import system
 
@@ -109,11 +110,11 @@ def _settings(seconds: float, seed: int, given: dict[str, Any]) -> Settings:
     from timeball import config
     from timeball.chaos.campaign import Settings
 
-    url, token, command = given["url"], given["token"], given["command"]
+    url, token, token_file, command = given["url"], given["token"], given["token_file"], given["command"]
     kinds, store, plant = given["faults"], given["store"], given["plant"]
     if url is None:
-        if command is not None or token is not None:
-            raise click.UsageError("--break and --token need --url; without it, chaos breaks a fleet of its own")
+        if command is not None or token is not None or token_file is not None:
+            raise click.UsageError("--break and --token-file need --url; without it, chaos breaks a fleet of its own")
         if store is not None and kinds is not None and "restart" in kinds:
             raise click.UsageError("chaos restarts only a database that it started itself; leave --store or restart")
         if kinds is None:
@@ -121,7 +122,7 @@ def _settings(seconds: float, seed: int, given: dict[str, Any]) -> Settings:
     else:
         if store is not None or plant is not None or kinds is not None:
             raise click.UsageError("--store, --plant and --faults are for a fleet that chaos starts; leave --url")
-        settings = config.client({"url": url, "token": token})
+        settings = config.client({"url": url, "token": token, "token_file": token_file})
         url, token = ",".join(settings.servers), settings.token
         kinds = () if command is None else ("command",)
     return Settings(

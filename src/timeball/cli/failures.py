@@ -62,7 +62,8 @@ def tell(error: TimeballError) -> None:
             click.echo(f"  {problem.pointer or '/'}: {printable(problem.detail)}", err=True)
     if isinstance(error, errors.Unauthorized):
         click.echo(
-            "  Pass a key with --token or TIMEBALL_TOKEN. The first one is in the server's data folder, in admin.key.",
+            "  Name a file with a key: --token-file or TIMEBALL_TOKEN_FILE. The first key is in admin.key, in the"
+            " server's data folder.",
             err=True,
         )
 

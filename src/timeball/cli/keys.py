@@ -29,7 +29,8 @@ def create(session: Session, *, role: str, name: str) -> None:
     \b
     Examples:
       timeball keys create --role worker --name rack-7
-      timeball worker --server http://10.0.0.5:1300 --token "$(timeball keys create --role worker)"
+      (umask 077; timeball keys create --role worker > worker.key)
+      timeball worker --server http://10.0.0.5:1300 --token-file worker.key
     """
     from timeball.client import requests
 

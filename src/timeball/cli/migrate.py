@@ -23,6 +23,7 @@ ROWS_PER_LINE: Final = 500_000
 
 @click.command(short_help="Move everything from the embedded store to PostgreSQL.")
 @click.option("--to", metavar="DSN", help="An empty PostgreSQL database: postgresql://user@host/database.")
+@click.option("--to-file", metavar="PATH", help="A file with that DSN, if there is a password in it.")
 @click.option(
     config.DATA_DIR.flag,
     config.DATA_DIR.name,
@@ -61,7 +62,7 @@ def migrate(*, dry_run: bool, take_back: bool, yes: bool, form: Form | None, **f
       timeball migrate --to postgresql://timeball@db/timeball
       timeball migrate --take-back
     """
-    if take_back == (flags["to"] is not None):
+    if take_back == (flags["to"] is not None or flags["to_file"] is not None):
         raise click.UsageError("say where to with --to, or --take-back")
     settings = config.migrate(flags)
     output = Output(form)
@@ -165,11 +166,11 @@ def _next_steps(move: Move, settings: config.MigrateConfig, *, dry_run: bool) ->
     steps = [
         f"start it here again:  timeball up {store}",
         f"or a server alone:    timeball server {store} --host 0.0.0.0",
-        "and more workers:     timeball worker --server http://HOST:1300 --token KEY",
+        "and more workers:     timeball worker --server http://HOST:1300 --token-file PATH",
     ]
     if move.target != settings.target:
         steps.append(
-            "The password is left out here. Others cannot read it from TIMEBALL_STORE, or from a timeball.toml."
+            "The password is left out here. Put the DSN into a file that only Timeball can read: TIMEBALL_STORE_FILE."
         )
     return steps
 

@@ -74,6 +74,6 @@ def timeball() -> None:
     Was every fire kept:     timeball audit etl --from 24h
 
     Commands print a table on a terminal and tab-separated text in a pipe; add -o json for what the API answered.
-    They find the Timeball on this machine by themselves; TIMEBALL_URL and TIMEBALL_TOKEN, or a timeball.toml,
+    They find the Timeball on this machine by themselves; TIMEBALL_URL and TIMEBALL_TOKEN_FILE, or a timeball.toml,
     point them elsewhere.
     """

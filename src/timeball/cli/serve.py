@@ -143,7 +143,8 @@ def server(**flags: Any) -> None:
 
 @click.command(short_help="Start a worker: it pulls runs and executes them.")
 @click.option("--server", "--url", "url", metavar="URL[,URL…]", help="Where the servers are (TIMEBALL_URL).")
-@click.option("--token", metavar="KEY", help="A worker key (TIMEBALL_TOKEN).")
+@click.option("--token-file", metavar="PATH", help="A file with a worker key (TIMEBALL_TOKEN_FILE).")
+@click.option("--token", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
 @_slots
 @_cpu
 @_memory
@@ -162,7 +163,7 @@ def worker(**flags: Any) -> None:
 
     \b
     Examples:
-      timeball worker --server http://10.0.0.5:1300 --token "$(cat worker.key)"
+      timeball worker --server http://10.0.0.5:1300 --token-file worker.key
       timeball worker --server http://a:1300,http://b:1300 --slots 8 --label linux --tasks myapp.jobs
       timeball worker --server http://a:1300 --cpu 4 --memory 8G --label gpu --dedicated
     """

@@ -27,23 +27,24 @@ _LIVE = ("scheduled", "paused")
 class Session:
     """One call of the command line against a server."""
 
-    def __init__(self, url: str | None, token: str | None, form: Form | None) -> None:
+    def __init__(self, url: str | None, token: str | None, form: Form | None, token_file: str | None = None) -> None:
         self.output = Output(form)
         self._url = url
         self._token = token
+        self._token_file = token_file
 
     @functools.cached_property
     def settings(self) -> ClientConfig:
         """Where it goes, and as whom."""
         from timeball import config
 
-        return config.client({"url": self._url, "token": self._token})
+        return config.client({"url": self._url, "token": self._token, "token_file": self._token_file})
 
     @functools.cached_property
     def client(self) -> Client:
         from timeball.client.client import Client
 
-        return Client(self._url, self._token, retries=2, transport=make_transport())
+        return Client(self._url, self._token, token_file=self._token_file, retries=2, transport=make_transport())
 
     def ask(self, request: Request[T], *, wait: bool = False) -> T | None:
         """The answer, to be shown; or None, when it was printed as JSON, as it came. Who wants to `wait` for what it
@@ -105,11 +106,14 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
     """The options of every command that talks to a server; it gets a `Session` first."""
 
     @click.option("--url", metavar="URL", help="Where Timeball runs (TIMEBALL_URL).")
-    @click.option("--token", metavar="KEY", help="The key to use (TIMEBALL_TOKEN).")
+    @click.option("--token-file", metavar="PATH", help="A file with the key to use (TIMEBALL_TOKEN_FILE).")
+    @click.option("--token", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
     @output_option
     @functools.wraps(command)
-    def wrapped(*args: Any, url: str | None, token: str | None, form: Form | None, **kwargs: Any) -> R:
-        session = Session(url, token, form)
+    def wrapped(
+        *args: Any, url: str | None, token: str | None, token_file: str | None, form: Form | None, **kwargs: Any
+    ) -> R:
+        session = Session(url, token, form, token_file)
         try:
             return command(session, *args, **kwargs)
         finally:

@@ -26,7 +26,7 @@ def workers(session: Session) -> None:
     answer = session.ask(requests.workers())
     if answer is not None:
         session.output.table(
-            _COLUMNS, answer.items, nothing="No workers. Start one: timeball worker --server URL --token KEY"
+            _COLUMNS, answer.items, nothing="No workers. Start one: timeball worker --server URL --token-file PATH"
         )
 
 

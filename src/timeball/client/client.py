@@ -26,9 +26,9 @@ class Client:
             job = client.create_job("report", shell="python3 report.py", cron="0 2 * * *", timezone="Europe/Berlin")
             print(job.next_fire_at)
 
-    Without arguments it goes where `TIMEBALL_URL` and `TIMEBALL_TOKEN` (or `timeball.toml`) point, else to the Timeball
-    on this machine. A lost connection or a 503 is tried again, `retries` times, wherever that cannot do anything twice.
-    Whatever the server refuses is raised as an error of `timeball.TimeballError`'s tree.
+    Without arguments it goes where `TIMEBALL_URL` and `TIMEBALL_TOKEN_FILE` (or `timeball.toml`) point, else to the
+    Timeball on this machine. A lost connection or a 503 is tried again, `retries` times, wherever that cannot do
+    anything twice. Whatever the server refuses is raised as an error of `timeball.TimeballError`'s tree.
     """
 
     def __init__(
@@ -36,12 +36,14 @@ class Client:
         url: str | None = None,
         token: str | None = None,
         *,
+        token_file: str | None = None,
         timeout: float = 30.0,
         retries: int = exchange.RETRIES,
         transport: Transport | None = None,
     ) -> None:
-        """`url` may name several servers, with commas; `timeout` is in seconds, per request."""
-        self._destination = Destination(url, token)
+        """`url` may name several servers, with commas; `token_file` a file with the key, instead of `token`; `timeout`
+        is in seconds, per request."""
+        self._destination = Destination(url, token, token_file)
         self._timeout = timeout
         self._retries = retries
         self._transport = HttpTransport() if transport is None else transport

@@ -28,10 +28,10 @@ _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 class Destination:
     """Where a client's requests go, and as whom."""
 
-    def __init__(self, url: str | None, token: str | None) -> None:
+    def __init__(self, url: str | None, token: str | None, token_file: str | None = None) -> None:
         from timeball import __version__, config
 
-        settings = config.client({"url": url, "token": token})
+        settings = config.client({"url": url, "token": token, "token_file": token_file})
         self._servers = settings.servers
         self._current = 0
         self._headers = {"Accept": "application/json", "User-Agent": f"timeball/{__version__}"}
