@@ -31,7 +31,8 @@ def make_store(data: Path) -> None:
 
     database = Database(data / "timeball.db", SteadyClock(lambda: 1, lambda: 1))
     connection = database.connect(durable=False)
-    connection.execute("INSERT INTO keys VALUES ('k_1', 'default', 'admin', 'admin', 'digest', 1, NULL)")
+    columns = "id, tenant, name, role, digest, created_at"
+    connection.execute(f"INSERT INTO keys ({columns}) VALUES ('k_1', 'default', 'admin', 'admin', 'digest', 1)")
     connection.close()
 
 

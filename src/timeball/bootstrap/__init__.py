@@ -76,27 +76,27 @@ def _carrier(config: MigrateConfig) -> CarryObjects:
 
 
 async def _up(config: UpConfig) -> int:
-    from timeball.bootstrap import crew, serving
+    from timeball.bootstrap import admin_key, crew, serving
 
     stop = StopSignals()
     async with contextlib.AsyncExitStack() as stack:
         server, address, key = await serving.start_server(config, stack, stop)
         await crew.start_worker(config, server.desk, stack, stop)
         tune_interpreter()
-        serving.greet(address, key, config.admin_key_file)
+        admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
         _log.info("stopping: letting runs finish; interrupt again to stop at once")
     return 0
 
 
 async def _server(config: ServerConfig) -> int:
-    from timeball.bootstrap import serving
+    from timeball.bootstrap import admin_key, serving
 
     stop = StopSignals()
     async with contextlib.AsyncExitStack() as stack:
         _, address, key = await serving.start_server(config, stack, stop)
         tune_interpreter()
-        serving.greet(address, key, config.admin_key_file)
+        admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
     return 0
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import os
 import socket
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Final
 
 import uvicorn
@@ -17,18 +14,16 @@ import timeball
 from timeball import system
 from timeball.api.app import create_app
 from timeball.api.express import Express
+from timeball.bootstrap import admin_key
 from timeball.bootstrap.process import StopSignals
 from timeball.config import ServerConfig, remember
-from timeball.domain import ids
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
-from timeball.ports.registry import Key
 from timeball.ports.store import Store
 from timeball.service.archivist import DayArchivist
 from timeball.service.server import Server
 
-DEFAULT_TENANT: Final = "default"
 LAST_ANSWERS: Final = 5
 """Seconds that a stopping server gives the answers under way to reach their clients."""
 FAREWELL: Final = 1.0
@@ -42,8 +37,8 @@ async def start_server(
     sockets = [stack.enter_context(_listening(config.host, config.port))]
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = await stack.enter_async_context(_open(config))
-    key, is_new = _admin_key(config)
-    await _allow_admin(store, key)
+    key, is_new = admin_key.find(config)
+    await admin_key.allow(store, key, config)
     depot = await _depot(config, store)
     archive, archivist = await _archive(config, store, depot, stack)
     server = Server(
@@ -194,51 +189,3 @@ async def _ready(server: Server, stopping: asyncio.Event) -> dict[str, bool]:
     stalled = server.stalled()
     stays = not stopping.is_set()
     return {"stays": stays, "store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}
-
-
-def _admin_key(config: ServerConfig) -> tuple[str, bool]:
-    """The admin key, and whether it was made just now. There is no default secret."""
-    if config.admin_key is not None:
-        return config.admin_key, False
-    path = config.admin_key_file
-    try:
-        return path.read_text().strip(), False
-    except FileNotFoundError:
-        key = system.secret()
-        # Written completely before it has its name: a kill between two lines must not leave an empty key behind.
-        draft = path.with_suffix(".new")
-        with open(draft, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(f"{key}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-        return key, True
-
-
-async def _allow_admin(store: Store, key: str) -> None:
-    now = store.now()
-    await store.add_key(
-        Key(
-            id=ids.make("k", now, system.dice()),
-            tenant=DEFAULT_TENANT,
-            name="admin",
-            role="admin",
-            digest=hashlib.sha256(key.encode()).hexdigest(),
-            created_at=now,
-        )
-    )
-
-
-def greet(address: str, key: str | None, key_file: Path) -> None:
-    if key is None:
-        print(f"Timeball is up: {address}", flush=True)
-        return
-    print(
-        f"Timeball is up: {address}\n\n"
-        f"  admin key  {key}\n"
-        f"             (kept in {key_file}; the command line on this machine finds it)\n\n"
-        f"  try        timeball jobs create hello --shell 'echo hello' --wait\n"
-        f"  or         curl -H 'Authorization: Bearer {key}' {address}/v1/jobs \\\n"
-        f'               -d \'{{"task": {{"kind": "shell", "command": "echo hello"}}}}\'\n',
-        flush=True,
-    )

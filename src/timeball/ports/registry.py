@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from timeball.domain.bootstrap_key import BootstrapSource, Replacement
 from timeball.domain.calendar import NamedCalendar
 from timeball.domain.instant import Micros
 from timeball.ports.paging import Page
@@ -36,7 +37,14 @@ class KeyStore(Protocol):
 
     async def keys(self) -> list[Key]: ...
 
-    async def revoke_key(self, key_id: str) -> bool: ...
+    async def revoke_key(self, key_id: str) -> bool:
+        """For good: no setting of a server makes it valid again."""
+        ...
+
+    async def allow_bootstrap_key(self, key: Key, source: BootstrapSource, last: str | None) -> Replacement:
+        """Do what `domain.bootstrap_key.replacement` says when a server starts with a key; `last` is the digest of the
+        one it started with last time."""
+        ...
 
 
 class RegisteredTask(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from timeball.domain.bootstrap_key import BootstrapSource, KnownKey, Replacement, replacement
 from timeball.domain.errors import Conflict
 from timeball.ports.paging import Page
 from timeball.ports.registry import Key, RegisteredTask
@@ -16,6 +17,10 @@ ADD_KEY = query("add_key")
 KEY_BY_DIGEST = query("key_by_digest")
 KEYS = query("keys")
 REVOKE_KEY = query("revoke_key")
+BOOTSTRAP_KEYS = query("bootstrap_keys")
+MARK_BOOTSTRAP_KEY = query("mark_bootstrap_key")
+RESTORE_BOOTSTRAP_KEY = query("restore_bootstrap_key")
+REVOKE_BOOTSTRAP_KEYS = query("revoke_bootstrap_keys")
 PUT_TASK = query("put_task")
 TASK = query("task")
 LIST_TASKS = query("list_tasks")
@@ -47,6 +52,22 @@ class Keys(Part):
     async def revoke_key(self, key_id: str) -> bool:
         async def work(tx: Tx) -> bool:
             return bool(await tx.fetch(REVOKE_KEY, id=plain(key_id)))
+
+        return await self._db.write(work)
+
+    async def allow_bootstrap_key(self, key: Key, source: BootstrapSource, last: str | None) -> Replacement:
+        async def work(tx: Tx) -> Replacement:
+            rows = await tx.fetch(BOOTSTRAP_KEYS, digest=key.digest)
+            decided = replacement(key.digest, source, last, [_known_key(row) for row in rows])
+            if decided.add:
+                await tx.execute(ADD_KEY, **msgspec.structs.asdict(key))
+            if decided.mark:
+                await tx.execute(MARK_BOOTSTRAP_KEY, digest=key.digest, bootstrap=source)
+            elif decided.restore:
+                await tx.execute(RESTORE_BOOTSTRAP_KEY, digest=key.digest)
+            if decided.revoke:
+                await tx.execute(REVOKE_BOOTSTRAP_KEYS, b=list(dict.fromkeys(decided.revoke)))
+            return decided
 
         return await self._db.write(work)
 
@@ -95,6 +116,11 @@ def _key(row: Row) -> Key:
     return Key(
         id=key_id, tenant=tenant, name=name, role=role, digest=digest, created_at=created_at, revoked_at=revoked_at
     )
+
+
+def _known_key(row: Row) -> KnownKey:
+    digest, name, source, since, revoked_at = row
+    return KnownKey(digest=digest, name=name, source=source, current_since=since or 0, revoked=revoked_at is not None)
 
 
 def _task(row: Row) -> RegisteredTask:

@@ -1,0 +1,114 @@
+"""A server's own admin key: where it comes from, which one it replaces, and where it is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from timeball import system
+from timeball.config import ServerConfig
+from timeball.domain import ids
+from timeball.domain.bootstrap_key import ADMIN_NAME, BootstrapSource
+from timeball.ports.registry import Key
+from timeball.ports.store import Store
+
+DEFAULT_TENANT: Final = "default"
+
+_log = structlog.get_logger()
+
+
+def find(config: ServerConfig) -> tuple[str, bool]:
+    """The admin key, and whether it was made just now. There is no default secret."""
+    if config.admin_key is not None:
+        return config.admin_key, False
+    path = config.admin_key_file
+    try:
+        if key := path.read_text().strip():
+            return key, False
+    except FileNotFoundError:
+        pass
+    key = system.secret()
+    _write(path, key)
+    return key, True
+
+
+async def allow(store: Store, key: str, config: ServerConfig) -> None:
+    """Make the admin key valid, and revoke the one that it replaces: `domain.bootstrap_key` has the rule."""
+    source: BootstrapSource = "generated" if config.admin_key is None else "configured"
+    memory = config.admin_key_file.with_suffix(".last")
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    last = _last(memory)
+    done = await _allow(store, digest, source, last)
+    if done:
+        if last != digest:
+            with contextlib.suppress(OSError):  # on a read-only disk it has no memory, which the rule knows, too
+                _write(memory, digest)
+    else:
+        _log.warning(
+            "the admin key of this server was revoked or replaced, and is not valid: give it the current one",
+            source=source,
+        )
+
+
+async def _allow(store: Store, digest: str, source: BootstrapSource, last: str | None) -> bool:
+    now = store.now()
+    key = Key(
+        id=ids.make("k", now, system.dice()),
+        tenant=DEFAULT_TENANT,
+        name=ADMIN_NAME,
+        role="admin",
+        digest=digest,
+        created_at=now,
+    )
+    done = await store.allow_bootstrap_key(key, source, last)
+    if done.revoke:
+        _log.info("the admin key was changed: the one before is revoked", revoked=len(done.revoke))
+    elif done.restore and not done.mark:
+        _log.warning(
+            "this admin key was replaced by a newer one, which other servers may have: both are valid until a server"
+            " starts with the newer one again, or with another"
+        )
+    return done.accepted
+
+
+def greet(address: str, key: str | None, key_file: Path) -> None:
+    """Say where the server is. A key that was made just now is printed on a terminal only: the rest may be logs."""
+    if key is None:
+        print(f"Timeball is up: {address}", flush=True)
+        return
+    shown = sys.stdout.isatty()
+    token = key if shown else f"$(cat {key_file})"
+    lines = [f"  admin key  {key}", f"             (kept in {key_file}; the command line on this machine finds it)"]
+    print(
+        f"Timeball is up: {address}\n",
+        *(lines if shown else [f"  admin key  in {key_file}; the command line on this machine finds it"]),
+        "",
+        "  try        timeball jobs create hello --shell 'echo hello' --wait",
+        f'  or         curl -H "Authorization: Bearer {token}" {address}/v1/jobs \\',
+        """               -d '{"task": {"kind": "shell", "command": "echo hello"}}'\n""",
+        sep="\n",
+        flush=True,
+    )
+
+
+def _last(memory: Path) -> str | None:
+    try:
+        return memory.read_text().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Complete before it has its name: a kill between two lines must not leave an empty file behind."""
+    draft = path.with_name(f"{path.name}.new")
+    with open(draft, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
