@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from timeball import machine, secret_files, trust
 from timeball.domain import duration, retention
@@ -348,10 +348,28 @@ def _store(value: Any) -> str:
     text = _text(value)
     scheme, separator, rest = text.partition("://")
     if separator and scheme in ("postgresql", "postgres"):
+        _check_dsn(f"postgresql://{rest}")
         return f"postgresql://{rest}"
     if text.startswith(_SQLITE) and len(text) > len(_SQLITE):
         return f"{_SQLITE}{_folder(text.removeprefix(_SQLITE))}"
     raise ValueError("write sqlite:///path/to/file.db or postgresql://user@host/database")
+
+
+def _check_dsn(dsn: str) -> None:
+    """Refuse what the driver would stumble over: its errors repeat parts of the password."""
+    try:
+        parts = urlsplit(dsn)
+        parse_qsl(parts.query, strict_parsing=bool(parts.query))
+        ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
+        named_once = parts.netloc.count("@") <= 1 and not parts.fragment
+        readable = named_once and all(port.isdigit() or not port for port in ports)
+    except ValueError:
+        readable = False
+    if not readable:
+        raise ValueError(
+            "write postgresql://user:password@host:port/database, with %2F for / in the password, %40 for @, %23 for #"
+            " and %3F for ?"
+        )
 
 
 def _archive(value: Any) -> str:

@@ -1,4 +1,6 @@
-"""Logs on standard error: text for people, JSON for machines. Nothing is logged per run."""
+"""Logs on standard error: text for people, JSON for machines. Nothing is logged per run.
+
+A traceback names files, lines and functions, never what variables held: a key may be among them."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ def configure(level: str, style: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     as_json: list[structlog.typing.Processor] = [
-        structlog.processors.dict_tracebacks,
+        structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
         structlog.processors.JSONRenderer(),
     ]
     as_text: list[structlog.typing.Processor] = [
