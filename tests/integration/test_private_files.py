@@ -24,7 +24,6 @@ def open_to_others(folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: database and WAL are readable by every user")
 def test_nobody_else_can_read_what_a_server_keeps(tmp_path: Path) -> None:
     with running_up(tmp_path) as (process, api):
         job = api.create({**SHELL, "parameters": {"large": "x" * 100_000}})
@@ -35,7 +34,6 @@ def test_nobody_else_can_read_what_a_server_keeps(tmp_path: Path) -> None:
         assert "can be read by" not in process.output
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: database and WAL are readable by every user")
 def test_files_of_an_earlier_version_are_closed_and_an_open_folder_is_warned_about(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_up(tmp_path) as (process, _):

@@ -12,6 +12,7 @@ import structlog
 import uvloop
 
 from timeball import system
+from timeball.bootstrap.private_files import make_new_files_private
 from timeball.bootstrap.process import StopSignals, tune_interpreter
 from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
 from timeball.telemetry import logging
@@ -26,22 +27,26 @@ _log = structlog.get_logger()
 
 def run_up(config: UpConfig) -> int:
     """A server and a worker in one process, until a signal."""
+    make_new_files_private()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_up(config))
 
 
 def run_server(config: ServerConfig) -> int:
+    make_new_files_private()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_server(config))
 
 
 def run_worker(config: WorkerConfig) -> int:
+    make_new_files_private()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_worker(config))
 
 
 def run_migrate(config: MigrateConfig, report: Report) -> Move:
     """Everything in the embedded store to PostgreSQL."""
+    make_new_files_private()
     return asyncio.run(_mover(config).move(report))
 
 
@@ -52,6 +57,7 @@ def rehearse_migrate(config: MigrateConfig) -> Move:
 
 def take_back(config: MigrateConfig) -> None:
     """Let an embedded store that was moved be used again."""
+    make_new_files_private()
     _mover(config).take_back()
 
 

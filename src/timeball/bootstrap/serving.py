@@ -15,6 +15,7 @@ from timeball import system
 from timeball.api.app import create_app
 from timeball.api.express import Express
 from timeball.bootstrap import admin_key
+from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals
 from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict, Unavailable
@@ -36,6 +37,7 @@ async def start_server(
     """The server with its API listening; its address; and the admin key, if it was made just now."""
     sockets = [stack.enter_context(_listening(config.host, config.port))]
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    close_files(config)
     store = await stack.enter_async_context(_open(config))
     key, is_new = admin_key.find(config)
     await admin_key.allow(store, key, config)
