@@ -79,13 +79,11 @@ async def answer_with_path(request: RawRequest, writer: asyncio.StreamWriter) ->
     writer.write(response(request.path.encode()))
 
 
-@pytest.mark.xfail(strict=True, reason="item 4: framing headers reach the wire")
 @pytest.mark.parametrize("name", [*FRAMING, "transfer-encoding"])
 async def test_a_job_with_a_header_of_the_connection_is_refused(api: Api, name: str) -> None:
     assert await pointer(api, "POST", "/v1/jobs", {"task": call(**{name: "x"})}) == f"/task/headers/{name}"
 
 
-@pytest.mark.xfail(strict=True, reason="item 4: framing headers reach the wire")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -110,7 +108,6 @@ async def test_a_job_may_name_the_virtual_host_that_it_calls(api: Api, host: str
     await api.create(task=call(Host=host))
 
 
-@pytest.mark.xfail(strict=True, reason="item 4: framing headers reach the wire")
 async def test_every_way_to_write_a_task_has_the_same_rule(api: Api) -> None:
     bad = call(**{"Transfer-Encoding": "chunked"})
     at = "/headers/Transfer-Encoding"
@@ -133,7 +130,6 @@ async def test_every_way_to_write_a_task_has_the_same_rule(api: Api) -> None:
         assert await pointer(api, "POST", f"/v1/runs/{run_id}/{action}", {"edit": {"task": bad}}) == f"/edit/task{at}"
 
 
-@pytest.mark.xfail(strict=True, reason="item 4: framing headers reach the wire")
 async def test_a_job_stored_before_the_rule_fails_for_good_and_sends_nothing(fleet: Fleet) -> None:
     seen: list[str] = []
 
@@ -204,14 +200,11 @@ async def switched(writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n" + FORGED)
 
 
-_LATE = pytest.mark.xfail(strict=True, reason="item 4: a response that comes late is taken for the next answer")
-
-
 @pytest.mark.parametrize(
     "misbehave",
     [
         extra_at_once,
-        pytest.param(extra_later, marks=_LATE),
+        extra_later,
         half_a_response_later,
         garbage_later,
         informational,

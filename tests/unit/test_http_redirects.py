@@ -16,7 +16,6 @@ from timeball.domain.lifecycle import Failed, Outcome, Succeeded
 from timeball.domain.task import Http
 from timeball.executors.http import HttpExecutor
 
-_XFAIL = pytest.mark.xfail(strict=True, reason="item 4: credentials and bodies follow a redirect to another origin")
 CREDENTIALS = {
     "Authorization": "Bearer s3cret",
     "Cookie": "id=s3cret",
@@ -71,7 +70,6 @@ async def call(http: HttpExecutor, url: str, **fields: Any) -> Outcome:
     return await http.execute(RecordedAttempt(Http(url=url, **fields), days=3))
 
 
-@_XFAIL
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_another_origin_takes_no_credentials_along(
     pair: Pair, http: HttpExecutor, status: int
@@ -100,11 +98,8 @@ async def test_credentials_in_an_address_stay_with_its_origin(pair: Pair, http: 
     assert "authorization" not in heard
 
 
-@_XFAIL
 @pytest.mark.parametrize("status", [307, 308])
-async def test_a_body_goes_to_no_origin_that_the_job_does_not_name(
-    pair: Pair, http: HttpExecutor, status: int
-) -> None:
+async def test_a_body_goes_to_no_origin_that_the_job_does_not_name(pair: Pair, http: HttpExecutor, status: int) -> None:
     pair.status = status
     ended = await call(http, f"{pair.near}away", body=msgspec.Raw(b'"s3cret"'))
     assert isinstance(ended, Failed)
@@ -113,7 +108,6 @@ async def test_a_body_goes_to_no_origin_that_the_job_does_not_name(
     assert pair.heard == []
 
 
-@_XFAIL
 @pytest.mark.parametrize("status", [301, 302, 303])
 async def test_a_redirected_post_becomes_a_get_without_its_body(pair: Pair, http: HttpExecutor, status: int) -> None:
     pair.status = status

@@ -115,8 +115,8 @@ class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Why an attempt failed, for people (`message`) and for the retry policy (the rest)."""
 
     kind: str
-    """`exit`, `http`, `exception`, `timeout`, `lost` (its worker died or left), or `worker` (it could not be
-    started)."""
+    """`exit`, `http`, `exception`, `timeout`, `lost` (its worker died or left), `worker` (it could not be
+    started), or `invalid` (no worker may execute it as it is written: it fails for good)."""
     message: str
     exit_code: int | None = None
     status: int | None = None
@@ -155,6 +155,8 @@ Outcome = Succeeded | Failed | Cancelled | Released | Lost
 
 LOST: Final = Failure(kind="lost", message="the worker stopped answering and its lease lapsed")
 SILENT: Final = Failure(kind="lost", message="its worker fell silent; it may or may not have done its work")
+INVALID: Final = "invalid"
+"""The kind of failures that no other try can heal, whatever the retry policy says."""
 INTERRUPTED: Final = Failure(
     kind="lost", message="its worker was stopped while it ran; it may or may not have done its work"
 )
@@ -208,7 +210,7 @@ def settle(
                 return Transition(exhausted, failure=LOST)
             return Transition(Event.RETRY, eligible_at=now, failure=LOST)
         case Failed(failure):
-            if retry.gives_up(
+            if failure.kind == INVALID or retry.gives_up(
                 policy, exit_code=failure.exit_code, status=failure.status, exceptions=failure.exceptions
             ):
                 return Transition(Event.GIVE_UP, failure=failure)

@@ -39,6 +39,7 @@ class Http(_Task, frozen=True, tag="http"):
     url: Annotated[str, Meta(max_length=8_192)]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] = "POST"
     headers: dict[HeaderName, Header] = {}
+    """None that belong to the connection, and no `X-Timeball-*`: `http_headers` has the rule."""
     body: Raw | UnsetType = UNSET
     """Text is sent as it is; any other JSON value as JSON. Without a body, POST, PUT and PATCH send the parameters."""
     accepted_statuses: Annotated[list[Status], Meta(max_length=100)] = []

@@ -1,7 +1,16 @@
-"""HTTP calls."""
+"""HTTP calls.
+
+Redirects are followed here and not by the HTTP client, since what goes along depends on where they lead. Within an
+origin (scheme, host, port) everything goes along. To another origin go neither headers that look like credentials nor
+the user of the address. A 301, 302 or 303 makes a GET without a body of everything but GET and HEAD. A 307 or 308 keeps
+the method and the body, and a body goes only to an origin that the job names: else the attempt fails and says where the
+target wanted it to go. The one exception is the same host, from http to https on their usual ports: that host has got
+the body already, and now gets it encrypted.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Mapping
@@ -10,14 +19,16 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 from yarl import URL
 
+from timeball.domain import http_headers
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Http
 from timeball.executors import results
 from timeball.executors.environment import encoded_parameters, traceparent
+from timeball.executors.http_pool import CleanConnector
 from timeball.ports.executor import Attempt
 
 DEFAULT_TIMEOUT: Final = 300.0
@@ -30,6 +41,22 @@ SHOWN: Final = 300
 """Characters of a failing answer that go into the message."""
 KEPT_HEADERS: Final = ("Content-Type", "Content-Length", "Date", "ETag", "Last-Modified", "Location", "Retry-After")
 WITH_PARAMETERS: Final = ("POST", "PUT", "PATCH")
+REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+METHOD_KEEPING_STATUSES: Final = frozenset({307, 308})
+
+
+class _Request(Struct, frozen=True):
+    """One request of a call; a redirect makes another of it."""
+
+    method: str
+    url: URL
+    headers: dict[str, str]
+    """Those of the job."""
+    body: bytes | None
+
+
+class _RedirectRefused(Exception):
+    """The target wants the call to go where it must not go."""
 
 
 class HttpExecutor:
@@ -51,26 +78,68 @@ class HttpExecutor:
         assert isinstance(task, Http)
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=max(self._slots, 100)), cookie_jar=aiohttp.DummyCookieJar()
+                connector=CleanConnector(limit=max(self._slots, 100)), cookie_jar=aiohttp.DummyCookieJar()
             )
-        headers, body = _content(task, attempt)
         # The job's own timeout is the worker's business.
         total = None if attempt.spec.timeout is not None else DEFAULT_TIMEOUT
         try:
-            async with self._session.request(
-                task.method,
-                URL(task.url),
-                headers={**_headers(attempt), **headers, **_identity(attempt)},
-                data=body,
-                timeout=aiohttp.ClientTimeout(total=total, sock_connect=CONNECT),
-                allow_redirects=not any(300 <= status < 400 for status in task.accepted_statuses),
-                max_redirects=MOST_REDIRECTS,
-            ) as answer:
-                return _outcome(task, answer, await _read(answer))
+            async with asyncio.timeout(total):
+                return await self._call(self._session, task, attempt)
         except TimeoutError:
             return _failed(task, "no answer in time")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _failed(task, _words(error))
+
+    async def _call(self, session: aiohttp.ClientSession, task: Http, attempt: Attempt) -> Outcome:
+        headers, body = _content(task, attempt)
+        request = _Request(task.method, URL(task.url), headers, body)
+        follows = not any(300 <= status < 400 for status in task.accepted_statuses)
+        for _ in range(MOST_REDIRECTS + 1):
+            async with session.request(
+                request.method,
+                request.url,
+                headers={**_headers(attempt), **request.headers, **_identity(attempt)},
+                data=request.body,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT),
+                allow_redirects=False,
+            ) as answer:
+                location = answer.headers.get("Location")
+                if not follows or answer.status not in REDIRECT_STATUSES or location is None:
+                    return _outcome(task, answer, await _read(answer))
+                try:
+                    request = _redirected(request, answer.status, location)
+                except _RedirectRefused as refused:
+                    return _failed(task, str(refused), status=answer.status)
+        return _failed(task, f"the target redirected more than {MOST_REDIRECTS} times")
+
+
+def _redirected(request: _Request, status: int, location: str) -> _Request:
+    """The request that follows a redirect."""
+    try:
+        url = request.url.join(URL(location))
+        same_origin = url.origin() == request.url.origin()
+    except ValueError as error:
+        raise _RedirectRefused(f"the target redirected to no URL ({error})") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise _RedirectRefused("the target redirected to something else than an http or https URL")
+    if url.user is None and url.password is None and same_origin:
+        url = url.with_user(request.url.user).with_password(request.url.password)
+    method, headers, body = request.method, request.headers, request.body
+    if status not in METHOD_KEEPING_STATUSES and method not in ("GET", "HEAD"):
+        method, body = "GET", None
+        headers = {name: value for name, value in headers.items() if not name.lower().startswith("content-")}
+    if not same_origin:
+        if body and not _is_upgrade(request.url, url):
+            raise _RedirectRefused(
+                f"the target redirected to another origin, {url.origin()}, which does not get the body"
+            )
+        headers = http_headers.for_another_origin(headers)
+    return _Request(method, url, headers, body)
+
+
+def _is_upgrade(old: URL, new: URL) -> bool:
+    """Whether it is the same host, now encrypted."""
+    return old.host == new.host and (old.scheme, old.port, new.scheme, new.port) == ("http", 80, "https", 443)
 
 
 def _words(error: Exception) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import UNSET
+
 from timeball.domain import ids
 from timeball.domain.edit import Edit
 from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError
@@ -12,6 +14,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.run import NewRun, Run, Status, new_run
+from timeball.operation.check_headers import refused_header
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
@@ -55,6 +58,8 @@ async def retry_runs(
 async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
     if edit is not None and edit.task_id and await context.store.task(tenant, edit.task_id) is None:
         raise Invalid(f"there is no registered task {edit.task_id!r}", "/edit/taskId")
+    if edit is not None and edit.task is not UNSET and (refused := refused_header(edit.task, "/edit/task")) is not None:
+        raise refused
 
 
 async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool) -> list[Fate]:

@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from timeball.domain import duration
+from timeball.domain import duration, http_headers
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec, decode_spec
-from timeball.domain.lifecycle import Failed, Failure
-from timeball.domain.task import Python, Task, host_of
+from timeball.domain.lifecycle import INVALID, Failed, Failure
+from timeball.domain.task import Http, Python, Task, host_of
 from timeball.domain.workflow import Workflow
 from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
@@ -75,6 +75,8 @@ class Reader:
         if executor is None:
             offer = ", ".join(self._executors) or "none"
             return _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}", spec, task)
+        if isinstance(task, Http) and (fault := http_headers.unsendable(task.headers)) is not None:
+            return _unfit(f"{fault.detail}; update the job", spec, task, kind=INVALID)
         return Work(
             spec=spec,
             task=task,
@@ -94,7 +96,7 @@ def _slots(spec: JobSpec) -> int:
     return 1 if spec.resources is None else spec.resources.slots
 
 
-def _unfit(message: str, spec: JobSpec | None = None, task: Task = _UNREAD) -> Work:
-    failed = Failed(Failure(kind="worker", message=message))
+def _unfit(message: str, spec: JobSpec | None = None, task: Task = _UNREAD, *, kind: str = "worker") -> Work:
+    failed = Failed(Failure(kind=kind, message=message))
     spec = JobSpec(task=task) if spec is None else spec
     return Work(spec=spec, task=task, executor=None, unfit=failed, slots=_slots(spec))
