@@ -15,6 +15,7 @@ from timeball import system
 from timeball.api.app import create_app
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
+from timeball.ports.clock import Dice
 from timeball.ports.objects import Objects
 from timeball.ports.registry import Key
 from timeball.ports.store import Store
@@ -57,12 +58,14 @@ async def running_api(folder: Path) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def serving(store: Store, archive: Archive | None = None, objects: Objects | None = None) -> AsyncIterator[Api]:
+async def serving(
+    store: Store, archive: Archive | None = None, objects: Objects | None = None, dice: Dice | None = None
+) -> AsyncIterator[Api]:
     """The API over a store, which is opened and closed; large values go to the objects, if there are any."""
     await store.open()
     clock = system.SystemClock()
     depot = None if objects is None else Depot(Place(objects, store, await store.number(1), clock))
-    server = Server(store, clock, system.dice(), archive=archive, depot=depot)
+    server = Server(store, clock, dice or system.dice(), archive=archive, depot=depot)
     await add_keys(store)
     server.start()
 
@@ -95,13 +98,14 @@ async def add_keys(store: Store) -> None:
 class FakeWorker:
     """Speaks the worker protocol over the API and does what the test says."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, key: str = WORKER) -> None:
         self._api = api
+        self._key = key
         self._seq = 0
         self.session = ""
 
     async def send(self, message: str, body: Any, status: int = 200) -> Any:
-        answer = await self._api("POST", f"/v1/worker/{message}", WORKER, json=body)
+        answer = await self._api("POST", f"/v1/worker/{message}", self._key, json=body)
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else None
 
