@@ -111,12 +111,12 @@ async def test_a_run_comes_back_as_it_was_with_attempts_result_and_output(store:
     await store.submit([made])
     failure = Failure(kind="exit", message='it said "no"\n', exit_code=3, exceptions=("a.B",))
     (first,) = await claim(store)
-    await store.append_logs([chunk(first, 0, "stdout", "eins\n")], now)
+    await store.append_logs("w_1", [chunk(first, 0, "stdout", "eins\n")], now)
     await store.settle([settlement(first, Failed(failure))])
     await store.hurry([first.run_id])
     (second,) = await claim(store)
     chunks = [chunk(second, seq, "stderr", f"zwei {seq} ☃\n") for seq in range(3)]
-    await store.append_logs(chunks, now)
+    await store.append_logs("w_1", chunks, now)
     await store.settle([settlement(second, Succeeded(msgspec.Raw(b'{"status":"dead","rows":[1,2]}')))])
     day = record.day_of(first.run_id)
 

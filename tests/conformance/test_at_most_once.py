@@ -8,7 +8,7 @@ from tests.support.builders import LEASE, one_shot, recurring, run, settlement, 
 from timeball.domain.lifecycle import INTERRUPTED, SILENT, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
 from timeball.domain.retry import Retry
 from timeball.domain.run import Run
-from timeball.ports.dispatch import Started
+from timeball.ports.dispatch import LOCAL_KEY, Started
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
 
@@ -61,7 +61,7 @@ async def test_whoever_falls_silent_may_have_started(store: Store) -> None:
     """Short attempts say nothing before they end: that no start was reported proves nothing."""
     await store.register(worker("w_2"), LEASE)
     claim = await start(store, "w_2")
-    assert await store.renew(["w_2"], 1) != [None]
+    assert await store.renew([("w_2", LOCAL_KEY)], 1) != [None]
     await asyncio.sleep(0.01)
     (lost,) = await store.lapsed(10)
     assert lost.started_at is None

@@ -106,7 +106,7 @@ async def test_a_result_on_its_way_out_may_come_back(store: Store) -> None:
 async def test_output_of_an_attempt_becomes_one_piece_once_it_has_ended(store: Store) -> None:
     await store.submit([one_shot(store.now(), retry=Retry(max_retries=1, backoff="fixed", base="0s"))])
     [first] = await claim(store)
-    await store.append_logs([chunk(first, seq, f"line {seq}") for seq in range(3)], 7)
+    await store.append_logs("w_1", [chunk(first, seq, f"line {seq}") for seq in range(3)], 7)
     kept = key(store, "logs", first.run_id)
     assert not await store.replace_output(first.run_id, 1, [0, 1, 2], kept)  # it runs
     await store.settle([settlement(first, BOOM)])

@@ -23,6 +23,7 @@ from timeball.domain.instant import DAY, MINUTE, SECOND
 from timeball.domain.lifecycle import Failed, Failure, Status
 from timeball.domain.limits import Concurrency
 from timeball.domain.retry import Retry
+from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.moving import Move, Progress
 from timeball.ports.reading import RunFilter
 from timeball.ports.runs import Claim, Want
@@ -296,7 +297,9 @@ async def test_runs_of_every_state_go_on_where_they_were(path: Path, dsn: str, m
 
     async with on_postgres(dsn) as store:
         assert await store.lapsed(100) == [], "leases go on"
-        assert await store.renew(["w_1"], LEASE) != [None], "so that a worker which is still there keeps what it has"
+        assert await store.renew([("w_1", LOCAL_KEY)], LEASE) != [None], (
+            "so that a worker which is still there keeps what it has"
+        )
         after = await claim_all(store)
         assert set(after) == {retrying.job.id, ready.job.id}
         assert [after[each.job.id].attempt for each in (retrying, ready)] == [2, 1]

@@ -69,7 +69,7 @@ async def test_what_ended_long_ago_goes_with_all_that_belongs_to_it(store: Store
     await store.settle([settlement(first, BOOM)])
     (second,) = await claim(store)
     for each in (second, by_run[new.runs[0].id]):
-        await store.append_logs([chunk(each, seq, "line") for seq in range(3)], 7)
+        await store.append_logs("w_1", [chunk(each, seq, "line") for seq in range(3)], 7)
         await store.settle([settlement(each)])
     assert len(await store.attempts(old.runs[0].id)) == 1
 
@@ -150,7 +150,7 @@ async def test_one_that_has_the_turn_stays_until_somebody_deals_with_it(store: S
     dead, behind = (one_shot(past, at=past + at, ordering_key="k", retry=NO_RETRIES) for at in range(2))
     await store.submit([dead, behind])
     (claimed,) = await claim(store)
-    await store.append_logs([chunk(claimed, 0, "why")], 7)
+    await store.append_logs("w_1", [chunk(claimed, 0, "why")], 7)
     await store.settle([settlement(claimed, BOOM)])
     await prune(store)
     assert (await store.runs([claimed.run_id]))[claimed.run_id].status is Status.DEAD
@@ -182,7 +182,7 @@ async def test_what_is_alive_keeps_its_past_and_is_kept_for_a_while_when_it_ends
     sent = one_shot(past, retry=Retry(max_retries=2, backoff="fixed", base="0s"))
     await store.submit([sent, one_shot(past)])
     for claimed in await claim(store):
-        await store.append_logs([chunk(claimed, 0, "line")], 7)
+        await store.append_logs("w_1", [chunk(claimed, 0, "line")], 7)
         await store.settle([settlement(claimed, BOOM if claimed.run_id == sent.runs[0].id else None)])
     await prune(store)
     run_id = sent.runs[0].id
@@ -200,7 +200,7 @@ async def test_what_ended_lately_stays_when_its_day_goes(store: Store, past: Mic
     lately, long_ago = one_shot(past), one_shot(past)
     await store.submit([lately, long_ago])
     for claimed in await claim(store):
-        await store.append_logs([chunk(claimed, 0, "line")], 7)
+        await store.append_logs("w_1", [chunk(claimed, 0, "line")], 7)
         await store.settle([settlement(claimed, at=store.now() if claimed.run_id == lately.runs[0].id else past)])
     await prune(store)
     assert list(await store.runs([lately.runs[0].id, long_ago.runs[0].id])) == [lately.runs[0].id]

@@ -14,7 +14,7 @@ from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
 from timeball.domain.retry import NonRetryable, Retry
 from timeball.domain.run import NewRun, Run
-from timeball.ports.dispatch import LogChunk, Progress, Started
+from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
 from timeball.ports.reading import LogLine, RunFilter
 from timeball.ports.runs import Claim, Settled, Want, Wanted
 from timeball.ports.store import Store
@@ -119,10 +119,10 @@ async def test_given_back_costs_no_attempt(store: Store) -> None:
 async def test_what_a_given_back_attempt_printed_is_forgotten(store: Store) -> None:
     """The next attempt has its number: the two must not be mixed."""
     claim = await start(store)
-    await store.append_logs([chunk(claim, 0, "from before")], 1)
+    await store.append_logs("w_1", [chunk(claim, 0, "from before")], 1)
     await end(store, claim, Released())
     again = await claim_one(store)
-    await store.append_logs([chunk(again, 0, "from now")], 2)
+    await store.append_logs("w_1", [chunk(again, 0, "from now")], 2)
     assert [line.text for line in await store.logs(claim.run_id, None, 0, 10)] == ["from now"]
 
 
@@ -270,8 +270,8 @@ def chunk(claim: Claim, seq: int, text: str, **changes: object) -> LogChunk:
 
 async def test_output_is_kept_once_and_in_order(store: Store) -> None:
     claim = await start(store, retry=AT_ONCE)
-    assert await store.append_logs([chunk(claim, 1, "b"), chunk(claim, 0, "a")], 7) == []
-    assert await store.append_logs([chunk(claim, 1, "other"), chunk(claim, 2, "nul \x00 \ud800")], 8) == []
+    assert await store.append_logs("w_1", [chunk(claim, 1, "b"), chunk(claim, 0, "a")], 7) == []
+    assert await store.append_logs("w_1", [chunk(claim, 1, "other"), chunk(claim, 2, "nul \x00 \ud800")], 8) == []
     lines = await store.logs(claim.run_id, None, 0, 10)
     assert lines == [
         LogLine(1, 0, "stdout", 7, "a"),
@@ -280,7 +280,7 @@ async def test_output_is_kept_once_and_in_order(store: Store) -> None:
     ]
     await end(store, claim, BROKEN)
     second = await claim_one(store)
-    await store.append_logs([chunk(second, 0, "again")], 9)
+    await store.append_logs("w_1", [chunk(second, 0, "again")], 9)
     assert [line.text for line in await store.logs(claim.run_id, None, 1_000_001, 10)] == ["nul \ufffd ?", "again"]
     assert [line.text for line in await store.logs(claim.run_id, 2, 0, 10)] == ["again"]
     assert [line.text for line in await store.logs(claim.run_id, 1, 0, 2)] == ["a", "b"]
@@ -293,11 +293,11 @@ async def test_a_stale_token_writes_no_output(store: Store) -> None:
         chunk(claim, 1, "x", attempt=2),
         chunk(claim, 2, "x", token=2**80),
     ]
-    assert sorted(await store.append_logs([*bad, chunk(claim, 3, "good")], 1)) == sorted(
+    assert sorted(await store.append_logs("w_1", [*bad, chunk(claim, 3, "good")], 1)) == sorted(
         [claim.token + 1, claim.token, 2**80]
     )
     await end(store, claim, Succeeded())
-    assert await store.append_logs([chunk(claim, 4, "late")], 1) == [claim.token]
+    assert await store.append_logs("w_1", [chunk(claim, 4, "late")], 1) == [claim.token]
     assert [line.text for line in await store.logs(claim.run_id, None, 0, 10)] == ["good"]
 
 
@@ -432,3 +432,52 @@ async def test_one_special_end_among_simple_ones_changes_nothing_for_them(store:
     assert settled == [Status.SUCCEEDED, Status.CANCELLED, None, None, None]
     assert (await read(store, third)).status is Status.RETRYING
     assert (await read(store, fourth)).status is Status.RUNNING
+
+
+@pytest.mark.parametrize(
+    "outcome", [Succeeded(), BROKEN, Cancelled(), Released(), Lost()], ids=lambda each: type(each).__name__
+)
+@pytest.mark.parametrize("fields", [{}, {"ordering_key": "k"}], ids=["plain", "with an ordering key"])
+async def test_an_attempt_is_ended_by_the_session_that_holds_it_and_by_no_other(
+    store: Store, outcome: Outcome, fields: dict[str, object]
+) -> None:
+    """I31: a run, an attempt and a token are easily learned or guessed."""
+    await store.register(worker("w_2"), LEASE)
+    claim = await start(store, **fields)
+    forged = settlement(claim, outcome, at=store.now(), session="w_2")
+    assert await store.settle([forged]) == [None]
+    assert await store.settle([forged, settlement(claim, BROKEN, at=store.now(), session="")]) == [None, None]
+    assert list(await store.holding("w_1")) == [claim.token]
+    forged_and_true = [forged, settlement(claim, Succeeded(), at=store.now())]
+    refused, settled = await store.settle(forged_and_true)
+    assert refused is None
+    assert settled is not None
+    assert settled.status is Status.SUCCEEDED
+
+
+async def test_what_a_session_says_of_another_sessions_attempt_is_stale(store: Store) -> None:
+    """I31, I8."""
+    await store.register(worker("w_2"), LEASE)
+    claim = await start(store)
+    now = store.now()
+    said = Started(run_id=claim.run_id, token=claim.token, age=0)
+    step = Progress(run_id=claim.run_id, token=claim.token, fraction=0.5, note="forged")
+    assert await store.append_logs("w_2", [chunk(claim, 0, "forged")], now) == [claim.token]
+    assert await store.note("w_2", [(said, now)], [step]) == [claim.token]
+    paused = Pausing(run_id=claim.run_id, token=claim.token, number=1, what="paused", age=0)
+    assert await store.note_pauses("w_2", [(paused, now)]) == [claim.token]
+    run = await read(store, claim)
+    assert (run.progress, run.attempt_started_at) == (None, None)
+    assert await store.logs(claim.run_id, None, -1, 10) == []
+
+
+async def test_which_attempts_a_session_holds(store: Store) -> None:
+    await store.register(worker("w_2"), LEASE)
+    claim = await start(store)
+    known = (claim.run_id, claim.attempt, claim.token)
+    others = [(claim.run_id, claim.attempt + 1, claim.token), (claim.run_id, claim.attempt, claim.token + 1)]
+    assert await store.held("w_1", [known, *others, known]) == {known}
+    assert await store.held("w_2", [known]) == set()
+    assert await store.held("w_1", []) == set()
+    await end(store, claim, Succeeded())
+    assert await store.held("w_1", [known]) == set()

@@ -3,10 +3,15 @@
 import asyncio
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain.instant import MILLISECOND, SECOND
+from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.lifecycle import Lost, Status
+from timeball.ports.dispatch import LOCAL_KEY
+from timeball.ports.registry import Key
 from timeball.ports.runs import Claim, Want, Wanted
 from timeball.ports.store import Store
+from timeball.ports.workers import Lease
+
+LOCAL = ("worker of w_1", LOCAL_KEY)
 
 
 async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:
@@ -15,7 +20,7 @@ async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:
 
 
 async def lapse(store: Store, session: str) -> None:
-    assert await store.renew([session], 1) != [None]
+    assert await store.renew([(session, LOCAL_KEY)], 1) != [None]
     await asyncio.sleep(0.01)
 
 
@@ -51,9 +56,9 @@ async def test_what_a_worker_offers_is_kept_to_the_thousandth_of_a_cpu(store: St
 async def test_a_lease_is_renewed_while_it_lasts_and_never_after(store: Store) -> None:
     await store.register(worker("w_2"), LEASE)
     await lapse(store, "w_2")
-    assert await store.renew(["w_2"], LEASE) == [None]
-    assert await store.renew(["w_unknown"], LEASE) == [None]
-    assert await store.renew(["w_1"], LEASE) != [None]
+    assert await store.renew([("w_2", LOCAL_KEY)], LEASE) == [None]
+    assert await store.renew([("w_unknown", LOCAL_KEY)], LEASE) == [None]
+    assert await store.renew([("w_1", LOCAL_KEY)], LEASE) != [None]
 
 
 async def test_what_a_lapsed_session_held_is_lost(store: Store) -> None:
@@ -91,11 +96,11 @@ async def test_once_seen_as_lapsed_a_lease_never_comes_back(stores: tuple[Store,
     for _ in range(15):
         await stores[0].register(worker(session := f"w_{stores[0].now()}"), LEASE)
         (claim,) = await claimed(stores[0], session)
-        assert await stores[0].renew([session], 8 * MILLISECOND) != [None]
+        assert await stores[0].renew([(session, LOCAL_KEY)], 8 * MILLISECOND) != [None]
 
         async def renewing(session: str) -> bool:
             await asyncio.sleep(0.006)
-            return (await stores[0].renew([session], LEASE))[0] is not None
+            return (await stores[0].renew([(session, LOCAL_KEY)], LEASE))[0] is not None
 
         async def rescuing(run_id: str) -> bool:
             for _ in range(8):
@@ -127,7 +132,7 @@ async def test_goodbye_gives_everything_back(store: Store) -> None:
     claims = await claimed(store, "w_2", 3)
     await store.end_session("w_2")
     assert await store.holding("w_2") == {}
-    assert await store.renew(["w_2"], LEASE) == [None]
+    assert await store.renew([("w_2", LOCAL_KEY)], LEASE) == [None]
     assert len((await store.claim([Want("w_1", "", 9)], 0)).claims) == len(claims)
     assert await store.settle([settlement(claim) for claim in claims]) == [None] * 3
 
@@ -135,3 +140,51 @@ async def test_goodbye_gives_everything_back(store: Store) -> None:
 async def test_registering_again_after_a_lost_answer_is_harmless(store: Store) -> None:
     await store.register(worker("w_1"), LEASE)
     assert len(await store.workers()) == 1
+
+
+async def test_a_session_is_renewed_and_ended_for_the_key_that_opened_it(store: Store) -> None:
+    """I31."""
+    await store.register(worker("w_2", key="k_2"), LEASE)
+    (claim,) = await claimed(store, "w_2")
+    before = {each.session: each.lease_until for each in await store.workers()}
+    for key in ("k_3", LOCAL_KEY, ""):
+        assert await store.renew([("w_2", key)], HOUR) == [None]
+        assert not await store.end_session("w_2", key)
+    assert {each.session: each.lease_until for each in await store.workers()} == before
+    assert list(await store.holding("w_2")) == [claim.token]
+    together = [("w_2", "k_3"), ("w_2", "k_2"), ("w_1", "k_2"), ("w_1", LOCAL_KEY)]
+    assert await store.renew(together, LEASE) == [None, Lease("worker of w_2", "k_2"), None, Lease(*LOCAL)]
+    assert await store.end_session("w_2", "k_2")
+    assert await store.holding("w_2") == {}
+    assert await store.end_session("w_2", "k_2"), "again, if the answer was lost"
+
+
+async def test_a_session_of_an_older_server_is_open_to_every_key(store: Store) -> None:
+    """I27: that server did not say whose it is."""
+    await store.register(worker("w_2", key=None), LEASE)
+    assert await store.renew([("w_2", "k_2"), ("w_2", "k_3")], LEASE) == [Lease("worker of w_2", None)] * 2
+    assert await store.end_session("w_2", "k_2")
+
+
+async def test_no_key_ends_what_is_nobodys_session(store: Store) -> None:
+    for session in ("weaver", "", "w_unknown"):
+        assert not await store.end_session(session, "k_2")
+
+
+async def test_sessions_of_a_revoked_key_get_nothing_more_and_lose_what_they_hold_with_their_lease(
+    store: Store,
+) -> None:
+    now = store.now()
+    await store.add_key(Key(id="k_2", tenant="t", name="", role="worker", digest="2" * 64, created_at=now))
+    await store.register(worker("w_2", key="k_2"), 300 * MILLISECOND)
+    (claim,) = await claimed(store, "w_2")
+    assert await store.revoke_key("k_2")
+    assert await store.renew([("w_2", "k_2")], LEASE) == [None]
+    await store.submit([one_shot(store.now())])
+    assert (await store.claim([Want("w_2", "", 1)], 0)).claims == []
+    assert await store.lapsed(10) == [], "it may still execute what it holds"
+    async with asyncio.timeout(10):
+        while not (lost := await store.lapsed(10)):
+            await asyncio.sleep(0.02)
+    assert [(each.run_id, each.session) for each in lost] == [(claim.run_id, "w_2")]
+    assert await store.settle(lost) != [None]

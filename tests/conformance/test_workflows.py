@@ -22,6 +22,7 @@ from timeball.domain.retry import Retry
 from timeball.domain.run import Run, new_run
 from timeball.domain.task import Shell
 from timeball.domain.workflow import TaskState, Workflow, WorkflowTask
+from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.jobs import Amendment, Submission
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
@@ -82,7 +83,7 @@ class Crew:
         """Until the workflow run has ended."""
         for rounds in itertools.count():
             if rounds % 500 == 499:  # its lease is shorter than a long workflow
-                await self._stores[-1].renew(["w_1"], LEASE)
+                await self._stores[-1].renew([("w_1", LOCAL_KEY)], LEASE)
             woven = await self.weave()
             settled = await self.settle(most)
             run = (await self._stores[0].runs([run_id]))[run_id]

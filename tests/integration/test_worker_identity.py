@@ -21,8 +21,6 @@ from timeball.stores.postgres import PostgresStore
 STRANGER = "key-of-another-worker-0123456789abcdef00"
 SUCCEEDED = {"type": "succeeded"}
 
-pytestmark = pytest.mark.xfail(strict=True, reason="item 6: worker messages are bound to nothing")
-
 
 class Scene:
     """A worker that holds a run, and another that has a key and a session of its own."""

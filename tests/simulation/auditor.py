@@ -135,7 +135,7 @@ class Auditor:
         world = self._world
         for item, settled in zip(args[0], result, strict=True):
             held = self.held.get(item.run_id)
-            ours = held is not None and held.token == item.token and held.attempt == item.attempt
+            ours = held is not None and held == Held(item.run_id, item.token, item.attempt, item.session)
             world.trace("settle", item.run_id, item.attempt, item.token, type(item.outcome).__name__, settled)
             if settled is None:
                 if ours:
@@ -143,6 +143,8 @@ class Auditor:
                 continue
             if item.run_id in self.ended:
                 raise Violation("I6", f"run {item.run_id} ended {self.ended[item.run_id]}, and again: {settled}")
+            if held is not None and held.token == item.token and held.session != item.session:
+                raise Violation("I31", f"session {item.session} ended run {item.run_id}, but {held} holds it")
             if not ours:
                 raise Violation("I8", f"token {item.token} of run {item.run_id} ended it, but {held} holds it")
             del self.held[item.run_id]
@@ -156,19 +158,21 @@ class Auditor:
 
     def _append_logs(self, args: tuple[Any, ...], stale: Any) -> None:
         refused = set(stale)
-        for chunk in args[0]:
-            self._must_hold(chunk.run_id, chunk.token, chunk.token in refused, "output")
+        for chunk in args[1]:
+            self._must_hold(args[0], chunk.run_id, chunk.token, chunk.token in refused, "output")
 
     def _note(self, args: tuple[Any, ...], stale: Any) -> None:
         refused = set(stale)
         for started, _ in args[1]:
-            self._must_hold(started.run_id, started.token, started.token in refused, "start")
+            self._must_hold(args[0], started.run_id, started.token, started.token in refused, "start")
         for progress in args[2]:
-            self._must_hold(progress.run_id, progress.token, progress.token in refused, "progress")
+            self._must_hold(args[0], progress.run_id, progress.token, progress.token in refused, "progress")
 
-    def _must_hold(self, run_id: str, token: int, refused: bool, what: str) -> None:
+    def _must_hold(self, session: str, run_id: str, token: int, refused: bool, what: str) -> None:
         held = self.held.get(run_id)
-        ours = held is not None and held.token == token
+        if held is not None and held.token == token and held.session != session and not refused:
+            raise Violation("I31", f"{what} of session {session} was taken; holder: {held}")
+        ours = held is not None and held.token == token and held.session == session
         if ours == refused:
             raise Violation("I8", f"{what} of token {token} was {'refused' if refused else 'taken'}; holder: {held}")
 
@@ -180,7 +184,7 @@ class Auditor:
 
     def _renew(self, args: tuple[Any, ...], names: Any) -> None:
         sessions, lease = args
-        for session, name in zip(sessions, names, strict=True):
+        for (session, _), name in zip(sessions, names, strict=True):
             if name is not None:
                 if self._leases.get(session, 0) <= self._world.now:
                     raise Violation("I7", f"the lease of {session} lapsed and was renewed")
@@ -240,7 +244,7 @@ class Auditor:
         session = args[0]
         before = [held for held in self.held.values() if held.session == session]
         result = at_once(getattr(self._world.store, name)(*args))
-        if name == "end_session":
+        if name == "end_session" and result:
             self._leases[session] = min(self._leases.get(session, 0), self._world.now)
         if before:
             kept = set(args[1]) if name == "give_back" else set()

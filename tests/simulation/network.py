@@ -47,7 +47,7 @@ class Network:
             if request is not None:
                 request.over = world.now
         else:
-            world.after(self._delay(), self._deliver, source, house, handler, answer, request)
+            world.after(self._delay(), self.deliver, source, house, handler, answer, request)
         try:
             return await answer
         finally:
@@ -61,9 +61,9 @@ class Network:
             world.damage.count("repeated request")
             target = world.dice.choice((house, world.dice.choice(world.servers)))
             later = int(world.dice.random() ** 2 * 20 * S)
-            world.after(later, self._deliver, source, target, handler, world.loop.create_future(), None)
+            world.after(later, self.deliver, source, target, handler, world.loop.create_future(), None)
 
-    def _deliver(
+    def deliver(
         self,
         source: str,
         house: ServerHouse,
@@ -149,6 +149,7 @@ class Link:
     def __init__(self, world: World, name: str) -> None:
         self._world = world
         self._name = name
+        self._key = f"k_{name}"
         self._house = world.dice.choice(world.servers)
 
     async def _ask(self, handler: Handler, patience: Micros) -> Any:
@@ -164,16 +165,19 @@ class Link:
             raise
 
     async def hello(self, hello: Hello) -> Welcome:
-        return await self._ask(lambda server: server.desk.hello(hello), 5 * S)
+        return await self._ask(lambda server: server.desk.hello(hello, self._key), 5 * S)
 
     async def poll(self, poll: Poll) -> Orders:
-        return await self._ask(lambda server: server.desk.poll(poll), poll.wait + 5 * S)
+        self._world.forgers.overhear(self._key, poll)
+        return await self._ask(lambda server: server.desk.poll(poll, self._key), poll.wait + 5 * S)
 
     async def beat(self, beat: Beat) -> Orders:
-        return await self._ask(lambda server: server.desk.beat(beat), 4 * S)
+        self._world.forgers.overhear(self._key, beat)
+        return await self._ask(lambda server: server.desk.beat(beat, self._key), 4 * S)
 
     async def report(self, report: Report) -> Receipt:
-        return await self._ask(lambda server: server.desk.report(report), 8 * S)
+        self._world.forgers.overhear(self._key, report)
+        return await self._ask(lambda server: server.desk.report(report, self._key), 8 * S)
 
     async def goodbye(self, session: str) -> None:
-        return await self._ask(lambda server: server.desk.goodbye(session), 5 * S)
+        return await self._ask(lambda server: server.desk.goodbye(session, self._key), 5 * S)

@@ -22,7 +22,7 @@ from timeball.domain.workflow import Step, TaskState
 from timeball.ports.dispatch import Orders
 from timeball.ports.jobs import Accepted
 from timeball.ports.runs import Settled, Settlement
-from timeball.service import desk, worker_session
+from timeball.service import desk, desk_session, worker_session
 from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer
 from timeball.service.worker_attempt import HeldAttempt
@@ -83,14 +83,14 @@ def _text(module: Any, name: str, old: str, new: str) -> Any:
 
 
 def _no_fencing(world: World) -> Patches:
-    """Whoever reports an end is believed, whatever token and attempt it had."""
+    """Whoever reports an end is believed, whatever token, attempt and session it had."""
     real = settling.settle
-    current = Query("current_claims", "SELECT id, attempt, token FROM runs WHERE state = 'running'")
+    current = Query("current_claims", "SELECT id, attempt, token, session FROM runs WHERE state = 'running'")
 
     async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
-        held = {run_id: (attempt, token) for run_id, attempt, token in await tx.fetch(current)}
+        held = {run_id: claim for run_id, *claim in await tx.fetch(current)}
         believed = [
-            structs.replace(item, attempt=held[item.run_id][0], token=held[item.run_id][1])
+            structs.replace(item, **dict(zip(("attempt", "token", "session"), held[item.run_id], strict=True)))
             if item.run_id in held
             else item
             for item in settlements
@@ -98,6 +98,27 @@ def _no_fencing(world: World) -> Patches:
         return await real(tx, believed)
 
     return [mock.patch.object(settling, "settle", settle)]
+
+
+def _no_session_guard(world: World) -> Patches:
+    """Whoever knows a run, its attempt and its token may end it."""
+    real = settling.settle
+    current = Query("current_sessions", "SELECT id, session FROM runs WHERE state = 'running'")
+
+    async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        held: dict[str, str] = dict(await tx.fetch(current))
+        believed = [structs.replace(item, session=held.get(item.run_id, "")) for item in settlements]
+        return await real(tx, believed)
+
+    return [
+        mock.patch.object(settling, "settle", settle),
+        _text(successes, "RECORD_SUCCESSES", "AND r.session = b.session", ""),
+    ]
+
+
+def _every_key_fits(world: World) -> Patches:
+    """A server does not look at the key of a message for a session that it knows."""
+    return [mock.patch.object(desk_session.Session, "belongs_to", return_value=True)]
 
 
 def _unguarded_settle(world: World) -> Patches:
@@ -172,8 +193,8 @@ def _cancel_undelivered(world: World) -> Patches:
     """The worker never hears of a cancel."""
     real = desk.Desk.beat
 
-    async def beat(self: desk.Desk, message: Any) -> Orders:
-        return Orders(lost=(await real(self, message)).lost)
+    async def beat(self: desk.Desk, message: Any, key: str) -> Orders:
+        return Orders(lost=(await real(self, message, key)).lost)
 
     return [
         mock.patch.object(desk.Desk, "order_cancels", return_value=None),
@@ -610,5 +631,7 @@ PLANTS: dict[str, Plant] = {
         ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
         ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),
         ("live-silenced", "I2 I8", _live_silenced, "retention", 3),
+        ("no-session-guard", "I31", _no_session_guard, "forgery", 0),
+        ("every-key-fits", "I31", _every_key_fits, "forgery", 0),
     )
 }

@@ -16,6 +16,7 @@ from tests.simulation import backfills, calendars, follows, preemption, pruning,
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
+from tests.simulation.forgery import Forgers
 from tests.simulation.inspector import LONGEST_REST
 from tests.simulation.loop import Micros, VirtualLoop
 from tests.simulation.network import Link, Network
@@ -260,6 +261,7 @@ class World:
         self.gone = Gone(self)
         self.auditor = Auditor(self)
         self.network = Network(self)
+        self.forgers = Forgers(self)
         self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 1, 2, 2, 3)))]
         self.workers = [WorkerHouse(self, f"w{n}", offer) for n, offer in enumerate(self.rules.offers)]
         self.clients = Clients(self)

@@ -15,6 +15,7 @@ from timeball.domain.planning import plan as make_plan
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Immediate, Interval
 from timeball.domain.task import Shell
+from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Settlement
 from timeball.ports.store import Store
@@ -85,6 +86,7 @@ def recurring(now: Micros, *, seconds: int = 10, next_fire_at: Micros | None = N
 def worker(session: str = "w_1", **fields: Any) -> Worker:
     values = {
         "session": session,
+        "key": LOCAL_KEY,
         "name": f"worker of {session}",
         "slots": 10,
         "labels": [],
@@ -103,6 +105,7 @@ def settlement(claim: Claim, outcome: Outcome | None = None, *, at: Micros | Non
         "job_id": claim.job_id,
         "attempt": claim.attempt,
         "token": claim.token,
+        "session": claim.session,
         "serial": claim.serial,
         "turn": claim.turn,
         "outcome": Succeeded() if outcome is None else outcome,

@@ -66,6 +66,7 @@ class World:
                 [
                     Settlement(
                         run_id=claim.run_id, job_id=claim.job_id, attempt=claim.attempt, token=claim.token,
+                        session=claim.session,
                         serial=claim.serial, outcome=Succeeded(), started_at=now, finished_at=now, spread=0.0,
                     )
                     for claim in claims
@@ -77,7 +78,7 @@ class World:
         now = self.store.now()
         self._workers += 1
         worker = Worker(
-            session=f"w_{self._workers}", name="w", slots=9, labels=[], tasks=[], version="", started_at=now,
+            session=f"w_{self._workers}", key=None, name="w", slots=9, labels=[], tasks=[], version="", started_at=now,
             seen_at=now, lease_until=now,
         )  # fmt: skip
         await self.store.register(worker, MINUTE)

@@ -40,7 +40,7 @@ from timeball.api.sending import send_answer
 from timeball.domain.errors import NotFound
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
-from timeball.ports.dispatch import Dispatch
+from timeball.ports.dispatch import KeyedDispatch
 
 ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
@@ -69,7 +69,7 @@ MOST_REMEMBERED: Final = 1_000
 
 def create_app(
     context: Context,
-    dispatch: Dispatch,
+    dispatch: KeyedDispatch,
     *,
     ready: Callable[[], Awaitable[Mapping[str, bool]]],
     new_secret: Callable[[], str],

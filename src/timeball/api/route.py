@@ -19,7 +19,7 @@ from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
-from timeball.ports.dispatch import Dispatch
+from timeball.ports.dispatch import KeyedDispatch
 from timeball.ports.registry import Key
 
 JSON: Final = b"application/json"
@@ -52,7 +52,7 @@ class Services:
     """What handlers work with."""
 
     context: Context
-    dispatch: Dispatch
+    dispatch: KeyedDispatch
     submit: Submit
     ready: Callable[[], Awaitable[Mapping[str, bool]]]
     new_secret: Callable[[], str]

@@ -7,7 +7,7 @@ abandoned poll's answer must never be acted on: the next poll's `held` list tell
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -16,6 +16,10 @@ from timeball.domain.lifecycle import Outcome
 
 Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """A number that every store can keep. What a worker reports is checked as it is decoded: nobody looks at it again."""
+
+
+LOCAL_KEY: Final = "local"
+"""Stands for the key of a worker inside a server's process. No request has it: keys begin with `k_`."""
 
 
 class Hello(Struct, frozen=True, rename="camel", kw_only=True):
@@ -191,3 +195,18 @@ class Dispatch(Protocol):
     async def goodbye(self, session: str) -> None:
         """The worker leaves; whatever it still holds, which it never started, is given back at once."""
         ...
+
+
+class KeyedDispatch(Protocol):
+    """The same for callers that name the key which the worker has shown. A session belongs to the key of its hello:
+    with another one, every message is answered as if there were no such session, and changes nothing."""
+
+    async def hello(self, hello: Hello, key: str) -> Welcome: ...
+
+    async def poll(self, poll: Poll, key: str) -> Orders: ...
+
+    async def beat(self, beat: Beat, key: str) -> Orders: ...
+
+    async def report(self, report: Report, key: str) -> Receipt: ...
+
+    async def goodbye(self, session: str, key: str) -> None: ...

@@ -38,7 +38,8 @@ class KeyStore(Protocol):
     async def keys(self) -> list[Key]: ...
 
     async def revoke_key(self, key_id: str) -> bool:
-        """For good: no setting of a server makes it valid again."""
+        """For good: no setting of a server makes it valid again. False: it was revoked before, or never was. Its
+        sessions get no more runs, and their leases are not renewed."""
         ...
 
     async def allow_bootstrap_key(self, key: Key, source: BootstrapSource, last: str | None) -> Replacement:

@@ -61,6 +61,8 @@ class Settlement(Struct, frozen=True, kw_only=True):
     job_id: str
     attempt: int
     token: int
+    session: str
+    """Which holds the attempt, as the report or the row says."""
     serial: bool
     """A hint: which runs' jobs to lock before the runs themselves. The row tells the truth."""
     turn: tuple[str, str] | None = None
@@ -123,9 +125,9 @@ class RunStore(Protocol):
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
-        """Judge and persist, guarded by id, attempt, token and RUNNING; None: stale, nothing was written. A terminal
-        run moves to the history with its verdict; an attempt that is followed by another is kept; given back costs no
-        attempt; the next BLOCKED run of a serial job becomes READY."""
+        """Judge and persist, guarded by id, attempt, token, session and RUNNING; None: stale, nothing was written. A
+        terminal run moves to the history with its verdict; an attempt that is followed by another is kept; given back
+        costs no attempt; the next BLOCKED run of a serial job becomes READY."""
         ...
 
     async def note(
@@ -134,8 +136,9 @@ class RunStore(Protocol):
         """Record starts (with the instant) and progress of held attempts; answers the tokens that are stale."""
         ...
 
-    async def append_logs(self, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
-        """Keep output of held attempts; answers the stale tokens. A chunk that is already there is left alone."""
+    async def append_logs(self, session: str, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
+        """Keep output of attempts that a session holds; answers the stale tokens. A chunk that is already there is
+        left alone."""
         ...
 
     async def request_cancel(self, run_ids: Sequence[str]) -> list[Cancelling | None]:
@@ -144,6 +147,10 @@ class RunStore(Protocol):
 
     async def holding(self, session: str) -> dict[int, Wanted]:
         """Tokens of the session's attempts, each with what is wanted of it."""
+        ...
+
+    async def held(self, session: str, attempts: Sequence[tuple[str, int, int]]) -> set[tuple[str, int, int]]:
+        """Those that the session holds now, of attempts given by run, number and token."""
         ...
 
     async def cancel_orders(self) -> list[tuple[str, int, bool]]:

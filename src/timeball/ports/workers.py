@@ -9,11 +9,14 @@ from msgspec import Struct
 
 from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
 from timeball.domain.instant import Micros
+from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement
 
 
 class Worker(Struct, frozen=True, kw_only=True):
     session: str
+    key: str | None
+    """The id of the key that opened the session, or `LOCAL_KEY`; None: see `Lease.key`."""
     name: str
     slots: int
     labels: list[str]
@@ -45,13 +48,23 @@ class Worker(Struct, frozen=True, kw_only=True):
         )
 
 
+class Lease(Struct, frozen=True):
+    """Of a session, once it was renewed."""
+
+    name: str
+    """The worker's."""
+    key: str | None
+    """That opened the session; None: a server opened it that did not know keys of sessions yet."""
+
+
 class WorkerStore(Protocol):
     async def register(self, worker: Worker, lease: Micros) -> None:
         """A new session with a lease that starts now."""
         ...
 
-    async def renew(self, sessions: Sequence[str], lease: Micros) -> list[str | None]:
-        """Extend the leases from now on; the workers' names. None: it lapsed or never was; it stays so."""
+    async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
+        """Extend the leases of sessions, each given with the key that speaks for it, from now on. None: it lapsed or
+        never was, or another key opened it; it stays so."""
         ...
 
     async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
@@ -64,8 +77,9 @@ class WorkerStore(Protocol):
         """RUNNING runs whose session's lease lapsed or is gone, as `Lost` settlements (spread 0)."""
         ...
 
-    async def end_session(self, session: str) -> None:
-        """Let the lease lapse now and give back everything it holds."""
+    async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:
+        """Let the lease lapse now and give back everything it holds. False: there is no such session, or another key
+        opened it; nothing changes."""
         ...
 
     async def forget_sessions(self, seen_before: Micros) -> int:

@@ -2,13 +2,15 @@
 
 It remembers per session what it handed out and which poll waits; all of that may be lost with the server: the store
 knows every claim, and a session that a fresh server does not know is looked up there.
+
+A session belongs to the key of its hello. A message that comes with another key is answered as one for a session that
+is over, and changes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -26,6 +28,7 @@ from timeball.operation.depot import is_large
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import (
+    LOCAL_KEY,
     Assignment,
     Beat,
     Ended,
@@ -39,7 +42,8 @@ from timeball.ports.dispatch import (
 )
 from timeball.ports.hints import Topic
 from timeball.ports.runs import Claim, Settlement, Want, Wanted
-from timeball.ports.workers import Worker
+from timeball.ports.workers import Lease, Worker
+from timeball.service.desk_session import Session, Waiting, by_poll, expected_want, with_cancels
 
 LEASE: Final = 15 * SECOND
 BEAT_EVERY: Final = 5 * SECOND
@@ -51,46 +55,6 @@ SOON: Final = 100 * MILLISECOND
 _log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A poll that hangs."""
-
-    seq: int
-    free: int
-    answer: asyncio.Future[Orders]
-
-
-@dataclass(slots=True)
-class _Session:
-    id: str
-    worker: str
-    handed: set[int] = field(default_factory=set)
-    """Tokens that were handed out and whose end was not yet reported."""
-    to_cancel: dict[int, bool] = field(default_factory=dict)
-    """Tokens whose cancel goes out with the next answer, and whether it is to be at once: there may be no poll to
-    answer right now."""
-    cancelling: dict[int, bool] = field(default_factory=dict)
-    """Tokens whose cancel went out with an answer, and whether at once; beats repeat the order."""
-    to_pause: dict[int, int] = field(default_factory=dict)
-    """Tokens that are to make room, with the number of the order: it goes out with the next answer."""
-    waiting: _Waiting | None = None
-    polled: int = 0
-    """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
-    offered: tuple[int, int] = (0, 0)
-    """A poll's number, and the free slots that a report sent after it told: it may arrive before that poll."""
-    spare: int = 0
-    """Slots that the answer to its newest poll left free, until `spare_until` on the steady clock."""
-    spare_until: Micros = 0
-    pending: list[Claim] = field(default_factory=list)
-    """What was claimed for its next poll."""
-    heard_at: Micros = 0
-    """When it last said something, on this node's steady clock."""
-    printed: dict[int, int] = field(default_factory=dict)
-    """How much attempts printed, by their tokens, as far as this server knows."""
-    unverified: bool = False
-    """Whether the store may know of claims that are not in `handed`: those of another server that the worker left."""
-
-
 class Desk:
     def __init__(self, context: Context, settle: Settle) -> None:
         self._store = context.store
@@ -98,10 +62,10 @@ class Desk:
         self._dice = context.dice
         self._hints = context.hints
         self._settle = settle
-        self._sessions: dict[str, _Session] = {}
-        self._polling: dict[str, _Session] = {}
+        self._sessions: dict[str, Session] = {}
+        self._polling: dict[str, Session] = {}
         """Those whose poll hangs, who waits longest first: of a thousand workers, most are not asked about."""
-        self._expected: dict[str, _Session] = {}
+        self._expected: dict[str, Session] = {}
         """Those who may be back in a moment with slots that were left."""
         self._depot = context.depot
         self._beside: set[asyncio.Task[None]] = set()
@@ -115,10 +79,11 @@ class Desk:
 
     # --- what workers ask --------------------------------------------------------------------------------------
 
-    async def hello(self, hello: Hello) -> Welcome:
+    async def hello(self, hello: Hello, key: str = LOCAL_KEY) -> Welcome:
         now = self._store.now()
         worker = Worker(
             session=ids.make("w", now, self._dice),
+            key=key,
             name=hello.name,
             slots=hello.slots,
             labels=hello.labels,
@@ -132,12 +97,12 @@ class Desk:
             dedicated=hello.dedicated,
         )
         await self._store.register(worker, LEASE)
-        self._sessions[worker.session] = _Session(worker.session, worker.name, heard_at=self._clock.monotonic())
+        self._sessions[worker.session] = Session(worker.session, worker.name, key, heard_at=self._clock.monotonic())
         return Welcome(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
-    async def poll(self, poll: Poll) -> Orders:
+    async def poll(self, poll: Poll, key: str = LOCAL_KEY) -> Orders:
         self._refuse_if_closed()
-        session = await self._session(poll.session)
+        session = await self._session(poll.session, key)
         if poll.seq <= session.polled:
             return Orders()
         pending, session.pending, session.spare = session.pending, [], 0
@@ -158,11 +123,11 @@ class Desk:
             session.unverified = session.unverified or bool(pending)
             return Orders()
         if pending:
-            return _with_cancels(session, self._assign(session, pending, poll.free))
+            return with_cancels(session, self._assign(session, pending, poll.free))
         if session.to_cancel or session.to_pause:
-            return _with_cancels(session, Orders())
+            return with_cancels(session, Orders())
         free = session.offered[1] if session.offered[0] == poll.seq else poll.free
-        waiting = _Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
+        waiting = Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
         session.waiting = waiting
         self._polling[session.id] = session
         if free > 0:
@@ -178,8 +143,9 @@ class Desk:
                 session.waiting = None
                 self._polling.pop(session.id, None)
 
-    async def beat(self, beat: Beat) -> Orders:
-        if await self._renew(beat.session) is None:
+    async def beat(self, beat: Beat, key: str = LOCAL_KEY) -> Orders:
+        self._refuse_if_foreign(beat.session, key)
+        if await self._renew(beat.session, key) is None:
             self._forget(beat.session)
             raise SessionLost(beat.session)
         holding = await self._store.holding(beat.session)
@@ -193,8 +159,8 @@ class Desk:
             lost=[token for token in beat.held if token not in holding],
         )
 
-    async def report(self, report: Report) -> Receipt:
-        session = await self._session(report.session)
+    async def report(self, report: Report, key: str = LOCAL_KEY) -> Receipt:
+        session = await self._session(report.session, key)
         now = self._store.now()
         waiting = session.waiting
         session.offered = (report.poll_seq, report.free)
@@ -204,9 +170,9 @@ class Desk:
                 self.on_demand()
         stale: set[int] = set()
         if report.logs:
-            stale.update(await self._store.append_logs(report.logs, now))
+            stale.update(await self._store.append_logs(session.id, report.logs, now))
             if self._depot.takes:
-                for chunk in report.logs:
+                for chunk in (each for each in report.logs if each.token not in stale):
                     session.printed[chunk.token] = session.printed.get(chunk.token, 0) + len(chunk.text)
         if report.started or report.progress:
             started = [(item, now - item.age) for item in report.started]
@@ -215,25 +181,38 @@ class Desk:
         if report.pausing:
             stale.update(await self._store.note_pauses(session.id, [(item, now - item.age) for item in report.pausing]))
         if report.ended:
-            settlements = [self._settlement(ended, now) for ended in report.ended]
+            settlements = [self._settlement(session.id, ended, now) for ended in report.ended]
             if self._depot.takes and any(ended.placed or is_large(ended.outcome) for ended in report.ended):
-                settlements = await asyncio.gather(*map(self._stow_result, settlements, report.ended))
+                settlements = await self._stow_results(session, settlements, report.ended)
             settled = await self._settle(settlements)
             if None in settled:
                 stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             tokens = [ended.token for ended in report.ended]
             session.handed.difference_update(tokens)
             if session.printed:
-                self._stow_outputs(session, report.ended)
+                self._stow_outputs(session, report.ended, stale)
             if session.to_cancel or session.cancelling:
                 for token in tokens:
                     session.to_cancel.pop(token, None)
                     session.cancelling.pop(token, None)
         return Receipt(stale=sorted(stale))
 
-    async def _stow_result(self, settlement: Settlement, ended: Ended) -> Settlement:
+    async def _stow_results(
+        self, session: Session, settlements: Sequence[Settlement], ended: Sequence[Ended]
+    ) -> list[Settlement]:
+        """An object is written before the row that refers to it, and only for an attempt that the session holds: what
+        is forged or stale writes nothing. The guard of the row decides once more."""
+        wanted = [each for each, said in zip(settlements, ended, strict=True) if said.placed or is_large(said.outcome)]
+        held = await self._store.held(session.id, [_attempt_of(each) for each in wanted])
+        return await asyncio.gather(
+            *(self._stow_result(each, said, held) for each, said in zip(settlements, ended, strict=True))
+        )
+
+    async def _stow_result(
+        self, settlement: Settlement, ended: Ended, held: Container[tuple[str, int, int]]
+    ) -> Settlement:
         """Where it goes is what the job says, not what its worker does."""
-        if not ended.placed and not is_large(ended.outcome):
+        if _attempt_of(settlement) not in held or not (ended.placed or is_large(ended.outcome)):
             return settlement
         run_id = settlement.run_id
         found = (await self._store.specs([run_id])).get(run_id)
@@ -241,15 +220,18 @@ class Desk:
         outcome = await self._depot.stow_result(run_id, settlement.token, settlement.outcome, location)
         return structs.replace(settlement, outcome=outcome)
 
-    def _stow_outputs(self, session: _Session, ended: Iterable[Ended]) -> None:
+    def _stow_outputs(self, session: Session, ended: Iterable[Ended], stale: Container[int]) -> None:
         for each in ended:
             # The next attempt has the number of one that was given back.
-            if session.printed.pop(each.token, 0) > LARGE and not isinstance(each.outcome, Released):
+            is_large = session.printed.pop(each.token, 0) > LARGE
+            if is_large and each.token not in stale and not isinstance(each.outcome, Released):
                 self._do(self._depot.stow_output(each.run_id, each.attempt))
 
-    async def goodbye(self, session: str) -> None:
+    async def goodbye(self, session: str, key: str = LOCAL_KEY) -> None:
+        self._refuse_if_foreign(session, key)
+        if not await self._store.end_session(session, key):
+            raise SessionLost(session)
         self._forget(session)
-        await self._store.end_session(session)
         self._hints.give(Topic.READY)
 
     # --- what the loops do -------------------------------------------------------------------------------------
@@ -264,14 +246,14 @@ class Desk:
 
     def wants_soon(self, most: int) -> list[Want]:
         """Who waits, and who will be back in a moment with slots that were left; not more than so many of each."""
-        return [*islice(self._waiting(), most), *map(_expected_want, islice(self._coming(), most))]
+        return [*islice(self._waiting(), most), *map(expected_want, islice(self._coming(), most))]
 
     def wants_ahead(self) -> list[Want]:
         """Who waits, and who will be back in a moment with slots that were left and has nothing coming to it yet: what
         is claimed for a poll after that might find it answered with the rest."""
-        return [*self._waiting(), *(_expected_want(session) for session in self._coming() if not session.pending)]
+        return [*self._waiting(), *(expected_want(session) for session in self._coming() if not session.pending)]
 
-    def _coming(self) -> Iterator[_Session]:
+    def _coming(self) -> Iterator[Session]:
         now = self._clock.monotonic()
         for session in list(self._expected.values()):
             if session.waiting is not None or session.spare <= 0 or now >= session.spare_until or self._closed:
@@ -336,7 +318,7 @@ class Desk:
         back at once: also if another poll of the session waits by now, which may already have given it back as unknown
         to its worker."""
         orphans: list[Claim] = []
-        for (session_id, poll), assigned in _by_poll(claims).items():
+        for (session_id, poll), assigned in by_poll(claims).items():
             session = self._sessions.get(session_id)
             waiting = session.waiting if session is not None else None
             slots = sum(claim.slots for claim in assigned)
@@ -407,28 +389,34 @@ class Desk:
 
     # --- within ------------------------------------------------------------------------------------------------
 
-    async def _renew(self, session_id: str) -> str | None:
-        """The worker's name. The leases of all who beat meanwhile are one commit: when a server dies, its workers come
-        to the others all at once."""
-        (name,) = await self._renewals([session_id])
-        return name
+    async def _renew(self, session_id: str, key: str) -> Lease | None:
+        """The leases of all who beat meanwhile are one commit: when a server dies, its workers come to the others all
+        at once."""
+        (lease,) = await self._renewals([(session_id, key)])
+        return lease
 
-    async def _renew_all(self, sessions: Sequence[str]) -> list[str | None]:
+    async def _renew_all(self, sessions: Sequence[tuple[str, str]]) -> list[Lease | None]:
         return await self._store.renew(sessions, LEASE)
 
-    async def _session(self, session_id: str) -> _Session:
+    def _refuse_if_foreign(self, session_id: str, key: str) -> None:
+        known = self._sessions.get(session_id)
+        if known is not None and not known.belongs_to(key):
+            raise SessionLost(session_id)
+
+    async def _session(self, session_id: str, key: str) -> Session:
         """The session, also one that another server, or this one before its restart, said hello to."""
+        self._refuse_if_foreign(session_id, key)
         known = self._sessions.get(session_id)
         if known is not None:
             known.heard_at = self._clock.monotonic()
             return known
-        name = await self._renew(session_id)
-        if name is None:
+        lease = await self._renew(session_id, key)
+        if lease is None:
             raise SessionLost(session_id)
-        found = _Session(session_id, name, heard_at=self._clock.monotonic(), unverified=True)
+        found = Session(session_id, lease.name, lease.key, heard_at=self._clock.monotonic(), unverified=True)
         return self._sessions.setdefault(session_id, found)
 
-    def _assign(self, session: _Session, claims: Sequence[Claim], free: int) -> Orders:
+    def _assign(self, session: Session, claims: Sequence[Claim], free: int) -> Orders:
         """What the newest poll of a session, with so many free slots, is answered."""
         now = self._store.now()
         session.handed.update(claim.token for claim in claims)
@@ -438,14 +426,14 @@ class Desk:
             self._expected[session.id] = session
         return Orders(assignments=[_assignment(claim, now) for claim in claims])
 
-    def _answer(self, session: _Session, orders: Orders, only: _Waiting | None = None) -> None:
+    def _answer(self, session: Session, orders: Orders, only: Waiting | None = None) -> None:
         waiting = session.waiting
         if waiting is None or (only is not None and waiting is not only):
             return
         session.waiting = None
         self._polling.pop(session.id, None)
         if not waiting.answer.done():
-            waiting.answer.set_result(_with_cancels(session, orders))
+            waiting.answer.set_result(with_cancels(session, orders))
 
     def _forget(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)
@@ -453,13 +441,14 @@ class Desk:
         if session is not None:
             self._answer(session, Orders())
 
-    def _settlement(self, ended: Ended, now: Micros) -> Settlement:
+    def _settlement(self, session: str, ended: Ended, now: Micros) -> Settlement:
         started_at = None if ended.age is None else now - ended.age
         return Settlement(
             run_id=ended.run_id,
             job_id=ended.job_id,
             attempt=ended.attempt,
             token=ended.token,
+            session=session,
             serial=ended.serial,
             turn=ended.turn,
             outcome=ended.outcome,
@@ -470,30 +459,8 @@ class Desk:
         )
 
 
-def _expected_want(session: _Session) -> Want:
-    return Want(session.id, session.worker, session.spare, session.polled + 1)
-
-
-def _with_cancels(session: _Session, orders: Orders) -> Orders:
-    """The orders, with the cancels that wait for an answer to go out with."""
-    if not session.to_cancel and not session.to_pause:
-        return orders
-    told, session.to_cancel = session.to_cancel, {}
-    pauses, session.to_pause = session.to_pause, {}
-    session.cancelling |= told
-    return Orders(
-        assignments=orders.assignments,
-        pause=sorted(pauses.items()),
-        cancel=sorted(token for token, at_once in told.items() if not at_once),
-        kill=sorted(token for token, at_once in told.items() if at_once),
-    )
-
-
-def _by_poll(claims: Sequence[Claim]) -> dict[tuple[str, int], list[Claim]]:
-    grouped: dict[tuple[str, int], list[Claim]] = {}
-    for claim in claims:
-        grouped.setdefault((claim.session, claim.poll), []).append(claim)
-    return grouped
+def _attempt_of(settlement: Settlement) -> tuple[str, int, int]:
+    return settlement.run_id, settlement.attempt, settlement.token
 
 
 def _released(claim: Claim, now: Micros, wait: Micros = 0) -> Settlement:
@@ -502,6 +469,7 @@ def _released(claim: Claim, now: Micros, wait: Micros = 0) -> Settlement:
         job_id=claim.job_id,
         attempt=claim.attempt,
         token=claim.token,
+        session=claim.session,
         serial=claim.serial,
         turn=claim.turn,
         outcome=Released(wait),

@@ -97,10 +97,15 @@ def _check_offer(hello: Hello) -> None:
         raise Invalid(f"memoryMb must be between 0 and {MOST_MEMORY:,}", "/memoryMb")
 
 
+def _key_of(call: Call) -> str:
+    assert call.key is not None, "no message of a worker comes without a key"
+    return call.key.id
+
+
 async def hello(call: Call) -> Answer:
     message: Hello = _read(call, _hello)
     _check_offer(message)
-    return answer_json(await call.services.dispatch.hello(message))
+    return answer_json(await call.services.dispatch.hello(message, _key_of(call)))
 
 
 async def poll(call: Call) -> Answer:
@@ -108,7 +113,7 @@ async def poll(call: Call) -> Answer:
     _check_slots(message.free, "free")
     wait = min(max(message.wait, 0), LONGEST_WAIT)
     asked = msgspec.structs.replace(message, wait=wait) if wait != message.wait else message
-    return answer_json(await _while_connected(call, call.services.dispatch.poll(asked)))
+    return answer_json(await _while_connected(call, call.services.dispatch.poll(asked, _key_of(call))))
 
 
 async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> Orders:
@@ -127,19 +132,19 @@ async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> 
 
 
 async def beat(call: Call) -> Answer:
-    return answer_json(await call.services.dispatch.beat(_read(call, _beat)))
+    return answer_json(await call.services.dispatch.beat(_read(call, _beat), _key_of(call)))
 
 
 async def report(call: Call) -> Answer:
     message = _read_report(call.raw)
     _check_slots(message.free, "free")
     _check_report(message)
-    return answer_json(await call.services.dispatch.report(message))
+    return answer_json(await call.services.dispatch.report(message, _key_of(call)))
 
 
 async def goodbye(call: Call) -> Answer:
     message: Goodbye = _read(call, _goodbye)
-    await call.services.dispatch.goodbye(message.session)
+    await call.services.dispatch.goodbye(message.session, _key_of(call))
     return Answer(status=204)
 
 

@@ -21,6 +21,7 @@ BOOTSTRAP_KEYS = query("bootstrap_keys")
 MARK_BOOTSTRAP_KEY = query("mark_bootstrap_key")
 RESTORE_BOOTSTRAP_KEY = query("restore_bootstrap_key")
 REVOKE_BOOTSTRAP_KEYS = query("revoke_bootstrap_keys")
+END_SESSIONS_OF_KEY = query("end_sessions_of_key")
 PUT_TASK = query("put_task")
 TASK = query("task")
 LIST_TASKS = query("list_tasks")
@@ -51,6 +52,7 @@ class Keys(Part):
 
     async def revoke_key(self, key_id: str) -> bool:
         async def work(tx: Tx) -> bool:
+            await tx.execute(END_SESSIONS_OF_KEY, id=plain(key_id))
             return bool(await tx.fetch(REVOKE_KEY, id=plain(key_id)))
 
         return await self._db.write(work)

@@ -28,6 +28,7 @@ LOCK_RUNS = query("lock_runs")
 RUN_STATUSES = query("run_statuses")
 ASK_TO_CANCEL = query("ask_to_cancel")
 HOLDING = query("holding")
+HELD_ATTEMPTS = query("held_attempts")
 CANCEL_ORDERS = query("cancel_orders")
 HURRY = query("hurry")
 LIVE_TASK_RUNS = query("live_task_runs")
@@ -97,12 +98,12 @@ class Runs(Part):
 
         return await self._db.write(work) if said else []
 
-    async def append_logs(self, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
+    async def append_logs(self, session: str, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
         said = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
 
         async def work(tx: Tx) -> list[int]:
             rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _, _ in said}))
-            held = {(run_id, attempt, token) for run_id, attempt, token, _ in rows}
+            held = {(run_id, attempt, token) for run_id, attempt, token, holder in rows if holder == session}
             kept = [
                 as_tuple(LogRow(each.run_id, each.attempt, each.seq, _stream(each), now, plain(each.text)))
                 for each in chunks
@@ -136,6 +137,13 @@ class Runs(Part):
             return {token: _wanted(asked, kill) for token, asked, kill in rows}
 
         return await self._db.read(work)
+
+    async def held(self, session: str, attempts: Sequence[tuple[str, int, int]]) -> set[tuple[str, int, int]]:
+        async def work(tx: Tx) -> set[tuple[str, int, int]]:
+            rows = await tx.fetch(HELD_ATTEMPTS, b=sorted(set(attempts)), session=session)
+            return {(run_id, attempt, token) for run_id, attempt, token in rows}
+
+        return await self._db.read(work) if attempts else set()
 
     async def cancel_orders(self) -> list[tuple[str, int, bool]]:
         async def work(tx: Tx) -> list[tuple[str, int, bool]]:

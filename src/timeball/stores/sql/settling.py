@@ -1,4 +1,4 @@
-"""Ends of attempts: decided by `lifecycle.settle`, persisted under the guard of id, attempt, token and state.
+"""Ends of attempts: decided by `lifecycle.settle`, persisted under the guard of id, attempt, token, session and state.
 
 Locks are always taken in this order: jobs, turns, runs, gates, each by their ids. So nobody waits in a circle, except
 where a run turns out to be serial although its holder did not know; the database breaks such a circle and the driver
@@ -57,7 +57,7 @@ class _Rules(Struct):
 
 _decode_rules = msgspec.json.Decoder(_Rules).decode
 _ANY_RULES = _Rules()
-_Key = tuple[str, int, int | None]
+_Key = tuple[str, int, int | None, str | None]
 
 
 class _Writes(Struct):
@@ -88,7 +88,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     await lock_jobs(tx, locked)
     await turns.lock(tx, (each.turn for each in settlements))
     rows = await tx.fetch(LOCK_ATTEMPTS, b=sorted({each.run_id for each in settlements}))
-    runs = {(run.id, run.attempt, run.token): run for run in (RunRow(*row) for row in rows)}
+    runs = {(run.id, run.attempt, run.token, run.session): run for run in (RunRow(*row) for row in rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     rules = await _rules(tx, settlements, runs)
 
@@ -96,8 +96,9 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
-        # The guard: id, attempt, token, and RUNNING. Each attempt ends once, also when one batch reports it twice.
-        run = runs.pop((each.run_id, each.attempt, each.token), None)
+        # The guard: id, attempt, token, session, and RUNNING. Each attempt ends once, also when one batch reports it
+        # twice.
+        run = runs.pop((each.run_id, each.attempt, each.token, each.session), None)
         if run is None:
             answers.append(None)
             continue
@@ -172,7 +173,7 @@ async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, Run
     held = [
         run
         for each in settlements
-        if (run := runs.get((each.run_id, each.attempt, each.token))) is not None and _is_ruled(run, each)
+        if (run := runs.get((each.run_id, each.attempt, each.token, each.session))) is not None and _is_ruled(run, each)
     ]
     if not held:
         return {}

@@ -73,6 +73,7 @@ def _ended(settlement: Settlement) -> Row:
         settlement.run_id,
         settlement.attempt,
         settlement.token,
+        settlement.session,
         bounded(settlement.started_at),
         min(settlement.finished_at, MAX),
         result,

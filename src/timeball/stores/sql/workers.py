@@ -9,8 +9,9 @@ import msgspec
 from timeball.domain.fitting import PLAIN, Need, need_of, total
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Lost, Outcome, Released
+from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement
-from timeball.ports.workers import Worker
+from timeball.ports.workers import Lease, Worker
 from timeball.stores.sql import settling
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
@@ -48,14 +49,19 @@ class Workers(Part):
                 cpu=UNLIMITED if worker.cpu is None else min(round(worker.cpu * 1000), LARGEST),
                 memory=UNLIMITED if worker.memory_mb is None else min(worker.memory_mb, LARGEST),
                 dedicated=int(worker.dedicated),
+                key=worker.key,
             )
 
         await self._db.write(work)
 
-    async def renew(self, sessions: Sequence[str], lease: Micros) -> list[str | None]:
-        async def work(tx: Tx) -> list[str | None]:
-            names: dict[str, str] = dict(await tx.fetch(RENEW, b=sorted(set(sessions)), lease=lease))
-            return [names.get(session) for session in sessions]
+    async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
+        async def work(tx: Tx) -> list[Lease | None]:
+            rows = await tx.fetch(RENEW, b=sorted(set(sessions)), lease=lease)
+            renewed = {session: Lease(name, key) for session, name, key in rows}
+            return [
+                found if (found := renewed.get(session)) is not None and found.key in (None, key) else None
+                for session, key in sessions
+            ]
 
         return await self._db.write(work) if sessions else []
 
@@ -71,17 +77,19 @@ class Workers(Part):
 
         async def find(tx: Tx) -> list[Settlement]:
             rows = await tx.fetch(LOST_RUNS, most=limit)
-            return [_settlement(row, Lost(), started_at=row[8]) for row in rows]
+            return [_settlement(row, Lost(), started_at=row[9]) for row in rows]
 
         await self._db.write(mark)
         return await self._db.read(find)
 
-    async def end_session(self, session: str) -> None:
-        async def work(tx: Tx) -> None:
-            await tx.execute(END_SESSION, session=session)
+    async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:
+        async def work(tx: Tx) -> bool:
+            if not await tx.fetch(END_SESSION, session=session, key=key):
+                return False
             await _give_back(tx, session, frozenset(), LARGEST)
+            return True
 
-        await self._db.write(work)
+        return await self._db.write(work)
 
     async def forget_sessions(self, seen_before: Micros) -> int:
         async def work(tx: Tx) -> int:
@@ -108,12 +116,13 @@ async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -
 
 
 def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settlement:
-    run_id, job_id, attempt, token, serial, tenant, key, now, *_ = row
+    run_id, job_id, attempt, token, session, serial, tenant, key, now, *_ = row
     return Settlement(
         run_id=run_id,
         job_id=job_id,
         attempt=attempt,
         token=token,
+        session=session,
         serial=bool(serial),
         turn=None if key is None else (tenant, key),
         outcome=outcome,
@@ -125,7 +134,7 @@ def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settle
 
 def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
-    cpu, memory, dedicated, reserved_for = offer
+    cpu, memory, dedicated, reserved_for, key = offer
     return Worker(
         session=session,
         name=name,
@@ -142,4 +151,5 @@ def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
         memory_mb=None if memory == UNLIMITED else memory,
         dedicated=bool(dedicated),
         reserved_for=reserved_for,
+        key=key,
     )

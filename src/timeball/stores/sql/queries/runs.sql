@@ -155,6 +155,11 @@ WHERE r.state = 'running';
 SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} {each_locked runs r: b.id}
 WHERE r.state = 'running';
 
+-- name: held_attempts
+-- Those of a session among attempts that it says something of.
+SELECT r.id, r.attempt, r.token FROM {batch b: id text, attempt bigint, token bigint} JOIN runs r ON r.id = b.id
+WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.session = :session;
+
 -- name: specs_of_jobs
 -- The rules by which runs without a spec of their own are judged.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
@@ -183,9 +188,10 @@ SELECT
 FROM (
   SELECT r.*, COALESCE(r.due_at, r.fire_time) AS due, {greatest}(b.began, COALESCE(r.due_at, r.fire_time)) AS began,
     b.ended, b.result
-  FROM {batch b: id text, attempt bigint, token bigint, began bigint, ended bigint, result text}
+  FROM {batch b: id text, attempt bigint, token bigint, session text, began bigint, ended bigint, result text}
   {each_locked runs r: b.id}
-  WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.cancel_requested_at IS NULL
+  WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.session = b.session
+    AND r.cancel_requested_at IS NULL
     AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL
     -- Whether anybody follows anything is asked once, and only then of each.
     AND NOT (EXISTS (SELECT 1 FROM follows) AND EXISTS (SELECT 1 FROM follows f WHERE f.job_id = r.job_id))

@@ -3,18 +3,22 @@
 -- name: register
 -- A new session, with a lease that starts now.
 INSERT INTO workers (
-  session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated
+  session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated, key_id
 )
 SELECT
   :session, :name, CAST(:slots AS bigint), :labels, :tasks, :version, t.now, t.now, t.now + :lease,
-  CAST(:cpu AS bigint), CAST(:memory AS bigint), CAST(:dedicated AS bigint)
+  CAST(:cpu AS bigint), CAST(:memory AS bigint), CAST(:dedicated AS bigint), :key
 FROM (SELECT {now} AS now) AS t WHERE true
 ON CONFLICT (session) DO NOTHING;
 
 -- name: renew
--- Extend leases that have not lapsed.
+-- Extend leases that have not lapsed, for the keys that opened the sessions. A session without a key was opened by an
+-- older server.
 UPDATE workers SET lease_until = {now} + :lease, seen_at = {now}
-WHERE session {in b: text} AND lapsed = 0 AND lease_until > {now} RETURNING session, name;
+FROM {batch b: session text, key_id text}
+WHERE workers.session = b.session AND (workers.key_id IS NULL OR workers.key_id = b.key_id)
+  AND workers.lapsed = 0 AND workers.lease_until > {now}
+RETURNING workers.session, workers.name, workers.key_id;
 
 -- name: lapse
 -- Mark sessions whose lease has run out: from here on no renewal, however late its commit, brings one back.
@@ -23,19 +27,26 @@ UPDATE workers SET lapsed = 1 WHERE session IN (
 );
 
 -- name: lost_runs
--- Runs that are held by nobody who has a lease.
-SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.tenant, r.ordering_key, {now}, r.attempt_started_at
+-- Runs that are held by nobody who has a lease. A session whose key was revoked has one until it runs out.
+SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, {now}, r.attempt_started_at
 FROM runs r WHERE r.state = 'running' AND r.session <> 'weaver' AND NOT EXISTS (
-  SELECT 1 FROM workers w WHERE w.session = r.session AND w.lapsed = 0
+  SELECT 1 FROM workers w
+  WHERE w.session = r.session AND (w.lapsed = 0 OR (w.lapsed = 2 AND w.lease_until > {now}))
 ) LIMIT :most;
 
 -- name: end_session
--- Let a lease lapse now.
-UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now}) WHERE session = :session;
+-- Let a lease lapse now, for the key that opened the session.
+UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now})
+WHERE session = :session AND (key_id IS NULL OR key_id = :key) RETURNING session;
+
+-- name: end_sessions_of_key
+-- Renew the leases of a key no more, and give its sessions nothing more. What they hold is theirs until the leases run
+-- out: it may still be executed there.
+UPDATE workers SET lapsed = 2 WHERE key_id = :id AND lapsed = 0;
 
 -- name: held_by
 -- What a session holds that was claimed for polls before one.
-SELECT r.id, r.job_id, r.attempt, r.token, r.serial, r.tenant, r.ordering_key, {now}
+SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, {now}
 FROM runs r WHERE r.session = :session AND r.state = 'running' AND r.poll < :before;
 
 -- name: forget_sessions
@@ -49,7 +60,7 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
   w.cpu, w.memory, w.dedicated, CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = w.reserved_for AND r.eligible_at <= {now}
-  ) THEN w.reserved_for END
+  ) THEN w.reserved_for END, w.key_id
 FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
 -- name: shares_used
