@@ -5,8 +5,11 @@ from typing import Literal
 
 import pytest
 
+from tests.support.builders import one_shot, worker
 from timeball.domain.bootstrap_key import BootstrapSource
+from timeball.domain.instant import MINUTE
 from timeball.ports.registry import Key
+from timeball.ports.runs import Want
 from timeball.ports.store import Store
 
 _numbers = itertools.count()
@@ -131,3 +134,13 @@ async def test_a_key_of_an_earlier_version_is_replaced_like_others(
     await server.start("old", source)
     await server.start("new", source)
     assert await valid(store) == {"new"}
+
+
+async def test_sessions_of_a_replaced_key_get_nothing_more(store: Store) -> None:
+    server = Server(store)
+    await server.start("old")
+    (old,) = await store.keys()
+    await store.register(worker("w_2", key=old.id), MINUTE)
+    await server.start("new")
+    await store.submit([one_shot(store.now())])
+    assert (await store.claim([Want("w_2", "", 1)], 0)).claims == []

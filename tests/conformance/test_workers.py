@@ -176,7 +176,7 @@ async def test_sessions_of_a_revoked_key_get_nothing_more_and_lose_what_they_hol
 ) -> None:
     now = store.now()
     await store.add_key(Key(id="k_2", tenant="t", name="", role="worker", digest="2" * 64, created_at=now))
-    await store.register(worker("w_2", key="k_2"), 300 * MILLISECOND)
+    await store.register(worker("w_2", key="k_2"), 3 * SECOND)
     (claim,) = await claimed(store, "w_2")
     assert await store.revoke_key("k_2")
     assert await store.renew([("w_2", "k_2")], LEASE) == [None]

@@ -68,7 +68,8 @@ class Keys(Part):
             elif decided.restore:
                 await tx.execute(RESTORE_BOOTSTRAP_KEY, digest=key.digest)
             if decided.revoke:
-                await tx.execute(REVOKE_BOOTSTRAP_KEYS, b=list(dict.fromkeys(decided.revoke)))
+                for (key_id,) in await tx.fetch(REVOKE_BOOTSTRAP_KEYS, b=list(dict.fromkeys(decided.revoke))):
+                    await tx.execute(END_SESSIONS_OF_KEY, id=key_id)
             return decided
 
         return await self._db.write(work)

@@ -33,7 +33,8 @@ UPDATE keys SET revoked_at = NULL WHERE digest = :digest AND bootstrap IS NOT NU
 
 -- name: revoke_bootstrap_keys
 -- Those that were replaced.
-UPDATE keys SET revoked_at = {now} WHERE digest {in b: text} AND bootstrap IS NOT NULL AND revoked_at IS NULL;
+UPDATE keys SET revoked_at = {now} WHERE digest {in b: text} AND bootstrap IS NOT NULL AND revoked_at IS NULL
+RETURNING id;
 
 -- name: put_task
 -- Create or replace a registered task; its version grows.
