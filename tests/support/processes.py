@@ -46,19 +46,27 @@ def until(look: Callable[[], T | None], what: str, patience: float = PATIENCE) -
 class Process:
     """`timeball …`, with its output in a file."""
 
-    def __init__(self, folder: Path, arguments: list[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arguments: list[str],
+        environment: dict[str, str] | None = None,
+        python: str = sys.executable,
+        **options: Any,
+    ) -> None:
         self.name = arguments[0]
         self.log = folder / f"{self.name}-{time.monotonic_ns()}.log"
         home = folder / "home"
         home.mkdir(exist_ok=True)
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "timeball", *arguments],
+                [python, "-m", "timeball", *arguments],
                 env={**os.environ, "HOME": str(home), "TIMEBALL_ADMIN_KEY": KEY, **(environment or {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                **options,
             )
 
     def __enter__(self) -> Self:

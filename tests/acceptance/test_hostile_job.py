@@ -1,0 +1,154 @@
+"""I31: a job learns nothing of its worker's credentials. A hostile job looks for them wherever it can, then uses them.
+
+Under `up` and under `worker`; as root and as an ordinary user; in a Landlock domain, as another user, and with neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ordinary_user import (
+    IS_ROOT,
+    NEEDS_LANDLOCK,
+    NEEDS_ROOT,
+    ORDINARY,
+    give,
+    module_path,
+    open_python,
+    shared_folder,
+    user_group,
+)
+from tests.support.processes import Api, Process, free_port, until, worker_key
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs Linux's /proc"),
+]
+
+HOSTILE = Path(__file__).with_name("hostile.py")
+WAYS = [
+    pytest.param(None, "domain", marks=NEEDS_LANDLOCK, id="own user in a domain"),
+    pytest.param(ORDINARY, "domain", marks=[NEEDS_LANDLOCK, NEEDS_ROOT], id="ordinary user in a domain"),
+    pytest.param(None, "user", marks=NEEDS_ROOT, id="root with a job user"),
+    pytest.param(ORDINARY if IS_ROOT else None, "neither", id="ordinary user with neither"),
+]
+"""The worker's user (None: that of the tests), and what protects its keys."""
+
+
+class Place:
+    """Keys, a data folder and a program: what one case needs."""
+
+    def __init__(self, folder: Path, user: str | None) -> None:
+        self.folder = folder
+        self.user = user
+        self.data = folder / "data"
+        self.admin_key = f"admin-{secrets.token_hex(24)}"
+        self.cloud_key = f"cloud-{secrets.token_hex(24)}"
+        self.password = f"password-{secrets.token_hex(24)}"
+        for name in ("home", "data", "work"):
+            (folder / name).mkdir(mode=0o700)
+            give(folder / name, user)
+        (folder / "work").chmod(0o777)
+
+    def start(self, arguments: list[str], protection: str, **more: str) -> Process:
+        as_user: dict[str, Any] = {}
+        if self.user is not None:
+            as_user = {"user": self.user, "group": user_group(self.user), "extra_groups": []}
+        environment = {
+            "PYTHONPATH": module_path(),
+            "TIMEBALL_ADMIN_KEY": self.admin_key,
+            "AWS_SECRET_ACCESS_KEY": self.cloud_key,
+            "TIMEBALL_JOB_LANDLOCK": "on" if protection == "domain" else "off",
+            **({"TIMEBALL_JOB_USER": ORDINARY} if protection == "user" else {}),
+            **more,
+        }
+        python = open_python()
+        return Process(self.folder, arguments, environment, python=python, **as_user)
+
+    def hunt(self, api: Api, protection: str, *, keys: list[str], files: list[Path], pids: list[int]) -> dict[str, Any]:
+        """Run the hostile job, and return what it prints."""
+        secret = secrets.token_hex(16)
+        task = {"kind": "shell", "command": "true", "env": {"SECRET": secret}}
+        victim = api.create({"task": task, "runsOn": ["elsewhere"]})
+        run = api.call("GET", f"/v1/jobs/{victim}/runs")["items"][0]
+        case = {
+            "url": api.url,
+            "keys": [key[::-1] for key in keys],
+            "files": [] if protection == "neither" else [str(path) for path in files],
+            "pids": pids,
+            "victim": {"job": victim, "run": run["runId"]},
+        }
+        (self.folder / "case.json").write_text(json.dumps(case))
+        (self.folder / "hostile.py").write_bytes(HOSTILE.read_bytes())
+        command = [open_python(), str(self.folder / "hostile.py"), str(self.folder / "case.json")]
+        job = api.create({"task": {"kind": "shell", "command": command}, "timeout": "2m"})
+        ended = until(lambda: api.ended_run_of(job), "the hostile job to end")
+        log = api.call("GET", f"/v1/runs/{ended['runId']}/logs")
+        assert ended["status"] == "succeeded", log
+        assert secret not in log
+        assert api.call("GET", f"/v1/jobs/{victim}/runs")["items"][0]["status"] == run["status"]
+        found: dict[str, Any] = json.loads(log.split("HUNT ", 1)[1].splitlines()[0])
+        return found
+
+
+@contextlib.contextmanager
+def place(user: str | None) -> Iterator[Place]:
+    with shared_folder("/var/tmp") as folder:
+        yield Place(folder, user)
+
+
+def found_nothing(hunt: dict[str, Any]) -> None:
+    assert hunt["found"] == []
+    assert {step: set(answers) for step, answers in hunt["chain"].items()} == {
+        step: {401} for step in ("hello", "poll", "read", "forge")
+    }
+
+
+@pytest.mark.xfail(strict=True, reason="item 1: a job reads the keys of its worker")
+@pytest.mark.parametrize(("user", "protection"), WAYS)
+def test_a_job_under_up_finds_no_key_and_can_forge_nothing(user: str | None, protection: str) -> None:
+    port = free_port()
+    with place(user) as where:
+        arguments = ["up", "--port", str(port), "--data-dir", str(where.data), "--archive=local"]
+        with where.start(arguments, protection) as up, Api(f"http://127.0.0.1:{port}", where.admin_key) as api:
+            api.await_ready(up)
+            api.await_workers(1)
+            keys = [where.admin_key, where.cloud_key]
+            (where.data / "admin.key").write_text(where.admin_key)
+            give(where.data / "admin.key", user)
+            hunt = where.hunt(api, protection, keys=keys, files=[where.data], pids=[up.pid])
+    found_nothing(hunt)
+
+
+@pytest.mark.xfail(strict=True, reason="item 1: a job reads the keys of its worker")
+@pytest.mark.parametrize(("user", "protection"), WAYS)
+def test_a_job_under_a_worker_finds_no_key_and_can_forge_nothing(user: str | None, protection: str) -> None:
+    port = free_port()
+    with place(user) as where:
+        url = f"http://127.0.0.1:{port}"
+        serve = ["server", "--port", str(port), "--data-dir", str(where.data)]
+        with where.start(serve, protection) as server, Api(url, where.admin_key) as api:
+            api.await_ready(server)
+            token = worker_key(api)
+            settings = where.folder / "settings"
+            settings.mkdir()
+            file = settings / "timeball.toml"
+            file.write_text(f'token = "{token}"\n')
+            file.chmod(0o600)
+            give(file, user)
+            work = ["worker", "--server", url, f"--token={token}", "--slots", "2"]
+            dsn = f"postgresql://timeball:{where.password}@nowhere/timeball"
+            with where.start(work, protection, TIMEBALL_STORE=dsn, TIMEBALL_CONFIG=str(file)) as worker:
+                api.await_workers(1)
+                keys = [where.admin_key, where.cloud_key, where.password, token]
+                pids = [server.pid, worker.pid]
+                hunt = where.hunt(api, protection, keys=keys, files=[where.data, file], pids=pids)
+    found_nothing(hunt)
