@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from timeball import machine, secret_files, trust
+from timeball import job_user, machine, secret_files, trust
 from timeball.domain import duration, retention
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.priority import CREDIT
+from timeball.job_user import JobUser
 from timeball.trust import Trust
 
 T = TypeVar("T")
@@ -94,8 +95,6 @@ class ServerConfig:
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
     """`text` or `json`."""
-    secret_files: tuple[Path, ...] = ()
-    """Files that hold secrets of this process, or of one that is configured like it: no job may read them."""
 
     @property
     def admin_key_file(self) -> Path:
@@ -139,8 +138,14 @@ class CrewConfig:
     scripts_dir: Path
     drain_seconds: float
     """How long a stopping worker waits for what it runs before it hands it back."""
-    secret_files: tuple[Path, ...] = ()
-    """Files that hold secrets of this process, or of one that is configured like it: no job may read them."""
+    job_user: JobUser | None
+    """Whom process jobs run as; None: the worker's own user."""
+    job_landlock: bool
+    """Process jobs run in a Landlock domain, if the kernel has it."""
+    no_new_privs: bool
+    """No program, such as sudo, gives a process job more privileges than its user has."""
+    protected: tuple[Path, ...]
+    """Files and folders that a job may not open: keys, the store, and what else Timeball keeps. Some do not exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +167,7 @@ def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConf
 
 def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:
     given = _Given(flags, environ)
-    return ServerConfig(**given.serving(), **given.logging(), secret_files=given.secret_files())
+    return ServerConfig(**given.serving(), **given.logging())
 
 
 def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConfig:
@@ -178,13 +183,12 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
         token=found.token,
         **given.executing(),
         **given.logging(),
-        secret_files=given.secret_files(),
     )
 
 
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
     given = _Given(flags, environ)
-    return UpConfig(**given.serving(), **given.executing(), **given.logging(), secret_files=given.secret_files())
+    return UpConfig(**given.serving(), **given.executing(), **given.logging())
 
 
 def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
@@ -222,6 +226,7 @@ def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None
 # --- the settings -------------------------------------------------------------------------------------------------
 
 _SQLITE: Final = "sqlite:///"
+_SQLITE_FILES: Final = ("", "-wal", "-shm", "-journal", ".lock")
 
 
 def _text(value: Any) -> str:
@@ -463,6 +468,13 @@ DEDICATED = Setting("dedicated", _yes_or_no, "take only runs that ask for a labe
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")
 SCRIPTS_DIR = Setting("scripts_dir", _folder, "the folder that script jobs are looked up in", "--scripts-dir")
 NAME = Setting("name", _text, "a worker's name; host name and process id by default", "--name")
+JOB_USER = Setting("job_user", job_user.find, "the user that process jobs run as, if the worker is root", "--job-user")
+JOB_LANDLOCK = Setting(
+    "job_landlock", _yes_or_no, "keep Timeball's own files and processes from process jobs", "--job-landlock"
+)
+NO_NEW_PRIVS = Setting(
+    "no_new_privs", _yes_or_no, "keep process jobs from gaining privileges, as by sudo", "--no-new-privs"
+)
 DRAIN = Setting("drain", _seconds, "how long a stopping worker waits for its runs", "--drain")
 LOG_LEVEL = Setting("log_level", _one_of("debug", "info", "warning", "error"), "how much to log", "--log-level")
 LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log-format")
@@ -488,7 +500,8 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             CPU,
             MEMORY,
         ),
-        *(LABELS, DEDICATED, TASKS, SCRIPTS_DIR, NAME, DRAIN, LOG_LEVEL, LOG_FORMAT),
+        *(LABELS, DEDICATED, TASKS, SCRIPTS_DIR, NAME, DRAIN, JOB_USER, JOB_LANDLOCK, NO_NEW_PRIVS),
+        *(LOG_LEVEL, LOG_FORMAT),
     )
 }
 
@@ -516,6 +529,12 @@ class _Source(NamedTuple):
     """For people."""
     where: str = ""
     trust: Trust = Trust.USER
+
+
+SECRETS: Final[tuple[Setting[Any], ...]] = tuple(
+    setting for setting in (*SETTINGS.values(), OBJECTS, _TO) if setting.secret
+)
+"""Those whose values no other process may read."""
 
 
 class _Given:
@@ -573,15 +592,13 @@ class _Given:
             raise InvalidSetting(f"{setting.name} from {title} cannot be used: {error}") from None
         return _Found(self._secrets[path], f"{title} ({path})", Trust.USER)
 
-    def secret_files(self) -> tuple[Path, ...]:
+    def _secret_files(self) -> list[Path]:
         """The files that are named for any secret, and the configuration file if it holds one."""
-        secret = [setting for setting in (*SETTINGS.values(), _TO) if setting.secret]
-        sources = [(setting, source) for setting in secret for source in self._sources(setting)]
+        sources = [(setting, source) for setting in SECRETS for source in self._sources(setting)]
         named = [_read_path(setting, source.file, "") for setting, source in sources if source.file is not None]
-        if self._file_path is not None and any(setting.name in self._file for setting in secret):
+        if self._file_path is not None and any(setting.name in self._file for setting in SECRETS):
             named.append(self._file_path)
-        found = (secret_files.lasting(path) for path in named)
-        return tuple(dict.fromkeys(path for path in found if path is not None))
+        return [found for path in named if (found := secret_files.lasting(path)) is not None]
 
     def connecting(self) -> ClientConfig:
         """The servers, and the key that may go to all of them."""
@@ -688,6 +705,12 @@ class _Given:
                 "a dedicated worker takes only runs that ask for one of its labels, and it has none:"
                 " give it some with --label or TIMEBALL_LABELS"
             )
+        scripts_dir = _or(self(SCRIPTS_DIR), self.data_dir() / "scripts")
+        if scripts_dir.resolve() == self.data_dir().resolve():
+            raise InvalidSetting(
+                f"the scripts folder {scripts_dir} is the data folder, which jobs may not read:"
+                " name another --scripts-dir"
+            )
         return {
             "name": _or(self(NAME), _own_name()),
             "slots": _or(self(SLOTS), DEFAULT_SLOTS),
@@ -696,9 +719,36 @@ class _Given:
             "labels": labels,
             "dedicated": dedicated,
             "tasks": _or(self(TASKS), ()),
-            "scripts_dir": _or(self(SCRIPTS_DIR), self.data_dir() / "scripts"),
+            "scripts_dir": scripts_dir,
             "drain_seconds": _or(self(DRAIN), DEFAULT_DRAIN),
+            **self._confining(),
+            "protected": self._protected(),
         }
+
+    def _confining(self) -> dict[str, Any]:
+        landlock, no_new_privs = _or(self(JOB_LANDLOCK), True), _or(self(NO_NEW_PRIVS), True)
+        if landlock and not no_new_privs:
+            raise InvalidSetting(
+                "jobs that may gain privileges cannot be kept in a Landlock domain:"
+                " with no_new_privs off, set job_landlock to off as well"
+            )
+        return {"job_user": self(JOB_USER), "job_landlock": landlock, "no_new_privs": no_new_privs}
+
+    def _protected(self) -> tuple[Path, ...]:
+        """Everything that Timeball keeps on this machine, as far as this user's settings and notes tell."""
+        found = [self.data_dir(), *self._noted_data_dirs()]
+        store = self.store()
+        if store.startswith(_SQLITE):
+            database = store.removeprefix(_SQLITE)
+            found += [Path(f"{database}{suffix}") for suffix in _SQLITE_FILES]
+        found += [Path(place) for place in (self(ARCHIVE), self(OBJECTS)) if place and os.path.isabs(place)]
+        return tuple(dict.fromkeys([*found, *self._secret_files()]))
+
+    def _noted_data_dirs(self) -> list[Path]:
+        """Those of the servers that this user started on this machine."""
+        notes = self.note(None).parent.glob("data-dir-of-port-*")
+        folders = [content for note in notes if (content := _content(note))]
+        return [Path(folder) for folder in folders if os.path.isabs(folder) and Path(folder) != Path("/")]
 
     def logging(self) -> dict[str, Any]:
         return {"log_level": _or(self(LOG_LEVEL), "info"), "log_format": _or(self(LOG_FORMAT), "text")}

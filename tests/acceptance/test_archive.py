@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.builders import job
 from tests.support.history import add, finished
-from tests.support.processes import Api, running_up, until
+from tests.support.processes import Api, data_dir, running_up, until
 from timeball import system
 from timeball.domain.instant import DAY, SECOND
 from timeball.stores.sqlite import SqliteStore
@@ -16,7 +16,7 @@ RUNS = 700
 
 async def history(path: Path) -> set[str]:
     """A store with runs of some old days, and one of yesterday; the ids of the old ones."""
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     store = SqliteStore(path, wall=system.wall, monotonic=system.monotonic)
     await store.open()
     now = store.now()
@@ -39,7 +39,7 @@ def listed(api: Api, path: str) -> list[str]:
 
 
 def test_old_history_goes_to_the_archive_by_itself(tmp_path: Path) -> None:
-    old = asyncio.run(history(tmp_path / "data/timeball.db"))
+    old = asyncio.run(history(data_dir(tmp_path) / "timeball.db"))
     with running_up(tmp_path, None, "--archive", "local") as (_, api):
         until(lambda: len(listed(api, "/v1/runs?status=succeeded")) == 1, "the old days to leave the store")
         archived = listed(api, "/v1/runs?archived=true")

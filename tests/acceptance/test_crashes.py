@@ -13,6 +13,7 @@ from tests.support.processes import (
     PATIENCE,
     Api,
     Process,
+    data_dir,
     free_port,
     is_alive,
     running_server,
@@ -161,10 +162,10 @@ def test_kill_9_of_a_server_costs_no_fire(tmp_path: Path, postgres_dsn: str) -> 
 
 
 def test_a_second_up_on_the_same_folder_exits_and_says_so(tmp_path: Path) -> None:
-    again = ["up", "--port", str(free_port()), "--data-dir", str(tmp_path / "data")]
+    again = ["up", "--port", str(free_port()), "--data-dir", str(data_dir(tmp_path))]
     with running_up(tmp_path), Process(tmp_path, again) as second:
         assert second.popen.wait(PATIENCE) != 0
-        assert str(tmp_path / "data") in second.output
+        assert str(data_dir(tmp_path)) in second.output
         assert "Traceback" not in second.output
 
 

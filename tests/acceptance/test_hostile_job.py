@@ -9,6 +9,9 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from tests.support.ordinary_user import (
     shared_folder,
     user_group,
 )
-from tests.support.processes import Api, Process, free_port, until, worker_key
+from tests.support.processes import Api, Process, data_dir, free_port, until, worker_key
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -47,16 +50,18 @@ class Place:
     """Keys, a data folder and a program: what one case needs."""
 
     def __init__(self, folder: Path, user: str | None) -> None:
-        self.folder = folder
+        self.above = folder
+        self.folder = folder / "jobs"
+        self.folder.mkdir()
+        self.folder.chmod(0o777)
         self.user = user
-        self.data = folder / "data"
+        self.data = data_dir(self.folder)
         self.admin_key = f"admin-{secrets.token_hex(24)}"
         self.cloud_key = f"cloud-{secrets.token_hex(24)}"
         self.password = f"password-{secrets.token_hex(24)}"
-        for name in ("home", "data", "work"):
-            (folder / name).mkdir(mode=0o700)
-            give(folder / name, user)
-        (folder / "work").chmod(0o777)
+        for private in (self.data.parent, self.data, self.data.parent / "home"):
+            private.mkdir(mode=0o700)
+            give(private, user)
 
     def start(self, arguments: list[str], protection: str, **more: str) -> Process:
         as_user: dict[str, Any] = {}
@@ -105,6 +110,10 @@ def place(user: str | None) -> Iterator[Place]:
         yield Place(folder, user)
 
 
+def warnings(process: Process) -> int:
+    return process.output.count("jobs can read")
+
+
 def found_nothing(hunt: dict[str, Any]) -> None:
     assert hunt["found"] == []
     assert {step: set(answers) for step, answers in hunt["chain"].items()} == {
@@ -112,7 +121,6 @@ def found_nothing(hunt: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.xfail(strict=True, reason="item 1: a job reads the keys of its worker")
 @pytest.mark.parametrize(("user", "protection"), WAYS)
 def test_a_job_under_up_finds_no_key_and_can_forge_nothing(user: str | None, protection: str) -> None:
     port = free_port()
@@ -125,10 +133,10 @@ def test_a_job_under_up_finds_no_key_and_can_forge_nothing(user: str | None, pro
             (where.data / "admin.key").write_text(where.admin_key)
             give(where.data / "admin.key", user)
             hunt = where.hunt(api, protection, keys=keys, files=[where.data], pids=[up.pid])
+            assert warnings(up) == (protection == "neither")
     found_nothing(hunt)
 
 
-@pytest.mark.xfail(strict=True, reason="item 1: a job reads the keys of its worker")
 @pytest.mark.parametrize(("user", "protection"), WAYS)
 def test_a_job_under_a_worker_finds_no_key_and_can_forge_nothing(user: str | None, protection: str) -> None:
     port = free_port()
@@ -151,4 +159,85 @@ def test_a_job_under_a_worker_finds_no_key_and_can_forge_nothing(user: str | Non
                 keys = [where.admin_key, where.cloud_key, where.password, token]
                 pids = [server.pid, worker.pid]
                 hunt = where.hunt(api, protection, keys=keys, files=[where.data, file], pids=pids)
+                assert (warnings(server), warnings(worker)) == (0, protection == "neither")
     found_nothing(hunt)
+
+
+ORDINARY_WORK = """
+set -e
+mkdir one two; echo text > one/file; mv one/file two/file; rmdir one; grep -q text two/file
+mv two/file "$JOBS/file"; mkdir "$JOBS/folder"; mv "$JOBS/file" "$JOBS/folder/file"; mv "$JOBS/folder/file" two/again
+ln two/again two/hard; ln -s again two/soft; mkfifo two/fifo; : > two/hard; rm two/fifo
+printf '#!/bin/sh\necho "child $1"\n' > "$JOBS/child"; chmod +x "$JOBS/child"; "$JOBS/child" runs & wait
+echo more >> "$LATER/file"; mkdir -p "$LATER/deeper/still"; mv "$LATER/deeper" two/
+echo written > "$EXISTING"
+echo x > /dev/null; echo x > /dev/shm/$TIMEBALL_RUN_ID; rm /dev/shm/$TIMEBALL_RUN_ID
+temporary=$(mktemp /tmp/timeball-test-XXXXXX); echo x > "$temporary"; rm "$temporary"
+echo out > /dev/stdout; echo err > /dev/stderr
+ls / /dev /proc > /dev/null; cat /proc/self/status /proc/self/environ > /dev/null
+"$PYTHON" -c 'import subprocess; subprocess.run(["true"], check=True); open("by-python", "w").write("x")'
+if [ -n "$GIT" ]; then
+    git init -q repository; cd repository; git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m first
+    git log --oneline; cd ..
+fi
+if [ -n "$SSH" ]; then
+    printf 'Host target\n  HostName 127.0.0.1\n  Port %s\n' "$SSH" > config
+    ssh -V
+    ssh -F config -o BatchMode=yes -o UserKnownHostsFile=/dev/null target true || test $? = 255
+fi
+echo all of it works
+"""
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.parametrize("user", [None, pytest.param(ORDINARY, marks=NEEDS_ROOT)])
+def test_ordinary_jobs_work_in_a_domain(user: str | None) -> None:
+    port = free_port()
+    arguments = ["up", "--port", str(port)]
+    with place(user) as where, socket.create_server(("127.0.0.1", 0)) as sshd:
+        arguments += ["--data-dir", str(where.data)]
+        existing = where.above / "existing"
+        existing.touch()
+        give(existing, user)
+        with where.start(arguments, "domain") as up, Api(f"http://127.0.0.1:{port}", where.admin_key) as api:
+            api.await_ready(up)
+            end(api, "true")
+            later = where.above / "later"
+            later.mkdir()
+            give(later, user)
+            env = {
+                "JOBS": str(where.folder),
+                "LATER": str(later),
+                "EXISTING": str(existing),
+                "PYTHON": open_python(),
+                "GIT": shutil.which("git") or "",
+                "SSH": str(sshd.getsockname()[1]) if shutil.which("ssh") else "",
+                "HOME": str(where.folder),
+            }
+            banners: list[bytes] = []
+            answering = threading.Thread(target=answer_once, args=(sshd, banners), daemon=True)
+            answering.start()
+            status, log = end(api, ORDINARY_WORK, env)
+            assert (status, "all of it works" in log) == ("succeeded", True), log
+            assert existing.read_text() == "written\n"
+            if env["SSH"]:
+                answering.join(20)
+                assert banners[0].startswith(b"SSH-2.0-")
+            assert f" {where.above}" in next(line for line in up.output.splitlines() if "rename entries" in line)
+            status, log = end(api, f"echo x > {where.above}/new")
+            assert (status, "directly in the folders" in log, str(where.above) in log) == ("dead", True, True), log
+            assert not (where.above / "new").exists()
+
+
+def answer_once(sshd: socket.socket, banners: list[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        connection, _ = sshd.accept()
+        with connection:
+            banners.append(connection.recv(100))
+
+
+def end(api: Api, command: str, env: dict[str, str] | None = None) -> tuple[str, str]:
+    """Run a command; its status and its log."""
+    job = api.create({"task": {"kind": "shell", "command": command, "env": env or {}}, "maxRetries": 0})
+    ended = until(lambda: api.ended_run_of(job), "the job to end")
+    return ended["status"], api.call("GET", f"/v1/runs/{ended['runId']}/logs")

@@ -10,6 +10,7 @@ from tests.support.processes import (
     PATIENCE,
     Api,
     Process,
+    data_dir,
     free_port,
     is_alive,
     running_server,
@@ -56,7 +57,7 @@ def test_no_fire_is_lost_or_doubled_by_the_move(tmp_path: Path, postgres_dsn: st
         until(lambda: all(lines(files[name]) for name in ("long", "once", "retry")), "everything to start")
         waiting = api.create(witness_job(files["turn"], "true", orderingKey="k"))
         until(lambda: api.run_of(retried)["status"] == "retrying", "it to fail")
-        in_use = ended(tmp_path, ["migrate", "--to", postgres_dsn, "--data-dir", str(tmp_path / "data")])
+        in_use = ended(tmp_path, ["migrate", "--to", postgres_dsn, "--data-dir", str(data_dir(tmp_path))])
         assert in_use.popen.returncode == 6
         assert f"is in use by process {process.pid}; stop that one first" in in_use.output
         process.kill()
@@ -64,10 +65,10 @@ def test_no_fire_is_lost_or_doubled_by_the_move(tmp_path: Path, postgres_dsn: st
         until(lambda: not any(map(is_alive, pids)), "the jobs to die with their worker")
     before = [line for file in files.values() for line in lines(file)]
 
-    moved = ended(tmp_path, ["migrate", "--to", postgres_dsn, "--data-dir", str(tmp_path / "data")])
+    moved = ended(tmp_path, ["migrate", "--to", postgres_dsn, "--data-dir", str(data_dir(tmp_path))])
     assert moved.popen.returncode == 0, moved.output
     assert "and were counted there" in moved.output
-    old = ended(tmp_path, ["up", "--port", str(free_port()), "--data-dir", str(tmp_path / "data")])
+    old = ended(tmp_path, ["up", "--port", str(free_port()), "--data-dir", str(data_dir(tmp_path))])
     assert old.popen.returncode == 6
     assert "moved to postgresql://" in old.output
     assert "Traceback" not in old.output

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.support.postgres import PostgresCluster
-from tests.support.processes import KEY, Api, Process, running_server, start_worker, until
+from tests.support.processes import KEY, Api, Process, data_dir, running_server, start_worker, until
 from tests.support.thorough import THOROUGH
 
 RATE = 500 if THOROUGH else 100
@@ -79,7 +79,7 @@ def restart(process: Process, folder: Path, dsn: str, api: Api) -> Process:
     assert process.popen.wait(20) == 0, process.output
     assert "Traceback" not in process.output
     port = str(api.http.base_url.port)
-    began = Process(folder, ["server", "--port", port, "--data-dir", str(folder / "data"), "--store", dsn])
+    began = Process(folder, ["server", "--port", port, "--data-dir", str(data_dir(folder)), "--store", dsn])
     api.await_ready(began)
     return began
 

@@ -43,6 +43,15 @@ def until(look: Callable[[], T | None], what: str, patience: float = PATIENCE) -
     raise AssertionError(f"waited {patience:.0f} s for {what}" + (f"; last: {last!r}" if last else ""))
 
 
+def private_folder(folder: Path) -> Path:
+    """For what Timeball keeps: beside the folder, so that jobs can make files directly in the latter."""
+    return folder.with_name(f"{folder.name}-timeball")
+
+
+def data_dir(folder: Path) -> Path:
+    return private_folder(folder) / "data"
+
+
 class Process:
     """`timeball …`, with its output in a file."""
 
@@ -56,8 +65,8 @@ class Process:
     ) -> None:
         self.name = arguments[0]
         self.log = folder / f"{self.name}-{time.monotonic_ns()}.log"
-        home = folder / "home"
-        home.mkdir(exist_ok=True)
+        home = private_folder(folder) / "home"
+        home.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
                 [python, "-m", "timeball", *arguments],
@@ -160,9 +169,9 @@ class Api:
 
 @contextlib.contextmanager
 def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
-    """`timeball up` on a data folder inside `folder`."""
+    """`timeball up` on a data folder beside `folder`."""
     port = port or free_port()
-    arguments = ["up", "--port", str(port), "--data-dir", str(folder / "data"), *more]
+    arguments = ["up", "--port", str(port), "--data-dir", str(data_dir(folder)), *more]
     with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
         api.await_ready(process)
         yield process, api
@@ -171,7 +180,7 @@ def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tu
 @contextlib.contextmanager
 def running_server(folder: Path, dsn: str, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
     port = port or free_port()
-    arguments = ["server", "--port", str(port), "--data-dir", str(folder / "data"), "--store", dsn, *more]
+    arguments = ["server", "--port", str(port), "--data-dir", str(data_dir(folder)), "--store", dsn, *more]
     with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
         api.await_ready(process)
         yield process, api

@@ -261,3 +261,50 @@ def test_no_configuration_shows_its_secrets() -> None:
         config.migrate({"to": dsn, "to_objects": bucket}, environ),
     ):
         assert "hunter2" not in f"{settings!r} {settings}"
+
+
+def test_what_jobs_may_not_read_is_everything_that_timeball_keeps_here(elsewhere: Path) -> None:
+    assert config.up({"data_dir": "/srv/t"}, {}).protected[0] == Path("/srv/t")
+    config.remember(Path("/srv/other"), 4711, {})
+    (elsewhere / "timeball.toml").write_text(f"token = '{KEY}'\n")
+    flags = {"store": "sqlite:////db/t.db", "archive": "/mnt/old", "objects": "s3://bucket/a"}
+    assert set(config.up(flags, {}).protected) == {
+        elsewhere / "home/.local/share/timeball",
+        Path("/srv/other"),
+        *(Path(f"/db/t.db{suffix}") for suffix in ("", "-wal", "-shm", "-journal", ".lock")),
+        Path("/mnt/old"),
+        elsewhere / "timeball.toml",
+    }
+    (elsewhere / "timeball.toml").write_text("slots = 3\n")
+    worker = config.worker({"url": "http://a", "token": "key"}, {"TIMEBALL_DATA_DIR": "/srv/t"})
+    assert {Path("/srv/t"), Path("/srv/other")} <= set(worker.protected)
+    assert elsewhere / "timeball.toml" not in worker.protected, "it holds no secret"
+
+
+def test_the_scripts_folder_is_not_the_data_folder() -> None:
+    with pytest.raises(InvalidSetting, match="name another --scripts-dir"):
+        config.up({"data_dir": "/srv/t", "scripts_dir": "/srv/x/../t"}, {})
+
+
+def test_process_jobs_are_confined_unless_it_is_said_otherwise() -> None:
+    up = config.up({}, {})
+    assert (up.job_user, up.job_landlock, up.no_new_privs) == (None, True, True)
+    assert not config.up({}, {"TIMEBALL_JOB_LANDLOCK": "off"}).job_landlock
+    both = config.up({"job_landlock": False, "no_new_privs": False}, {})
+    assert not both.no_new_privs
+    with pytest.raises(InvalidSetting, match="set job_landlock to off as well"):
+        config.up({"no_new_privs": False}, {})
+
+
+def test_a_job_user_exists_and_can_be_become(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    found = config.up({"job_user": "nobody"}, {}).job_user
+    assert found is not None
+    assert (found.name, found.uid > 0) == ("nobody", True)
+    with pytest.raises(InvalidSetting, match=r"job_user 'nobody-at-all' from --job-user .* no such user"):
+        config.up({"job_user": "nobody-at-all"}, {})
+    with pytest.raises(InvalidSetting, match="worker's own user"):
+        config.up({"job_user": "root"}, {})
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(InvalidSetting, match="only a worker that runs as root"):
+        config.up({}, {"TIMEBALL_JOB_USER": "nobody"})

@@ -12,6 +12,7 @@ import structlog
 import uvloop
 
 from timeball import system
+from timeball.bootstrap.hardening import hide_secrets
 from timeball.bootstrap.private_files import make_new_files_private
 from timeball.bootstrap.process import StopSignals, tune_interpreter
 from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
@@ -28,18 +29,21 @@ _log = structlog.get_logger()
 def run_up(config: UpConfig) -> int:
     """A server and a worker in one process, until a signal."""
     make_new_files_private()
+    hide_secrets()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_up(config))
 
 
 def run_server(config: ServerConfig) -> int:
     make_new_files_private()
+    hide_secrets()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_server(config))
 
 
 def run_worker(config: WorkerConfig) -> int:
     make_new_files_private()
+    hide_secrets()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_worker(config))
 
@@ -62,6 +66,7 @@ def take_back(config: MigrateConfig) -> None:
 
 
 def _mover(config: MigrateConfig) -> Mover:
+    hide_secrets()
     from timeball.stores.moving.move import Mover
 
     return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice(), _carrier(config))

@@ -13,6 +13,7 @@ import structlog
 
 import timeball
 from timeball import registry, system
+from timeball.bootstrap.confining import confine
 from timeball.bootstrap.process import StopSignals
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
@@ -45,7 +46,7 @@ async def start_worker(
     for module in config.tasks:
         registry.load(module)
     config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    guard = ProcessGuard()
+    guard = ProcessGuard(confine(config))
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
     http = OnDemand("http", partial(_http, config.slots))

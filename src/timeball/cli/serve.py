@@ -64,6 +64,20 @@ _dedicated = click.option(
 _tasks = _flag(config.TASKS, default="may be repeated", metavar="MODULE", multiple=True)
 _scripts = _flag(config.SCRIPTS_DIR, default="default DATA_DIR/scripts", metavar="DIR")
 _name = _flag(config.NAME, default="default host-pid", metavar="NAME")
+_job_user = _flag(config.JOB_USER, default="default: the worker's own", metavar="NAME")
+_job_landlock = click.option(
+    f"{config.JOB_LANDLOCK.flag}/--no-job-landlock",
+    config.JOB_LANDLOCK.name,
+    default=None,
+    help="Keep Timeball's own files and processes from process jobs, by Landlock (TIMEBALL_JOB_LANDLOCK; default on,"
+    " where the kernel has it; sudo and mount need it off).",
+)
+_no_new_privs = click.option(
+    f"{config.NO_NEW_PRIVS.flag}/--new-privs",
+    config.NO_NEW_PRIVS.name,
+    default=None,
+    help="Keep process jobs from gaining privileges (TIMEBALL_NO_NEW_PRIVS; default on; sudo needs it off).",
+)
 _drain = _flag(config.DRAIN, default="default 30s", metavar="TIME")
 _log_level = _flag(config.LOG_LEVEL, default="debug, info, warning or error", metavar="LEVEL")
 _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
@@ -88,6 +102,9 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_dedicated
 @_scripts
 @_name
+@_job_user
+@_job_landlock
+@_no_new_privs
 @_drain
 @_log_level
 @_log_format
@@ -153,6 +170,9 @@ def server(**flags: Any) -> None:
 @_tasks
 @_scripts
 @_name
+@_job_user
+@_job_landlock
+@_no_new_privs
 @_drain
 @_log_level
 @_log_format

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from timeball.domain import instant
+from timeball.job_user import JobUser
 from timeball.ports.executor import Attempt
 
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
@@ -18,10 +19,12 @@ MOST_PARAMETERS: Final = 100 * 1024
 """Bytes of parameters that go into the environment; Linux takes at most 128 KiB per entry."""
 
 
-def environment_of(attempt: Attempt, extra: Mapping[str, str]) -> dict[str, str]:
+def environment_of(attempt: Attempt, extra: Mapping[str, str], user: JobUser | None = None) -> dict[str, str]:
     """Nothing of the worker's but the basics; the task's own entries win, except over `TIMEBALL_…`."""
     env = {"PATH": DEFAULT_PATH}
     env.update((name, os.environ[name]) for name in INHERITED if name in os.environ)
+    if user is not None:
+        env.update(HOME=user.home, USER=user.name, LOGNAME=user.name, SHELL=user.shell)
     env.update(extra)
     env["TIMEBALL_JOB_ID"] = attempt.job_id
     env["TIMEBALL_RUN_ID"] = attempt.run_id

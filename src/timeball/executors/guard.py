@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeball.domain.instant import Micros
+from timeball.executors.confinement import Confinement
 
 PROGRAM: Final = Path(__file__).with_name("guard_program.py")
+PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
+"""Environment variables that an interpreter may need. The guard gets no others: a job could read them in /proc."""
 LEAVING: Final = 15.0
 """Seconds that a guard gets to end all processes and itself."""
 
@@ -32,7 +35,7 @@ class GuardDied(Exception):
 
 
 class Refused(Exception):
-    """The process could not be started. `step` is what failed: program, folder, fork, lease or prepare."""
+    """The process could not be started. `step` is what failed: program, folder, script, confine, fork or the like."""
 
     def __init__(self, step: str, number: int) -> None:
         super().__init__(f"{step}: {os.strerror(number)}" if number else step)
@@ -67,7 +70,8 @@ class Child:
 class ProcessGuard:
     """Implements `ports.guard.Guard`. The guard process is started with the first process that needs it."""
 
-    def __init__(self) -> None:
+    def __init__(self, confinement: Confinement | None = None) -> None:
+        self.confinement = confinement or Confinement()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._children: dict[int, Child] = {}
@@ -100,11 +104,13 @@ class ProcessGuard:
         mark: str,
         descriptors: Sequence[int],
         folder: str | None = None,
+        script: tuple[str, str] | None = None,
     ) -> Child:
         """Start a process in a group of its own; `descriptors` become its 0, 1, 2 and so on, and are closed here.
 
         `mark` is an entry of its environment (`NAME=value`) by which its descendants can be told from others'. `folder`
-        is removed by the guard if the worker dies before the process.
+        is removed by the guard if the worker dies before the process. `script` is the scripts folder and the file in
+        it that is a word of `argv`: the process reaches them also if its user has no way to the folder.
         """
         if self._socket is None:
             self._launch()
@@ -119,6 +125,8 @@ class ProcessGuard:
             "mark": mark,
             "folder": folder,
             "descriptors": len(descriptors),
+            "scripts": script[0] if script else None,
+            "script": script[1] if script else None,
         }
         self._send(message, list(descriptors))
         return child
@@ -148,6 +156,7 @@ class ProcessGuard:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
+                env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
                 start_new_session=True,
             )
         except BaseException:
@@ -158,6 +167,7 @@ class ProcessGuard:
         ours.setblocking(False)
         self._socket = ours
         asyncio.get_running_loop().add_reader(ours.fileno(), self._readable)
+        self.say(do="confine", how=self.confinement.settings())
         if self._deadline is not None:
             self.say(do="deadline", at=self._deadline)
 

@@ -4,7 +4,7 @@ It starts them, tells the worker how they ended, and kills them all when the wor
 when the moment passes until which the worker holds the right to run them. It is started as a plain file with an
 isolated interpreter and imports next to nothing, so that a fork costs little.
 
-    worker → guard   spawn (with descriptors), signal, kill, kill_all, deadline
+    worker → guard   confine, spawn (with descriptors), signal, kill, kill_all, deadline
     guard → worker   started, refused, exited
 
 Every message is JSON behind its length in four bytes. On Linux the guard is a subreaper: whoever detaches itself from
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import ctypes
 import errno
 import fcntl
 import gc
@@ -31,26 +30,27 @@ import sys
 import time
 from typing import Any, NoReturn
 
-PR_SET_PDEATHSIG = 1
+# An isolated interpreter does not know the folder that Timeball is in.
+sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from timeball.executors.guard_confiner import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, Confiner, prctl
+from timeball.executors.guard_processes import (
+    children,
+    find,
+    kill_tree,
+    make_expendable,
+    next_ended,
+)
+
 PR_SET_CHILD_SUBREAPER = 36
-PR_SET_NO_NEW_PRIVS = 38
 MOST_DESCRIPTORS = 64
+SCRIPTS_FOLDER = 100
+"""The descriptor of the scripts folder in a job whose user cannot reach it by its path."""
 OUT_OF_THE_WAY = 128
 """Descriptors are moved above this number before they take their places from 0 on."""
 TICK = 0.05
 FAREWELL = 10.0
 """Seconds to wait for killed processes to be gone before leaving."""
-LINUX = sys.platform == "linux"
-KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-
-
-_prctl = ctypes.CDLL(None).prctl if LINUX else None
-
-
-def prctl(option: int, value: int) -> None:
-    """Does nothing where there is no such call."""
-    if _prctl is not None:
-        _prctl(option, value, 0, 0, 0)
 
 
 class Job:
@@ -70,6 +70,7 @@ class Job:
 class Guard:
     def __init__(self, worker: socket.socket) -> None:
         self.worker = worker
+        self.confiner = Confiner()
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
         self.starting: dict[int, Job] = {}
@@ -99,6 +100,8 @@ class Guard:
             if self.wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self.wake, 4096)
+            if self.confiner.made.fileno() in ready:
+                self.confiner.receive()
             for descriptor in ready:
                 if descriptor in self.starting:
                     self.see_start(self.starting[descriptor])
@@ -111,7 +114,7 @@ class Guard:
         """For something to happen; which descriptors it happened to."""
         poll = select.poll()
         poll.register(self.worker.fileno(), select.POLLIN | (select.POLLOUT if self.outgoing else 0))
-        for descriptor in (self.wake, *self.starting):
+        for descriptor in (self.wake, self.confiner.made.fileno(), *self.starting):
             poll.register(descriptor, select.POLLIN)
         patience = self.patience()
         return dict(poll.poll(None if patience is None else min(patience, 60.0) * 1e3))
@@ -167,6 +170,10 @@ class Guard:
             taken = self.descriptors[: message["descriptors"]]
             del self.descriptors[: message["descriptors"]]
             self.spawn(message, taken)
+        elif what == "confine":
+            self.confiner.close()
+            self.confiner = Confiner(**message["how"])
+            self.confiner.confine_guard()
         elif what == "deadline":
             self.deadline = message["at"]
         elif what == "kill_all":
@@ -204,6 +211,7 @@ class Guard:
             close_all(descriptors)
             self.say(did="refused", id=ident, step="lease", error=0)
             return
+        self.confiner.prepare()
         errors, errors_w = os.pipe()
         try:
             pid = os.fork()
@@ -212,7 +220,7 @@ class Guard:
             self.say(did="refused", id=ident, step="fork", error=error.errno)
             return
         if pid == 0:
-            become(message, descriptors, errors_w, self.pid)
+            become(message, descriptors, errors_w, self)
         close_all([*descriptors, errors_w])
         job = Job(ident, pid, message["mark"].encode(), message["folder"], errors)
         self.jobs[ident] = self.by_pid[pid] = self.starting[errors] = job
@@ -271,7 +279,7 @@ class Guard:
         """Children that are no job's main process are orphans; those without the mark of a living job go."""
         marks = {job.mark for job in self.jobs.values()}
         for pid in children(self.pid):
-            if pid not in self.by_pid and marks.isdisjoint(environment(pid)):
+            if pid not in self.by_pid and marks.isdisjoint(self.environment(pid)):
                 kill_tree(pid)
 
     def kill(self, job: Job) -> None:
@@ -279,8 +287,15 @@ class Guard:
         with contextlib.suppress(OSError):
             os.killpg(job.pid, signal.SIGKILL)
         for pid in children(self.pid):
-            if pid not in self.by_pid and job.mark in environment(pid):
+            if pid not in self.by_pid and job.mark in self.environment(pid):
                 kill_tree(pid)
+
+    def environment(self, pid: int) -> set[bytes]:
+        try:
+            with self.confiner.as_user(), open(f"/proc/{pid}/environ", "rb") as file:
+                return set(file.read().split(b"\0"))
+        except OSError:
+            return set()
 
     def kill_all(self) -> None:
         for job in self.jobs.values():
@@ -307,23 +322,32 @@ class Guard:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: int) -> NoReturn:
+def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: Guard) -> NoReturn:
     """In the new process: turn into the job, quickly: every page touched here is copied first."""
     step = "prepare"
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
+        if os.getppid() != guard.pid:
             os._exit(127)
         errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
         aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for each in descriptors]
         for place, descriptor in enumerate(aside):
             os.dup2(descriptor, place, inheritable=True)
+        argv, script = message["argv"], message["script"]
+        scripts = os.open(message["scripts"], os.O_PATH | os.O_DIRECTORY) if script else -1
+        step = "confine"
+        guard.confiner.confine()
+        if os.getppid() != guard.pid:
+            os._exit(127)
+        if script:
+            step = "script"
+            argv = reach(script, message["scripts"], scripts, argv)
         step = "folder"
         os.chdir(message["cwd"])
         step = "program"
-        program = find(message["argv"][0], message["env"].get("PATH", os.defpath))
-        os.execve(program, message["argv"], message["env"])
+        program = find(argv[0], message["env"].get("PATH", os.defpath))
+        os.execve(program, argv, message["env"])
     except OSError as error:
         os.write(errors, f"{step} {error.errno or errno.EIO}".encode())
     except BaseException:
@@ -331,81 +355,15 @@ def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: 
     os._exit(127)
 
 
-def find(program: str, path: str) -> str:
-    """Where a program is that is named without its folder, as the search path has it."""
-    if "/" not in program:
-        refused = program
-        for folder in path.split(os.pathsep):
-            candidate = os.path.join(folder or ".", program)
-            if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
-                return candidate
-            if os.path.isfile(candidate):
-                refused = candidate
-        return refused
-    return program
-
-
-def next_ended() -> tuple[int, int] | None:
-    """A child that ended and its wait status. A zombie if possible, so that its number is not used again yet."""
-    try:
-        if not hasattr(os, "waitid"):
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            return (pid, status) if pid else None
-        seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    if seen is None:
-        return None
-    return seen.si_pid, seen.si_status << 8 if seen.si_code == os.CLD_EXITED else seen.si_status
-
-
-def children(pid: int) -> list[int]:
-    """Processes whose parent this is. Empty where there is no /proc."""
-    found: list[int] = []
-    try:
-        if not KERNEL_LISTS_CHILDREN:
-            return [each for each in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent(each) == pid]
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
-                found.extend(map(int, file.read().split()))
-    except OSError:
-        return found
-    return found
-
-
-def parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return -1
-
-
-def kill_tree(pid: int) -> None:
-    """Kill a process and its descendants, from the top, so that nobody is left to start more."""
-    pids = [pid]
-    for each in pids:
-        with contextlib.suppress(OSError):
-            os.kill(each, signal.SIGSTOP)
-        pids.extend(children(each))
-    for each in pids:
-        with contextlib.suppress(OSError):
-            os.kill(each, signal.SIGKILL)
-
-
-def environment(pid: int) -> set[bytes]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return set(file.read().split(b"\0"))
-    except OSError:
-        return set()
-
-
-def make_expendable(pid: int) -> None:
-    """When memory runs out, let it be the job's turn before anybody else's."""
-    if LINUX:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
-            file.write("500")
+def reach(script: str, folder: str, opened: int, argv: list[str]) -> list[str]:
+    """The command with a path by which this user can read the script: through its folder's descriptor if need be."""
+    if os.access(script, os.R_OK):
+        return argv
+    way = f"/proc/{os.getpid()}/fd/{SCRIPTS_FOLDER}/{os.path.relpath(script, folder)}"
+    os.dup2(opened, SCRIPTS_FOLDER, inheritable=True)
+    if not os.access(way, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return [way if word == script else word for word in argv]
 
 
 def close_all(descriptors: list[int]) -> None:
@@ -418,6 +376,8 @@ def monotonic() -> int:
 
 
 def main() -> None:
+    # Not after exec: nobody reads its memory, environment or descriptors, unless root does.
+    prctl(PR_SET_DUMPABLE, 0)
     worker = socket.socket(fileno=int(sys.argv[1]))
     worker.setblocking(False)
     os.set_inheritable(worker.fileno(), False)
@@ -429,7 +389,6 @@ def main() -> None:
     # The jobs inherit these.
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     gc.disable()
     gc.freeze()

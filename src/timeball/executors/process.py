@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -26,10 +27,12 @@ from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
 from timeball.executors.pipes import Pipe, SaidLines
+from timeball.job_user import JobUser
 from timeball.ports.executor import Attempt
 
 LINGER: Final = 1.0
 """Seconds to wait for the end of the output once the process and its group are gone: somebody may hold the pipe."""
+PERMISSION_DENIED: Final = "permission denied"
 LAST_WORDS: Final = 2_000
 """Characters of standard error that may explain a failure."""
 
@@ -62,21 +65,28 @@ class Processes:
         cwd: str | None = None,
         stdin: bytes | None = None,
         words: Callable[[str], None] | None = None,
+        script: tuple[str, str] | None = None,
     ) -> Exit | Failed:
         """Until it ended, and its group with it. `Failed` if it could not be started or nobody knows how it ended.
 
-        `words`, if given, hears what it writes to descriptor 3.
+        `words`, if given, hears what it writes to descriptor 3. `script`: see `ProcessGuard.spawn`.
         """
         if any("\0" in word for word in (*argv, cwd or "", *env.values())):
             return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
         folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
         watch = _Watch(attempt)
+        user = self._guard.confinement.user
         try:
+            if user is not None and folder is not None:
+                os.chown(folder, user.uid, user.gid)
             given = _readable_file(stdin)
             outlets = [watch.pipe(watch.heard_stdout), watch.pipe(watch.heard_stderr)]
             if words is not None:
                 outlets.append(watch.pipe(words))
-            complete = environment_of(attempt, env)
+            if user is not None:  # or it could not open /dev/stdin and the like
+                for descriptor in (*([] if stdin is None else [given]), *outlets):
+                    os.fchown(descriptor, user.uid, user.gid)
+            complete = environment_of(attempt, env, user)
             child = self._guard.spawn(
                 argv,
                 env=complete,
@@ -84,19 +94,33 @@ class Processes:
                 mark=mark_of(complete),
                 descriptors=[given, *outlets],
                 folder=folder,
+                script=script if user is not None else None,
             )
             watch.watch(child)
             status = await child.exited
             await watch.hear_out()
         except Refused as error:
-            return _failed(_refusal(argv[0], cwd, error))
+            return _failed(_refusal(argv[0], cwd, error, user))
         except GuardDied:
             return _failed("the worker's guard process died, and this job with it")
         finally:
             watch.close()
             if folder is not None:
                 await self._remove(folder)
-        return watch.exit(status)
+        ended = watch.exit(status)
+        if (ended.code or words) and PERMISSION_DENIED in ended.last_words.lower():
+            self._hint_at_closed_folders(attempt)
+        return ended
+
+    def _hint_at_closed_folders(self, attempt: Attempt) -> None:
+        closed = self._guard.confinement.closed_folders()
+        if closed:
+            attempt.log(
+                "system",
+                "permission denied: jobs cannot create, remove or rename entries directly in the folders"
+                f" {', '.join(closed)}, which lead to files of Timeball; subfolders are not affected."
+                " A --data-dir elsewhere changes that\n",
+            )
 
     async def _remove(self, folder: str) -> None:
         """The guard has removed it if it was empty."""
@@ -210,13 +234,20 @@ def _readable_file(content: bytes | None) -> int:
         return os.dup(file.fileno())
 
 
-def _refusal(program: str, cwd: str | None, error: Refused) -> str:
+def _refusal(program: str, cwd: str | None, error: Refused, user: JobUser | None) -> str:
     why = os.strerror(error.number).lower() if error.number else ""
+    if user is not None and error.number == errno.EACCES:
+        why += f" for the job user {user.name}"
     match error.step:
         case "program":
             return f"cannot run {program!r} on this worker: {why}"
         case "folder":
             return f"cannot work in the folder {cwd!r} on this worker: {why}"
+        case "script" if user is not None:
+            return (
+                f"the job user {user.name} cannot read the script or a folder on the way to it:"
+                f" chgrp {user.gid} and chmod g+r the file, and g+rx the folders below and including the scripts folder"
+            )
         case "lease":
             return "not started: the worker's lease had lapsed"
         case _:

@@ -1,0 +1,63 @@
+"""How a worker's process jobs are confined, and what it says about that when it starts."""
+
+from __future__ import annotations
+
+import os
+
+import structlog
+
+from timeball.config import CrewConfig
+from timeball.executors import landlock
+from timeball.executors.confinement import Confinement
+from timeball.executors.job_domain import is_within
+from timeball.job_user import JobUser
+
+_log = structlog.get_logger()
+
+
+def confine(config: CrewConfig) -> Confinement:
+    """The confinement that the settings ask for, as far as this kernel has it."""
+    confinement = Confinement(
+        landlock=config.job_landlock and landlock.abi() > 0,
+        no_new_privs=config.no_new_privs,
+        protected=[str(path) for path in config.protected],
+        readable=[str(config.scripts_dir)],
+        user=config.job_user,
+    )
+    if config.job_user is not None:
+        _open_scripts(config, config.job_user)
+    if not confinement.landlock and confinement.user is None:
+        _log.warning(_what_jobs_can_read(config))
+    closed = confinement.closed_folders()
+    if closed:
+        _log.info(
+            "jobs cannot create, remove or rename entries directly in these folders, which lead to files of Timeball;"
+            " a --data-dir elsewhere changes that",
+            folders=" ".join(closed),
+        )
+    return confinement
+
+
+def _what_jobs_can_read(config: CrewConfig) -> str:
+    """Without a domain, and as the worker's own user."""
+    why = "this kernel has no Landlock (ABI 2 or later)" if config.job_landlock else "job_landlock is off"
+    if os.geteuid() == 0:
+        return (
+            f"shell and script jobs can read everything on this machine, the keys of Timeball included: {why},"
+            " and they run as root; set --job-user"
+        )
+    files = ", ".join(str(path) for path in config.protected if path.exists())
+    return (
+        f"shell and script jobs can read the key files and the data of Timeball ({files}): {why}, and they run as the"
+        " worker's own user; its memory, environment, arguments and descriptors stay closed to them"
+    )
+
+
+def _open_scripts(config: CrewConfig, user: JobUser) -> None:
+    """Let the jobs' user read the scripts folder, if it is Timeball's own. The way to it stays closed."""
+    folder = config.scripts_dir
+    status = folder.stat()
+    is_own = any(is_within(str(folder), str(path)) for path in config.protected)
+    if is_own and status.st_uid == os.geteuid() and not user.may(status, os.R_OK | os.X_OK):
+        os.chown(folder, -1, user.gid)
+        folder.chmod(status.st_mode & 0o7777 | 0o050)

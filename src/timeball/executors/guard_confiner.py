@@ -1,0 +1,177 @@
+"""What the guard takes from a process before it becomes a job: access to Timeball's files and processes, and its user.
+
+Only the standard library is imported here: the guard process uses this module.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from timeball.executors import job_domain, landlock
+
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_DUMPABLE: Final = 4
+PR_CAPBSET_DROP: Final = 24
+PR_SET_NO_NEW_PRIVS: Final = 38
+CAPABILITIES_OF_THE_KERNEL: Final = (16, 17, 19, 38, 39)
+"""SYS_MODULE, SYS_RAWIO, SYS_PTRACE, PERFMON, BPF: ways past a domain, to the memory of the whole machine."""
+CAPABILITY_VERSION: Final = 0x20080522
+SEEN_SIZE: Final = 1 << 17
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def prctl(option: int, value: int) -> None:
+    """Does nothing where there is no such call."""
+    if _libc is not None:
+        _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+
+
+def drop_capabilities(numbers: Sequence[int]) -> None:
+    """For good: out of the bounding set, and out of what a program would inherit."""
+    if _libc is None:
+        return
+    for number in numbers:
+        prctl(PR_CAPBSET_DROP, number)
+    header = struct.pack("=Ii", CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same for those from 32 on
+    if _libc.capget(header, sets) == 0:
+        for number in numbers:
+            for place in range(3):
+                sets[number // 32 * 3 + place] &= ~(1 << number % 32)
+        _libc.capset(header, sets)
+
+
+class Confiner:
+    """Applies what the worker's `Confinement` says, in each new process.
+
+    The rule set is kept as long as no carved folder changes. It is made by the new process that needs it, which sends
+    it to the guard: a file server that does not answer must not hold up the guard.
+    """
+
+    def __init__(
+        self,
+        *,
+        use_landlock: bool = False,
+        no_new_privs: bool = True,
+        protected: Sequence[str] = (),
+        readable: Sequence[str] = (),
+        user: tuple[int, int, list[int]] | None = None,
+    ) -> None:
+        self._no_new_privs = no_new_privs
+        self._protected = protected
+        self._readable = readable
+        self._user = user
+        self._must_enter = use_landlock
+        self._abi = landlock.abi() if use_landlock else 0
+        self._held: list[int] = []
+        self._ruleset: int | None = None
+        self._seen: list[job_domain.Seen] = []
+        self._generation = 0
+        self.made, self._send_made = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        """Where rule sets arrive."""
+        self.made.setblocking(False)
+        self._mounts = select.poll()
+        if self._abi:
+            mounts = os.open(job_domain.MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+            self._mounts.register(mounts, select.POLLPRI)
+            for path in self._protected:
+                with contextlib.suppress(OSError):
+                    self._held.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
+
+    def close(self) -> None:
+        """Before another one takes its place, which has to be before the first process."""
+        self.made.close()
+        self._send_made.close()
+
+    def confine_guard(self) -> None:
+        """What the jobs inherit from the guard."""
+        if self._no_new_privs:
+            prctl(PR_SET_NO_NEW_PRIVS, 1)
+        if self._must_enter:
+            drop_capabilities(CAPABILITIES_OF_THE_KERNEL)
+
+    def prepare(self) -> None:
+        """In the guard, before a process is forked: forget a rule set that does not fit the folders any more."""
+        if not self._abi:
+            return
+        self._notice_mounts()
+        if self._ruleset is not None and not job_domain.is_current(self._seen):
+            self._forget()
+
+    def receive(self) -> None:
+        """Take over a rule set that a process made."""
+        try:
+            data, ancillary, _, _ = self.made.recvmsg(SEEN_SIZE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+        except OSError:
+            return
+        [(_, _, content)] = ancillary
+        [descriptor] = array.array("i", content)
+        generation, seen = json.loads(data)
+        self._notice_mounts()
+        if generation != self._generation:
+            os.close(descriptor)
+            return
+        self._forget()
+        self._ruleset, self._seen = descriptor, seen
+
+    def confine(self) -> None:
+        """In the new process. What fails here keeps it from becoming a job."""
+        ruleset = self._ruleset
+        if self._must_enter and ruleset is None:
+            ruleset = self._make()
+        if self._user is not None:
+            uid, gid, groups = self._user
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            # The kernel clears it with every change of the user.
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if ruleset is not None:
+            landlock.enter(ruleset, self._abi)
+
+    @contextlib.contextmanager
+    def as_user(self) -> Iterator[None]:
+        """Open files as the jobs' user: without CAP_SYS_PTRACE root may not read its processes' environment."""
+        if self._user is None or _libc is None:
+            yield
+            return
+        uid, gid, _ = self._user
+        _libc.setfsgid(gid)
+        _libc.setfsuid(uid)
+        try:
+            yield
+        finally:
+            _libc.setfsuid(os.geteuid())
+            _libc.setfsgid(os.getegid())
+
+    def _make(self) -> int:
+        moved = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in self._held]
+        domain = job_domain.Domain([*self._protected, *moved], self._readable)
+        if domain.is_settled:
+            content = json.dumps([self._generation, domain.seen]).encode()
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [domain.ruleset]))]
+            with contextlib.suppress(OSError):
+                self._send_made.sendmsg([content], rights, socket.MSG_DONTWAIT)
+        return domain.ruleset
+
+    def _notice_mounts(self) -> None:
+        if any(event & (select.POLLERR | select.POLLPRI) for _, event in self._mounts.poll(0)):
+            self._generation += 1
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._ruleset is not None:
+            os.close(self._ruleset)
+            self._ruleset = None

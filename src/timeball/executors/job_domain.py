@@ -1,0 +1,233 @@
+"""The Landlock domain of a job: every file of the machine but Timeball's own.
+
+Landlock grants and cannot deny, and what it grants on a folder holds for everything below it. So each folder that
+leads to a protected path is *carved*: of the folder itself only the listing is granted, and each entry of it is granted
+by itself, except the one that leads on to the protected path, which is carved in turn. It follows that a job cannot
+create, remove or rename entries directly in a carved folder; what is there, and everything below it, is as it was.
+
+`/dev` is carved as well: block devices and the machine's memory are granted to no job.
+
+Only the standard library is imported here: the guard process uses this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+from typing import Final
+
+from timeball.executors import landlock
+
+MOUNTS: Final = "/proc/self/mountinfo"
+DEVICES: Final = "/dev"
+SHARED_FOLDERS_OF_DEVICES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages")
+"""File systems of their own, in which jobs make entries."""
+CLOSED_DEVICES: Final = ("mem", "kmem", "port", "oldmem", "crash", "sg", "bsg", "nvme", "ng", "raw", "mtd", "dax")
+"""Character devices that lead to memory or disks, whatever number follows the name."""
+MAX_LINKS: Final = 40
+MTIME_RESOLUTION: Final = 50_000_000
+"""Nanoseconds for which a folder's time may stay the same although its entries change, generously."""
+
+Seen = tuple[str, int, int, int]
+"""A carved folder as it was listed: path, device, inode, time of the last change of its entries."""
+
+
+class Domain:
+    """A rule set, and what it was made from."""
+
+    def __init__(self, protected: Iterable[str], readable: Iterable[str]) -> None:
+        """`readable` folders inside a protected one may be read and executed from."""
+        self.hidden = hidden_entries(protected)
+        self.carved = {folder for entry in self.hidden for folder in ancestors(entry)} | {"/"}
+        self.carved = {folder for folder in self.carved if not any(is_within(folder, entry) for entry in self.hidden)}
+        self.seen: list[Seen] = []
+        self._began = _time_of_files()
+        self._rules = landlock.Ruleset()
+        self.ruleset = self._rules.descriptor
+        try:
+            self._grant("/", landlock.READ_DIR)
+            folders = [*self.carved - {DEVICES}, DEVICES]
+            while folders:
+                folders.extend(self._carve(folders.pop()))
+            for folder in readable:
+                self._open_for_reading(os.path.realpath(folder))
+        except BaseException:
+            os.close(self.ruleset)
+            raise
+
+    @property
+    def is_settled(self) -> bool:
+        """False if a carved folder was changed so recently that another change would not show in its time."""
+        return all(self._began - seen[3] > MTIME_RESOLUTION for seen in self.seen)
+
+    def _carve(self, folder: str) -> Iterable[str]:
+        """Grant the entries of a folder; those that are to be carved as well."""
+        try:
+            found = os.stat(folder)
+        except OSError:
+            return
+        self.seen.append((folder, found.st_dev, found.st_ino, found.st_mtime_ns))
+        has_devices = is_within(folder, DEVICES)
+        for entry in _entries(folder):
+            if entry.path in self.hidden or entry.path in self.carved or entry.is_symlink() or entry.path == DEVICES:
+                continue
+            if has_devices and is_closed_device(entry):
+                continue
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if has_devices and is_folder and entry.path not in SHARED_FOLDERS_OF_DEVICES:
+                yield entry.path
+            else:
+                self._grant(entry.path, self._rules.on_folders if is_folder else self._rules.on_files)
+
+    def _open_for_reading(self, folder: str) -> None:
+        """Unless a protected path lies in it: what is granted on a folder cannot be taken back below it."""
+        inside = any(is_within(folder, entry) and folder != entry for entry in self.hidden)
+        if inside and not any(is_within(entry, folder) for entry in self.hidden):
+            try:
+                found = os.stat(folder)
+            except OSError:
+                self.seen.append((folder, 0, 0, 0))
+                return
+            self.seen.append((folder, found.st_dev, found.st_ino, found.st_mtime_ns))
+            self._grant(folder, landlock.READ_FILE | landlock.READ_DIR | landlock.EXECUTE)
+
+    def _grant(self, path: str, rights: int) -> None:
+        """What went away meanwhile, or cannot be opened by this user, needs no rule."""
+        with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
+            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                self._rules.grant(descriptor, rights)
+            finally:
+                os.close(descriptor)
+
+
+def is_current(seen: Iterable[Seen]) -> bool:
+    """Whether the carved folders are the same, with the same entries."""
+    try:
+        for path, device, inode, changed in seen:
+            found = os.stat(path)
+            if (found.st_dev, found.st_ino, found.st_mtime_ns) != (device, inode, changed):
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def hidden_entries(protected: Iterable[str]) -> set[str]:
+    """Where the protected paths are: without links, the links that lead to them, and other mounts of the same files."""
+    found = {entry for path in protected for entry in _without_links(path)}
+    mounts = read_mounts()
+    return found | {alias for path in found for alias in _aliases(path, mounts)}
+
+
+def ancestors(path: str) -> Iterable[str]:
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path
+
+
+def is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def is_closed_device(entry: os.DirEntry[str]) -> bool:
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return True
+    if stat.S_ISBLK(mode):
+        return True
+    names = CLOSED_DEVICES if stat.S_ISCHR(mode) else ("bsg",)
+    return any(entry.name == name or _is_numbered(entry.name, name) for name in names)
+
+
+def _is_numbered(name: str, stem: str) -> bool:
+    return name.startswith(stem) and name[len(stem) : len(stem) + 1].isdigit()
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except PermissionError:
+        return []
+
+
+def _time_of_files() -> int:
+    """What a file that was changed now would have as the time of its change."""
+    descriptors = os.pipe()
+    try:
+        return os.fstat(descriptors[0]).st_mtime_ns
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _without_links(path: str) -> set[str]:
+    """The real place of a path, which need not exist, and those of the links on the way to it."""
+    found = {os.path.realpath(path)}
+    real, rest = "/", [part for part in os.path.abspath(path).split("/") if part]
+    links = 0
+    while rest:
+        entry = os.path.join(real, rest.pop(0))
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            real = entry
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            break
+        found.add(entry)
+        joined = os.path.normpath(os.path.join(os.path.realpath(real), target))
+        rest = [part for part in joined.split("/") if part] + rest
+        real = "/"
+    found.add(real)
+    found.discard("/")
+    return found
+
+
+Mount = tuple[str, str, str]
+"""Device, folder inside the device's file system, and where it is mounted."""
+
+
+def read_mounts() -> list[Mount]:
+    mounts: list[Mount] = []
+    with contextlib.suppress(OSError), open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            words = line.split(" ")
+            mounts.append((words[2], _unescaped(words[3]), _unescaped(words[4])))
+    return mounts
+
+
+def _aliases(path: str, mounts: list[Mount]) -> set[str]:
+    """Other places at which a path, or a part of what is below it, can be reached."""
+    home: Mount | None = None
+    for mount in mounts:
+        if is_within(path, mount[2]) and (home is None or len(mount[2]) >= len(home[2])):
+            home = mount
+    if home is None:
+        return set()
+    inside = _joined(home[1], os.path.relpath(path, home[2]))
+    found = set()
+    for device, root, place in mounts:
+        if device != home[0]:
+            continue
+        if is_within(inside, root):
+            found.add(_joined(place, os.path.relpath(inside, root)))
+        elif is_within(root, inside):
+            found.add(place)
+    found.discard("/")
+    return found
+
+
+def _joined(folder: str, rest: str) -> str:
+    return os.path.normpath(os.path.join(folder, rest))
+
+
+def _unescaped(word: str) -> str:
+    for octal, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        word = word.replace(octal, character)
+    return word
