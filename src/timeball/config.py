@@ -745,10 +745,10 @@ class _Given:
         return tuple(dict.fromkeys([*found, *self._secret_files()]))
 
     def _noted_data_dirs(self) -> list[Path]:
-        """Those of the servers that this user started on this machine."""
+        """Those of the servers that this user started on this machine. A note alone does not make a data folder."""
         notes = self.note(None).parent.glob("data-dir-of-port-*")
-        folders = [content for note in notes if (content := _content(note))]
-        return [Path(folder) for folder in folders if os.path.isabs(folder) and Path(folder) != Path("/")]
+        folders = [Path(content) for note in notes if (content := _content(note)) and os.path.isabs(content)]
+        return [folder for folder in folders if any((folder / name).is_file() for name in ("admin.key", "timeball.db"))]
 
     def logging(self) -> dict[str, Any]:
         return {"log_level": _or(self(LOG_LEVEL), "info"), "log_format": _or(self(LOG_FORMAT), "text")}

@@ -20,7 +20,7 @@ from timeball.domain.lifecycle import Failed, Succeeded
 from timeball.domain.task import Script, Shell
 from timeball.executors import landlock
 from timeball.executors.confinement import Confinement
-from timeball.executors.guard import ProcessGuard
+from timeball.executors.guard import PASSED_ON, ProcessGuard
 from timeball.executors.guard_confiner import Confiner
 from timeball.executors.process import Processes
 from timeball.executors.script import ScriptExecutor
@@ -181,7 +181,7 @@ MOUNTS = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
 from timeball.executors.confinement import Confinement
-from timeball.executors.guard import ProcessGuard
+from timeball.executors.guard import PASSED_ON, ProcessGuard
 
 async def status(guard, command):
     null = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
@@ -223,6 +223,23 @@ def test_other_mounts_of_a_protected_folder_are_protected_and_new_mounts_are_gra
     program = [sys.executable, "-c", MOUNTS, str(folder)]
     done = subprocess.run(["unshare", "-m", *program], capture_output=True, text=True, timeout=50, check=False)
     assert done.stdout == "[True, True, True, True, True]\n", done
+
+
+@NEEDS_ROOT  # nobody else can read it
+async def test_the_guard_knows_nothing_of_the_workers_environment(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    guard = guarded(Confinement())
+    assert (await run(guard, "true"))[0]
+    assert guard.pid is not None
+    assert set(psutil.Process(guard.pid).environ()) <= set(PASSED_ON)
+
+
+@NEEDS_LANDLOCK
+async def test_what_a_process_has_open_and_what_is_nowhere_need_no_protection(guarded: Guarded) -> None:
+    guard = guarded(domain(Path("/dev/stdin"), Path("/proc/self/fd/3"), Path("/no/where"), Path("/")))
+    assert (await run(guard, "cat /proc/self/status; echo x > /dev/null; ls /dev/fd/"))[0]
 
 
 # --- another user -------------------------------------------------------------------------------------------------

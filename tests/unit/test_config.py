@@ -265,19 +265,23 @@ def test_no_configuration_shows_its_secrets() -> None:
 
 def test_what_jobs_may_not_read_is_everything_that_timeball_keeps_here(elsewhere: Path) -> None:
     assert config.up({"data_dir": "/srv/t"}, {}).protected[0] == Path("/srv/t")
-    config.remember(Path("/srv/other"), 4711, {})
+    other = elsewhere / "other"
+    other.mkdir()
+    (other / "admin.key").touch()
+    config.remember(other, 4711, {})
+    config.remember(Path("/usr"), 4712, {})
     (elsewhere / "timeball.toml").write_text(f"token = '{KEY}'\n")
     flags = {"store": "sqlite:////db/t.db", "archive": "/mnt/old", "objects": "s3://bucket/a"}
     assert set(config.up(flags, {}).protected) == {
         elsewhere / "home/.local/share/timeball",
-        Path("/srv/other"),
+        other,
         *(Path(f"/db/t.db{suffix}") for suffix in ("", "-wal", "-shm", "-journal", ".lock")),
         Path("/mnt/old"),
         elsewhere / "timeball.toml",
     }
     (elsewhere / "timeball.toml").write_text("slots = 3\n")
     worker = config.worker({"url": "http://a", "token": "key"}, {"TIMEBALL_DATA_DIR": "/srv/t"})
-    assert {Path("/srv/t"), Path("/srv/other")} <= set(worker.protected)
+    assert {Path("/srv/t"), other} <= set(worker.protected)
     assert elsewhere / "timeball.toml" not in worker.protected, "it holds no secret"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import structlog
 
-from timeball.config import CrewConfig
+from timeball.config import CrewConfig, InvalidSetting
 from timeball.executors import landlock
 from timeball.executors.confinement import Confinement
 from timeball.executors.job_domain import is_within
@@ -24,6 +26,8 @@ def confine(config: CrewConfig) -> Confinement:
         readable=[str(config.scripts_dir)],
         user=config.job_user,
     )
+    if confinement.landlock:
+        _check_temporary_folder(config)
     if config.job_user is not None:
         _open_scripts(config, config.job_user)
     if not confinement.landlock and confinement.user is None:
@@ -36,6 +40,17 @@ def confine(config: CrewConfig) -> Confinement:
             folders=" ".join(closed),
         )
     return confinement
+
+
+def _check_temporary_folder(config: CrewConfig) -> None:
+    """Jobs work in folders there."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for path in config.protected:
+        if temporary.is_relative_to(path.resolve()):
+            raise InvalidSetting(
+                f"the folder for temporary files {temporary}, in which jobs work, lies in {path}, which jobs may not"
+                " read: name another folder with TMPDIR or --data-dir"
+            )
 
 
 def _what_jobs_can_read(config: CrewConfig) -> str:

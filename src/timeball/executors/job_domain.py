@@ -21,6 +21,7 @@ from typing import Final
 from timeball.executors import landlock
 
 MOUNTS: Final = "/proc/self/mountinfo"
+PROCESSES: Final = "/proc"
 DEVICES: Final = "/dev"
 SHARED_FOLDERS_OF_DEVICES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages")
 """File systems of their own, in which jobs make entries."""
@@ -118,6 +119,8 @@ def is_current(seen: Iterable[Seen]) -> bool:
 def hidden_entries(protected: Iterable[str]) -> set[str]:
     """Where the protected paths are: without links, the links that lead to them, and other mounts of the same files."""
     found = {entry for path in protected for entry in _without_links(path)}
+    # What a process has open, such as /dev/stdin, is none that another process could open.
+    found = {entry for entry in found if not is_within(entry, PROCESSES)}
     mounts = read_mounts()
     return found | {alias for path in found for alias in _aliases(path, mounts)}
 

@@ -56,6 +56,11 @@ class Processes:
     def __init__(self, guard: ProcessGuard) -> None:
         self._guard = guard
 
+    @property
+    def user(self) -> JobUser | None:
+        """Whom the processes run as; None: the worker's own user."""
+        return self._guard.confinement.user
+
     async def run(
         self,
         attempt: Attempt,
@@ -75,7 +80,7 @@ class Processes:
             return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
         folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
         watch = _Watch(attempt)
-        user = self._guard.confinement.user
+        user = self.user
         try:
             if user is not None and folder is not None:
                 os.chown(folder, user.uid, user.gid)

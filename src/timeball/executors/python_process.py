@@ -53,6 +53,13 @@ class PythonProcesses:
         )
         if isinstance(ended, Exit) and listener.outcome is not None:
             return listener.outcome
+        user = self._processes.user
+        if user is not None and isinstance(ended, Exit) and "No module named" in ended.last_words:
+            attempt.log(
+                "system",
+                f"perhaps the job user {user.name} cannot read that module:"
+                f" install it, and Timeball, in a folder that {user.name} can read\n",
+            )
         outcome = outcome_of(ended)
         if isinstance(outcome, Succeeded):
             return _failed(f"task {function.name!r} ended its process before it returned")
