@@ -292,6 +292,7 @@ def _labels(value: Any) -> tuple[str, ...]:
     import msgspec  # only a worker needs it here
 
     from timeball.domain.fitting import Label
+    from timeball.ports.dispatch import MAX_LABELS
 
     words = _words(value)
     for word in words:
@@ -299,7 +300,18 @@ def _labels(value: Any) -> tuple[str, ...]:
             msgspec.convert(word, Label)
         except msgspec.ValidationError:
             raise ValueError(f"{word!r} is not a label; use letters, digits and . _ : / = -") from None
+    if len(words) > MAX_LABELS:
+        raise ValueError(f"a worker has at most {MAX_LABELS} labels")
     return words
+
+
+def _worker_name(value: Any) -> str:
+    from timeball.ports.dispatch import MAX_WORKER_NAME_LENGTH  # only a worker needs it here
+
+    name = _text(value)
+    if len(name) > MAX_WORKER_NAME_LENGTH:
+        raise ValueError(f"a worker's name has at most {MAX_WORKER_NAME_LENGTH} characters")
+    return name
 
 
 def _urls(value: Any) -> tuple[str, ...]:
@@ -467,7 +479,7 @@ LABELS = Setting("labels", _labels, "what a worker is good for", "--label")
 DEDICATED = Setting("dedicated", _yes_or_no, "take only runs that ask for a label of this worker", "--dedicated")
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")
 SCRIPTS_DIR = Setting("scripts_dir", _folder, "the folder that script jobs are looked up in", "--scripts-dir")
-NAME = Setting("name", _text, "a worker's name; host name and process id by default", "--name")
+NAME = Setting("name", _worker_name, "a worker's name; host name and process id by default", "--name")
 JOB_USER = Setting("job_user", job_user.find, "the user that process jobs run as, if the worker is root", "--job-user")
 JOB_LANDLOCK = Setting(
     "job_landlock", _yes_or_no, "keep Timeball's own files and processes from process jobs", "--job-landlock"

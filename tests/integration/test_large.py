@@ -141,7 +141,14 @@ async def test_nobody_refers_to_an_object_by_writing_it(api: Api) -> None:
     assigned = await worker.take()
     assert assigned["spec"]["parameters"] == {"parametersAt": "payloads/x"}
     same = {name: assigned[name] for name in ("runId", "attempt", "token")}
-    await worker.report(logs=[{**same, "seq": 0, "stream": "@", "text": "logs/x"}])
+    forged = {
+        "session": worker.session,
+        "pollSeq": 1,
+        "free": 1,
+        "logs": [{**same, "seq": 0, "stream": "@", "text": "x"}],
+    }
+    await worker.send("report", forged, status=422)
+    await worker.write(assigned, "logs/x")
     await worker.succeed(assigned, "@results/x")
     run = f"/v1/runs/{assigned['runId']}"
     assert await api.get(f"{run}/result") == "@results/x"

@@ -99,7 +99,7 @@ async def test_a_job_that_nobody_can_run_is_accepted_with_a_warning(api: Api) ->
     assert [item["warnings"] for item in batch.json()["items"]] == [created["warnings"]] * 2
     now = api.server.context.store.now()
     able = Worker(
-        session="w_gpu", name="g", slots=1, labels=["gpu"], tasks=[], version="", started_at=now, seen_at=now,
+        session="w_gpu", key=None, name="g", slots=1, labels=["gpu"], tasks=[], version="", started_at=now, seen_at=now,
         lease_until=now,
     )  # fmt: skip
     await api.server.context.store.register(able, HOUR)

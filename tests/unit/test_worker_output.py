@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timeball.ports.dispatch import LogChunk
-from timeball.service.worker_output import LARGEST_CHUNK, LIVE, TAIL, Output
+from timeball.ports.dispatch import MAX_CHUNK_LENGTH, LogChunk
+from timeball.service.worker_output import LIVE, TAIL, Output
 
 
 def take(output: Output) -> list[LogChunk]:
@@ -35,7 +35,7 @@ def test_a_flood_keeps_its_beginning_and_its_end_and_no_more() -> None:
         output.write("stdout", line)
         chunks = take(output)
         kept += sum(len(chunk.text) for chunk in chunks)
-        assert all(len(chunk.text) <= LARGEST_CHUNK for chunk in chunks)
+        assert all(len(chunk.text) <= MAX_CHUNK_LENGTH for chunk in chunks)
     assert kept == LIVE
     output.close()
     marker, *end = take(output)

@@ -18,6 +18,7 @@ from timeball.domain.overlap import Overlap
 from timeball.domain.retry import Delivery, Retry
 from timeball.domain.schedule import Schedule
 from timeball.domain.task import Task
+from timeball.ports.dispatch import SessionId
 
 Millis = Annotated[int, Meta(ge=0, description="Milliseconds since 1970.")]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -205,4 +206,4 @@ class NewKey(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw
 
 
 class Goodbye(Struct, frozen=True, rename="camel"):
-    session: str
+    session: SessionId

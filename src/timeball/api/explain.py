@@ -108,6 +108,7 @@ def _wrong_choice(value: str, kind: Any, steps: list[str], document: Any) -> str
     choices = _choices(info) or [
         str(struct.tag) for struct in _all_structs(parent) if steps and struct.tag_field == steps[-1]
     ]
+    value = value if len(value) <= SHOWN else f"{value[:SHOWN]}…"
     suggestion = did_you_mean(value.strip("'\""), choices)
     return f"{value} is not one of {', '.join(choices)}{suggestion}" if choices else f"{value} is not allowed here"
 

@@ -25,7 +25,7 @@ from timeball.executors.python import PythonExecutor
 from timeball.executors.python_process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.dispatch import Dispatch, Hello
+from timeball.ports.dispatch import MAX_FUNCTIONS, Dispatch, Hello
 from timeball.ports.executor import Attempt, Executor
 from timeball.service.worker import Worker
 
@@ -59,11 +59,14 @@ async def start_worker(
         ScriptExecutor(processes, config.scripts_dir),
         python,
     )
+    functions = registry.REGISTRY.names
+    if len(functions) > MAX_FUNCTIONS:
+        _log.warning("a worker names at most so many functions; the others run, and are not listed", most=MAX_FUNCTIONS)
     hello = Hello(
         name=config.name,
         slots=config.slots,
         labels=list(config.labels),
-        tasks=registry.REGISTRY.names,
+        tasks=functions[:MAX_FUNCTIONS],
         version=timeball.__version__,
         cpu=config.cpu,
         memory_mb=config.memory_mb,

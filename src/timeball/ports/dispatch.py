@@ -3,6 +3,9 @@
 Only ages and delays cross this port, never timestamps, so the clocks of the machines do not matter. A worker has at
 most one poll under way; whatever a poll's answer assigns counts as delivered once the next poll is sent. An
 abandoned poll's answer must never be acted on: the next poll's `held` list tells the server to take it back.
+
+Every text and every list in these messages has a bound, which a server checks as it decodes them. A worker keeps to the
+bounds: it cuts texts, with a mark, and says in several messages what does not fit into one.
 """
 
 from __future__ import annotations
@@ -11,11 +14,39 @@ from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from timeball.domain.instant import Micros
+from timeball.domain.fitting import Label
+from timeball.domain.instant import DAY, Micros
 from timeball.domain.lifecycle import Outcome
+
+MAX_WORKER_NAME_LENGTH: Final = 200
+MAX_LABELS: Final = 200
+MAX_FUNCTIONS: Final = 10_000
+MAX_HELD: Final = 250_000
+"""Attempts in a worker's hands: as many as it may have slots, and those whose end it has yet to report."""
+MAX_OUTCOMES_PER_REPORT: Final = 5_000
+MAX_NOTES_PER_REPORT: Final = 10_000
+"""Starts, steps of progress, and answers to orders to make room, each."""
+MAX_CHUNKS_PER_REPORT: Final = 20_000
+MAX_CHUNK_LENGTH: Final = 65_536
+"""Characters."""
+MAX_CHUNKS_PER_ATTEMPT: Final = 1_000_000
+"""A position in the output of a run is made of its attempt and its number there."""
+MAX_NOTE_LENGTH: Final = 1_000
+MAX_RESULT_SIZE: Final = 1 << 20
+"""Bytes of JSON."""
+MAX_MESSAGE_LENGTH: Final = 10_000
+MAX_KIND_LENGTH: Final = 100
+MAX_EXCEPTIONS: Final = 100
+MAX_EXCEPTION_LENGTH: Final = 500
+MAX_AGE: Final = 3_660 * DAY
+"""Of an attempt: ten years."""
 
 Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """A number that every store can keep. What a worker reports is checked as it is decoded: nobody looks at it again."""
+Sequential = Annotated[int, Meta(ge=0, le=1 << 53)]
+"""A number that grows: the next ones fit, too."""
+Age = Annotated[int, Meta(ge=0, le=MAX_AGE)]
+SessionId = Annotated[str, Meta(max_length=64)]
 
 
 LOCAL_KEY: Final = "local"
@@ -25,12 +56,12 @@ LOCAL_KEY: Final = "local"
 class Hello(Struct, frozen=True, rename="camel", kw_only=True):
     """A worker introduces itself."""
 
-    name: str
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_WORKER_NAME_LENGTH)]
     slots: int
-    labels: list[str] = []
-    tasks: list[str] = []
+    labels: Annotated[list[Label], Meta(max_length=MAX_LABELS)] = []
+    tasks: Annotated[list[Annotated[str, Meta(max_length=200)]], Meta(max_length=MAX_FUNCTIONS)] = []
     """Names of the Python functions it has."""
-    version: str = ""
+    version: Annotated[str, Meta(max_length=100)] = ""
     cpu: float | None = None
     """CPUs it offers to runs that ask for some; None: as many as anybody asks for."""
     memory_mb: int | None = None
@@ -69,12 +100,12 @@ class Assignment(Struct, frozen=True, rename="camel", omit_defaults=True, kw_onl
 class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Says what the worker has and what it could take, and waits for something to do."""
 
-    session: str
-    seq: int
+    session: SessionId
+    seq: Sequential
     """Grows with every poll of the session."""
     free: int
     """Slots it could fill; 0 still waits for orders."""
-    held: list[int]
+    held: Annotated[list[int], Meta(max_length=MAX_HELD)]
     """Tokens of all attempts it has, those included whose end was not yet acknowledged by a receipt. Others of its
     session are given back at once, at no cost."""
     wait: Micros
@@ -96,8 +127,8 @@ class Orders(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
 class Beat(Struct, frozen=True, rename="camel", kw_only=True):
     """Renews the session's lease: it lasts `Welcome.lease` from when this was sent, no longer."""
 
-    session: str
-    held: list[int]
+    session: SessionId
+    held: Annotated[list[int], Meta(max_length=MAX_HELD)]
 
 
 class Started(Struct, frozen=True, rename="camel", kw_only=True):
@@ -105,14 +136,14 @@ class Started(Struct, frozen=True, rename="camel", kw_only=True):
 
     run_id: str
     token: Whole
-    age: Whole
+    age: Age
 
 
 class Progress(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
     token: Whole
-    fraction: float
-    note: str = ""
+    fraction: Annotated[float, Meta(ge=0, le=1)]
+    note: Annotated[str, Meta(max_length=MAX_NOTE_LENGTH)] = ""
 
 
 class Pausing(Struct, frozen=True, rename="camel", kw_only=True):
@@ -123,18 +154,17 @@ class Pausing(Struct, frozen=True, rename="camel", kw_only=True):
     number: Whole
     what: Literal["paused", "resumed", "refused"]
     """It stands still; it goes on; or it cannot be stopped, and is not to be asked again."""
-    age: Whole
+    age: Age
 
 
 class LogChunk(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
     attempt: Whole
     token: Whole
-    seq: Whole
+    seq: Annotated[int, Meta(ge=0, lt=MAX_CHUNKS_PER_ATTEMPT)]
     """Position within the attempt, from 0: a chunk that was sent twice is kept once."""
-    stream: str
-    """`stdout`, `stderr` or `system`."""
-    text: str
+    stream: Annotated[str, Meta(pattern=r"^(?:stdout|stderr|system)$(?!\n)")]
+    text: Annotated[str, Meta(max_length=MAX_CHUNK_LENGTH)]
 
 
 class Ended(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -146,11 +176,11 @@ class Ended(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
     token: Whole
     serial: bool
     outcome: Outcome
-    turn: tuple[str, str] | None = None
-    age: Whole | None = None
+    turn: tuple[Annotated[str, Meta(max_length=255)], Annotated[str, Meta(max_length=255)]] | None = None
+    age: Age | None = None
     """How long ago it started; None: it never did."""
-    took: Whole = 0
-    host: str | None = None
+    took: Age = 0
+    host: Annotated[str, Meta(max_length=300)] | None = None
     """The host and port it called, for an `http` task: its circuit is the whole fleet's business."""
     placed: bool = False
     """Its job names a place for results. A hint: the job tells which."""
@@ -159,15 +189,15 @@ class Ended(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What happened, in one message. Sent again as it is when its answer was lost."""
 
-    session: str
+    session: SessionId
     poll_seq: Whole
     """The poll that was under way when this was sent; `free` amends that one only."""
     free: Whole
-    started: list[Started] = []
-    progress: list[Progress] = []
-    logs: list[LogChunk] = []
-    ended: list[Ended] = []
-    pausing: list[Pausing] = []
+    started: Annotated[list[Started], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
+    progress: Annotated[list[Progress], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
+    logs: Annotated[list[LogChunk], Meta(max_length=MAX_CHUNKS_PER_REPORT)] = []
+    ended: Annotated[list[Ended], Meta(max_length=MAX_OUTCOMES_PER_REPORT)] = []
+    pausing: Annotated[list[Pausing], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
 
 
 class Receipt(Struct, frozen=True, rename="camel", kw_only=True):

@@ -13,7 +13,7 @@ from timeball.domain import duration, preemption
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
-from timeball.ports.dispatch import Assignment
+from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, Assignment
 from timeball.ports.executor import Executor
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
@@ -308,4 +308,7 @@ def _presentable(outcome: Failed) -> Failed:
     message = clean(failure.message)
     if len(message) > LONGEST_MESSAGE:
         message = f"{message[:LONGEST_MESSAGE]} […]"
-    return outcome if message is failure.message else Failed(structs.replace(failure, message=message))
+    names = tuple(name[:MAX_EXCEPTION_LENGTH] for name in failure.exceptions[:MAX_EXCEPTIONS])
+    if message is failure.message and names == failure.exceptions:
+        return outcome
+    return Failed(structs.replace(failure, message=message, exceptions=names))

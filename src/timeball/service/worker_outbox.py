@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import islice
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
@@ -15,7 +16,17 @@ from msgspec import Raw, Struct
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.clock import Clock
-from timeball.ports.dispatch import Ended, LogChunk, Pausing, Progress, Report, Started
+from timeball.ports.dispatch import (
+    MAX_CHUNKS_PER_REPORT,
+    MAX_NOTE_LENGTH,
+    MAX_NOTES_PER_REPORT,
+    Ended,
+    LogChunk,
+    Pausing,
+    Progress,
+    Report,
+    Started,
+)
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Stop
 from timeball.service.worker_output import CHUNK, clean
@@ -151,7 +162,7 @@ class Outbox:
     def advanced(self, attempt: HeldAttempt, fraction: float, note: str) -> None:
         self._empty.clear()
         self._progress[attempt.token] = Progress(
-            run_id=attempt.run_id, token=attempt.token, fraction=fraction, note=clean(note)[:1000]
+            run_id=attempt.run_id, token=attempt.token, fraction=fraction, note=_cut(clean(note))
         )
         self._tell_soon()
 
@@ -206,20 +217,23 @@ class Outbox:
             self._collect(attempt)
         logs = self._take_logs()
         self._under_way = Batch(
-            started=[a for a in self._started if a.outcome is None and a.stop is not Stop.LOST],
-            progress=list(self._progress.values()),
+            started=[a for a in self._started[:MAX_NOTES_PER_REPORT] if a.outcome is None and a.stop is not Stop.LOST],
+            progress=list(islice(self._progress.values(), MAX_NOTES_PER_REPORT)),
             logs=logs,
             ended=self._take_ended(),
-            pausing=[said for said in self._pausing if said.attempt.outcome is None],
+            pausing=[said for said in self._pausing[:MAX_NOTES_PER_REPORT] if said.attempt.outcome is None],
         )
-        self._started.clear()
-        self._pausing.clear()
-        self._progress.clear()
+        del self._started[:MAX_NOTES_PER_REPORT]
+        del self._pausing[:MAX_NOTES_PER_REPORT]
+        for step in self._under_way.progress:
+            del self._progress[step.token]
+        if self._progress:
+            self._tell_soon()
         return self._under_way
 
     def confirm(self) -> None:
         self._under_way = None
-        if self._logs or self._ended:
+        if self._logs or self._ended or self._started or self._pausing:
             self._news.set()
         elif not (self._news.is_set() or self._talking or self._progress):
             self._empty.set()
@@ -247,7 +261,7 @@ class Outbox:
     def _take_logs(self) -> list[LogChunk]:
         taken: list[LogChunk] = []
         size = 0
-        while self._logs and size < MOST_BYTES:
+        while self._logs and size < MOST_BYTES and len(taken) < MAX_CHUNKS_PER_REPORT:
             chunk = self._logs.popleft()
             size += len(chunk.text)
             taken.append(chunk)
@@ -268,6 +282,10 @@ class Outbox:
             size += _result_size(attempt)
             taken.append(attempt)
         return taken
+
+
+def _cut(note: str) -> str:
+    return note if len(note) <= MAX_NOTE_LENGTH else f"{note[: MAX_NOTE_LENGTH - 1]}…"
 
 
 def _result_size(attempt: HeldAttempt) -> int:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from timeball.ports.dispatch import LogChunk
+from timeball.ports.dispatch import MAX_CHUNK_LENGTH, LogChunk
 
 LIVE: Final = 512 * 1024
 TAIL: Final = 64 * 1024
 CHUNK: Final = 16 * 1024
 """Pass on at once when this much is waiting; less waits a moment for more."""
-LARGEST_CHUNK: Final = 64 * 1024
 
 
 def clean(text: str) -> str:
@@ -101,6 +100,6 @@ def _joined(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
         while end < len(pieces) and pieces[end][0] == stream:
             end += 1
         text = "".join(piece for _, piece in pieces[start:end])
-        joined.extend((stream, text[i : i + LARGEST_CHUNK]) for i in range(0, len(text), LARGEST_CHUNK))
+        joined.extend((stream, text[i : i + MAX_CHUNK_LENGTH]) for i in range(0, len(text), MAX_CHUNK_LENGTH))
         start = end
     return joined

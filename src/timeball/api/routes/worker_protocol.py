@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from timeball.api import reading
 from timeball.api.bodies import Goodbye
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.unreadable import Malformed
+from timeball.domain import ids
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import MOST_MEMORY
-from timeball.domain.instant import DAY, MINUTE
-from timeball.domain.lifecycle import Failed, Failure
-from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, Welcome
+from timeball.domain.instant import MINUTE
+from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.ports.dispatch import (
+    MAX_AGE,
+    MAX_EXCEPTION_LENGTH,
+    MAX_EXCEPTIONS,
+    MAX_KIND_LENGTH,
+    MAX_MESSAGE_LENGTH,
+    MAX_RESULT_SIZE,
+    Beat,
+    Hello,
+    Orders,
+    Poll,
+    Receipt,
+    Report,
+    Welcome,
+)
 
 MOST_SLOTS: Final = 100_000
 MOST_CPUS: Final = 100_000
 LONGEST_WAIT: Final = MINUTE
-LONGEST_RUN: Final = 3_660 * DAY
-LONGEST_ADDRESS: Final = 300
-MOST_CHUNKS: Final = 1_000_000
-"""Of output per attempt: a position in the output of a run is made of its attempt and its number there."""
 
 _hello = msgspec.json.Decoder(Hello)
 _poll = msgspec.json.Decoder(Poll)
@@ -55,33 +66,48 @@ def _read_report(raw: bytes) -> Report:
 
 
 def _check_report(report: Report) -> None:
-    """Numbers that the store could not add up."""
-    for index, ended in enumerate(report.ended):
-        if not 0 <= ended.took <= LONGEST_RUN or not 0 <= (ended.age or 0) <= LONGEST_RUN:
-            raise Invalid("an attempt took between nothing and ten years", f"/ended/{index}")
-        if len(ended.host or "") > LONGEST_ADDRESS:
-            raise Invalid(f"a host and its port have at most {LONGEST_ADDRESS} characters", f"/ended/{index}/host")
-        if isinstance(ended.outcome, Failed):
-            _check_failure(ended.outcome.failure, f"/ended/{index}/outcome/failure")
-    for index, started in enumerate(report.started):
-        if not 0 <= started.age <= LONGEST_RUN:
-            raise Invalid("an attempt started between now and ten years ago", f"/started/{index}/age")
-    for index, pausing in enumerate(report.pausing):
-        if not 0 <= pausing.age <= LONGEST_RUN:
-            raise Invalid("an attempt stopped between now and ten years ago", f"/pausing/{index}/age")
-    for index, chunk in enumerate(report.logs):
-        if not 0 <= chunk.seq < MOST_CHUNKS:
-            raise Invalid(f"seq must be between 0 and {MOST_CHUNKS:,}", f"/logs/{index}/seq")
-    for index, progress in enumerate(report.progress):
-        if not 0 <= progress.fraction <= 1:
-            raise Invalid("a fraction is between 0 and 1", f"/progress/{index}/fraction")
+    """What the types do not say: ids look like ids, and outcomes are bounded."""
+    if report.ended:
+        _check_ids("r", "/ended", "runId", [each.run_id for each in report.ended])
+        _check_ids("j", "/ended", "jobId", [each.job_id for each in report.ended])
+        for index, ended in enumerate(report.ended):
+            outcome = ended.outcome
+            if type(outcome) is Failed:
+                _check_failure(outcome.failure, f"/ended/{index}/outcome/failure")
+            elif type(outcome) is Succeeded and outcome.result is not UNSET and len(outcome.result) > MAX_RESULT_SIZE:
+                raise Invalid(f"a result has at most {MAX_RESULT_SIZE:,} bytes", f"/ended/{index}/outcome/result")
+    if report.started:
+        _check_ids("r", "/started", "runId", [each.run_id for each in report.started])
+    if report.progress:
+        _check_ids("r", "/progress", "runId", [each.run_id for each in report.progress])
+    if report.logs:
+        _check_ids("r", "/logs", "runId", [each.run_id for each in report.logs])
+    if report.pausing:
+        _check_ids("r", "/pausing", "runId", [each.run_id for each in report.pausing])
 
 
-def _check_failure(failure: Failure, pointer: str) -> None:
+def _check_ids(prefix: str, at: str, field: str, idents: Sequence[str]) -> None:
+    """Only what looks like an id reaches the store."""
+    if (wrong := ids.malformed(prefix, idents)) is not None:
+        raise Invalid(f"{idents[wrong][:40]!r} is not an id", f"{at}/{wrong}/{field}")
+
+
+def _check_failure(failure: Failure, at: str) -> None:
+    for field, text, longest in (
+        ("kind", failure.kind, MAX_KIND_LENGTH),
+        ("message", failure.message, MAX_MESSAGE_LENGTH),
+        *((f"exceptions/{place}", each, MAX_EXCEPTION_LENGTH) for place, each in enumerate(failure.exceptions)),
+    ):
+        if len(text) > longest:
+            raise Invalid(f"it has at most {longest:,} characters", f"{at}/{field}")
+    if len(failure.exceptions) > MAX_EXCEPTIONS:
+        raise Invalid(f"a failure names at most {MAX_EXCEPTIONS} exceptions", f"{at}/exceptions")
+    if failure.retry_after is not None and not 0 <= failure.retry_after <= MAX_AGE:
+        raise Invalid("a target asks for between nothing and ten years", f"{at}/retryAfter")
     try:
         reading.check_values(msgspec.to_builtins(failure))
     except Invalid as error:
-        raise Invalid(error.detail, f"{pointer}{error.problems[0].pointer}") from None
+        raise Invalid(error.detail, f"{at}{error.problems[0].pointer}") from None
 
 
 def _check_slots(count: int, field: str) -> None:

@@ -1,0 +1,89 @@
+"""I28: whatever jobs do, a worker's messages keep to the bounds that a server has for them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from tests.support.fake_dispatch import python
+from timeball.api.routes.worker_protocol import _check_report
+from timeball.domain.lifecycle import Failed, Failure
+from timeball.executors import results
+from timeball.ports.dispatch import MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Report
+from timeball.ports.executor import Executor
+from timeball.service.alarms import Alarms
+from timeball.service.worker_attempt import HeldAttempt
+from timeball.service.worker_attempts import LONGEST_MESSAGE, _presentable
+from timeball.service.worker_outbox import Outbox
+from timeball.service.worker_work import Reader
+from timeball.system import SystemClock
+
+CLOCK = SystemClock()
+READER = Reader({"python": cast(Executor, object())})
+
+
+def held(outbox: Outbox, token: int) -> HeldAttempt:
+    assigned = python(token, "noop")
+    attempt = HeldAttempt.of(assigned, READER.read(assigned), outbox)
+    attempt.started_at = CLOCK.monotonic()
+    return attempt
+
+
+async def reports(outbox: Outbox) -> list[Report]:
+    """All that it has to say, as a server reads it. Raises if one of the messages does not fit."""
+    read: list[Report] = []
+    while outbox._news.is_set() or outbox._progress or outbox._talking:
+        outbox._news.set()
+        batch = await outbox.next()
+        message = batch.report("w_1", 1, 1, CLOCK.monotonic())
+        report = msgspec.json.decode(msgspec.json.encode(message), type=Report)
+        _check_report(report)
+        read.append(report)
+        outbox.confirm()
+    return read
+
+
+def new_outbox() -> Outbox:
+    return Outbox(CLOCK, cast(Any, Alarms(CLOCK)))
+
+
+async def test_many_starts_and_steps_are_several_messages() -> None:
+    outbox = new_outbox()
+    attempts = [held(outbox, token) for token in range(1, 25_001)]
+    for attempt in attempts:
+        outbox.started(attempt)
+        outbox.advanced(attempt, 0.5, "n" * 3_000)
+    said = await reports(outbox)
+    for kind in ("started", "progress"):
+        assert sorted(each.token for report in said for each in getattr(report, kind)) == list(range(1, 25_001))
+    (note,) = {step.note for report in said for step in report.progress}
+    assert (len(note), note[-1]) == (1_000, "…")
+
+
+async def test_output_in_small_pieces_is_several_messages_in_order() -> None:
+    outbox = new_outbox()
+    attempt = held(outbox, 1)
+    for _ in range(30_000):
+        attempt.log("stdout", "a")
+        attempt.log("stderr", "b")
+    attempt.log("stdout", "c" * 200_000)
+    attempt.outcome, attempt.ended_at = Failed(Failure(kind="exit", message="m")), CLOCK.monotonic()
+    outbox.ended(attempt)
+    said = await reports(outbox)
+    chunks = [chunk for report in said for chunk in report.logs]
+    assert [chunk.seq for chunk in chunks] == list(range(len(chunks)))
+    assert "".join(chunk.text for chunk in chunks) == "ab" * 30_000 + "c" * 200_000
+    assert [bool(report.ended) for report in said] == [False] * (len(said) - 1) + [True]
+
+
+def test_a_failure_is_cut_with_a_mark() -> None:
+    names = tuple("E" * 2_000 for _ in range(500))
+    failure = _presentable(Failed(Failure(kind="exception", message="m" * 50_000, exceptions=names))).failure
+    assert failure.message.endswith("[…]")
+    assert len(failure.message) <= LONGEST_MESSAGE + 4 <= MAX_MESSAGE_LENGTH
+    assert (len(failure.exceptions), {len(name) for name in failure.exceptions}) == (100, {500})
+
+
+def test_every_result_that_a_worker_keeps_is_one_that_a_server_takes() -> None:
+    assert results.LARGEST <= MAX_RESULT_SIZE
