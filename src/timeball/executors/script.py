@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
+from timeball.domain import script_environment
 from timeball.domain.lifecycle import Failed, Failure, Outcome
 from timeball.domain.task import Script
-from timeball.executors.environment import encoded_parameters
+from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
 from timeball.executors.process import Processes, outcome_of
 from timeball.ports.executor import Attempt
 
@@ -25,6 +27,8 @@ class ScriptExecutor:
     async def execute(self, attempt: Attempt) -> Outcome:
         task = attempt.task
         assert isinstance(task, Script)
+        if names := script_environment.refused(task.env):  # it was stored before this was refused
+            return _failed(script_environment.reason(names[0]))
         found = self._find(task)
         if isinstance(found, Failed):
             return found
@@ -50,7 +54,11 @@ class ScriptExecutor:
         if path.suffix == ".py":
             return [sys.executable, str(path)]
         if interpreter is not None:
-            return [interpreter, str(path)]
+            # That of the worker: no variable of a job chooses another.
+            program = shutil.which(interpreter, path=os.environ.get("PATH", DEFAULT_PATH))
+            if program is None:
+                return _failed(f"cannot run {interpreter!r} on this worker: it is not in its PATH; install it")
+            return [program, str(path)]
         if os.access(path, os.X_OK):
             return [str(path)]
         known = " ".join(Script.INTERPRETERS)

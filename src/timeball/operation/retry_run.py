@@ -14,7 +14,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Origin
 from timeball.domain.run import NewRun, Run, Status, new_run
-from timeball.operation.check_headers import refused_header
+from timeball.operation.check_tasks import refused_task
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
@@ -58,7 +58,7 @@ async def retry_runs(
 async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
     if edit is not None and edit.task_id and await context.store.task(tenant, edit.task_id) is None:
         raise Invalid(f"there is no registered task {edit.task_id!r}", "/edit/taskId")
-    if edit is not None and edit.task is not UNSET and (refused := refused_header(edit.task, "/edit/task")) is not None:
+    if edit is not None and edit.task is not UNSET and (refused := refused_task(edit.task, "/edit/task")) is not None:
         raise refused
 
 

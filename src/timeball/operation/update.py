@@ -12,7 +12,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
 from timeball.domain.schedule import Window
 from timeball.operation.amend import amend
-from timeball.operation.check_headers import refused_headers
+from timeball.operation.check_tasks import refused_tasks
 from timeball.operation.closures import checked_closures
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
@@ -36,7 +36,7 @@ async def update(
     wanted = await place.changed((await find_job(context, tenant, job_id)).job.spec)
     if wanted.result_location is not None and not context.depot.takes:
         raise no_place()
-    if (refused := refused_headers(wanted)) is not None:
+    if (refused := refused_tasks(wanted)) is not None:
         raise refused
     if wanted.task_id is not None and await context.store.task(tenant, wanted.task_id) is None:
         raise Invalid(f"there is no registered task {wanted.task_id!r}", "/taskId")

@@ -14,7 +14,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task import Task
-from timeball.operation.check_headers import refused_header
+from timeball.operation.check_tasks import refused_task
 from timeball.ports.registry import RegisteredTask
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
@@ -53,7 +53,7 @@ async def put(call: Call) -> Answer:
     if not _TASK_ID.fullmatch(task_id):
         raise Invalid("a taskId has 1 to 200 letters, digits and . _ : @ -", "/path/taskId")
     task = reading.read(call.raw, _typed)
-    if (refused := refused_header(task, "")) is not None:
+    if (refused := refused_task(task, "")) is not None:
         raise refused
     spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(task))
     now = call.context.store.now()
