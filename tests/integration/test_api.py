@@ -301,10 +301,8 @@ async def test_the_life_of_a_run_as_users_see_it(api: Api, worker: FakeWorker) -
     lines = await api.get(f"{path}/logs", headers={"Accept": "application/json"})
     assert [line["text"] for line in lines["items"]] == ["hello\n", "wor\ufffdld\n"]
     address = await api.get(f"{path}/logs?as=url")
-    assert address["url"] == f"http://timeball/v1/runs/{assigned['runId']}/logs"
+    assert address["url"].endswith(f"/v1/runs/{assigned['runId']}/logs")
     assert (await api("GET", address["url"])).text == text.text
-    behind_proxy = await api.get(f"{path}/logs?as=url", headers={"X-Forwarded-Proto": "https"})
-    assert behind_proxy["url"] == address["url"].replace("http://", "https://")
     assert (await api.get(path))["status"] == "completed"
 
     ledger = await api.get(f"{path}/ledger")
@@ -581,3 +579,16 @@ async def test_following_a_run_that_is_dropped_ends_quietly(api: Api) -> None:
     async with asyncio.timeout(5):
         answer = await following
     assert (answer.status_code, answer.text) == (200, "")
+
+
+@pytest.mark.xfail(strict=True, reason="item 7: Host and X-Forwarded-Proto are reflected")
+async def test_no_answer_repeats_what_a_client_says_about_the_address(api: Api, worker: FakeWorker) -> None:
+    """An answer may be kept by a cache, or followed with a key: a stranger's host has no place in it (I28)."""
+    await api.create()
+    assigned = await worker.take()
+    await worker.succeed(assigned)
+    path = f"/v1/jobs/{assigned['jobId']}/logs?as=url"
+    plain = await api.get(path)
+    forged = await api.get(path, headers={"Host": "evil.example", "X-Forwarded-Proto": "https"})
+    assert forged == plain
+    assert plain["url"] == f"/v1/runs/{assigned['runId']}/logs"

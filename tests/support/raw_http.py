@@ -1,0 +1,248 @@
+"""A server with a few routes on a loopback port, and clients that speak to it byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Self, cast
+
+import httptools
+import uvicorn
+import uvloop
+from starlette.types import Message
+
+from timeball.api.app import Endpoint, Paths
+from timeball.api.express import Express
+from timeball.api.route import Answer, Call, Permission, Route, Services, answer_json
+from timeball.domain.errors import TooLarge
+
+LATE = 20.0
+"""Seconds after which something will not come any more."""
+LARGE = bytes(30_000_000)
+"""More than fits into the buffers of two sockets."""
+
+
+@dataclass
+class House:
+    """A server with a few routes, and what happened in it."""
+
+    port: int = 0
+    server: Any = None
+    paths: Any = None
+    seen: list[str] = field(default_factory=list)
+    cut_off: list[str] = field(default_factory=list)
+    visitors: list[asyncio.StreamWriter] = field(default_factory=list)
+    loop: Any = None
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def echo(self, call: Call) -> Answer:
+        self.seen.append(call.raw.decode())
+        told = {
+            "method": call.request.method,
+            "path": call.request.path,
+            "parameters": dict(call.path),
+            "query": call.request.query.decode(),
+            "body": call.raw.decode(),
+            "short": call.request.body is not None,
+        }
+        return answer_json(told, headers=[(b"etag", b'"1"')])
+
+    async def slow(self, call: Call) -> Answer:
+        self.seen.append("slow")
+        await self.goes_on.wait()
+        return answer_json({"body": call.raw.decode()})
+
+    async def poll(self, call: Call) -> Answer:
+        self.seen.append("poll")
+        message: Message = await call.request.receive()
+        self.cut_off.append(message["type"])
+        return Answer(status=204)
+
+    async def lines(self, call: Call) -> Answer:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"one\n"
+            yield b"two\n"
+
+        return Answer(body())
+
+    async def nothing(self, call: Call) -> Answer:
+        return Answer(status=204)
+
+    async def large(self, call: Call) -> Answer:
+        return Answer(LARGE)
+
+    async def refuse(self, call: Call) -> Answer:
+        raise TooLarge("too much of it")
+
+    def routes(self) -> Iterable[Route]:
+        def route(method: str, path: str, handle: Any, **more: Any) -> Route:
+            return Route(method=method, path=path, permission=Permission.PUBLIC, summary="", handle=handle, **more)
+
+        yield route("GET", "/echo", self.echo)
+        yield route("POST", "/echo", self.echo, body=Any, reads_raw=True)
+        yield route("GET", "/echo/{name}", self.echo)
+        yield route("POST", "/slow", self.slow, body=Any, reads_raw=True)
+        yield route("POST", "/poll", self.poll, body=Any, reads_raw=True, lasts=True)
+        yield route("GET", "/lines", self.lines, lasts=True)
+        yield route("DELETE", "/nothing", self.nothing)
+        yield route("GET", "/large", self.large)
+        yield route("GET", "/refuse", self.refuse)
+
+    def let_go(self) -> None:
+        """Whoever is slow."""
+        self.loop.call_soon_threadsafe(self.goes_on.set)
+
+    @property
+    def state(self) -> Any:
+        return self.server.server_state
+
+    def kinds(self) -> set[type]:
+        """Of protocols that have a connection."""
+        return {type(connection) for connection in list(self.state.connections)}
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[House]:
+    house = House()
+    by_path: dict[str, list[Route]] = {}
+    for route in house.routes():
+        by_path.setdefault(route.path, []).append(route)
+    nobody: Any = None
+    services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit))
+    endpoints = {path: Endpoint(routes, services, nobody) for path, routes in by_path.items()}
+    paths = Paths(endpoints, Endpoint([], services, nobody))
+    config = uvicorn.Config(
+        paths,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http=Express,
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        **settings,
+    )
+    house.server = _Server(config)
+    house.paths = paths
+
+    async def serve(listener: socket.socket) -> None:
+        house.loop = asyncio.get_running_loop()
+        await house.server.serve([listener])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        house.port = listener.getsockname()[1]
+        # Servers use uvloop, whose transports are not quite like asyncio's.
+        thread = threading.Thread(target=lambda: uvloop.run(serve(listener)))
+        thread.start()
+        await until(lambda: house.server.started)
+        try:
+            yield house
+        finally:
+            for visitor in house.visitors:
+                visitor.close()
+            with suppress(RuntimeError):  # it may have gone already
+                house.let_go()
+            house.server.should_exit = True
+            await asyncio.to_thread(thread.join, LATE)
+            assert not thread.is_alive()
+
+
+class Answered:
+    """One answer as it was on the wire."""
+
+    def __init__(self, *, to_head: bool = False) -> None:
+        self.headers: dict[str, str] = {}
+        self.body = b""
+        self.complete = to_head
+        self._parser = httptools.HttpResponseParser(self)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        assert name.decode() not in self.headers
+        self.headers[name.decode()] = value.decode()
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+    def feed(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    @property
+    def status(self) -> int:
+        return int(self._parser.get_status_code())
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """A connection, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def of(cls, house: House) -> Self:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        house.visitors.append(writer)
+        return cls(reader, writer)
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def answer(self, *, to_head: bool = False) -> Answered:
+        answered = Answered()
+        head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), LATE)
+        answered.feed(head)
+        if to_head or answered.status == 204:
+            return answered
+        while not answered.complete:
+            chunked = "transfer-encoding" in answered.headers
+            left = 1 if chunked else int(answered.headers["content-length"]) - len(answered.body)
+            answered.feed(await asyncio.wait_for(self._reader.readexactly(left), LATE))
+        return answered
+
+    async def ask(self, data: bytes) -> Answered:
+        await self.send(data)
+        return await self.answer()
+
+    async def rest(self) -> bytes:
+        """Until the server closes."""
+        return await asyncio.wait_for(self._reader.read(), LATE)
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+
+def post(body: bytes, path: str = "/echo", *headers: str, version: str = "1.1") -> bytes:
+    lines = [f"POST {path} HTTP/{version}", "Host: x", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def get(path: str, *headers: str, method: str = "GET") -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", *headers]).encode() + b"\r\n\r\n"
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(LATE):
+        while not condition():
+            await asyncio.sleep(0.001)
