@@ -581,7 +581,6 @@ async def test_following_a_run_that_is_dropped_ends_quietly(api: Api) -> None:
     assert (answer.status_code, answer.text) == (200, "")
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: Host and X-Forwarded-Proto are reflected")
 async def test_no_answer_repeats_what_a_client_says_about_the_address(api: Api, worker: FakeWorker) -> None:
     """An answer may be kept by a cache, or followed with a key: a stranger's host has no place in it (I28)."""
     await api.create()

@@ -336,7 +336,7 @@ async def test_wrong_ends_of_a_pause(api: Api, until: Any) -> None:
         ("PUT", "/v1/tasks/t", {"kind": "http"}, "/url"),
         ("PUT", "/v1/tasks/t", {"kind": "shell", "command": "x", "cmd": 1}, "/cmd"),
         ("PUT", "/v1/tasks/a%20b", TASK, "/path/taskId"),
-        ("PUT", "/v1/tasks/%00", TASK, "/path/taskId"),
+        ("PUT", "/v1/tasks/%20", TASK, "/path/taskId"),
         ("POST", "/v1/api-keys", {"role": "king"}, "/role"),
         ("POST", "/v1/api-keys", {"role": "admin", "name": "\0"}, "/name"),
         ("POST", "/v1/dead-letters:retry", {"runIds": "x"}, "/runIds"),

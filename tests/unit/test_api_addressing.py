@@ -1,4 +1,4 @@
-"""Which route a request is for, and which header decides: one reading only, on the fast path and on uvicorn's (I24, I28)."""
+"""Which route a request is for, and which header decides: the same on the fast path and on uvicorn's (I28)."""
 
 from collections.abc import AsyncIterator
 
@@ -41,7 +41,6 @@ async def _ask(house: House, request: bytes, *, fast: bool) -> tuple[int, bytes]
         "/echo/a%7f",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="item 7: encoded separators route like plain ones")
 async def test_an_encoded_path_routes_nowhere_else(house: House, path: str, fast: bool) -> None:
     status, _ = await _ask(house, get(path), fast=fast)
     assert status == 404
@@ -67,7 +66,6 @@ async def test_a_parameter_of_the_path_may_be_encoded(house: House, fast: bool) 
     ["Authorization", "Host", "Idempotency-Key", "If-Match", "Content-Encoding", "Content-Type"],
 )
 @pytest.mark.parametrize("values", [("a", "b"), ("a", "a")], ids=["different", "equal"])
-@pytest.mark.xfail(strict=True, reason="item 7: the last of two headers wins")
 async def test_a_header_that_decides_something_comes_once(
     house: House, header: str, values: tuple[str, str], fast: bool
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from timeball.api import openapi, problems, reading, views
 from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
+from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
 from timeball.api.route import Answer, Call, Permission, Request, Route, Services
 from timeball.api.routes import (
@@ -135,31 +137,43 @@ class Paths:
             del self.asked[next(iter(self.asked))]
         self.asked[head] = asked
 
-    def find(self, path: str) -> tuple[Endpoint, Mapping[str, str]]:
-        """Who answers, and the parameters in the path."""
-        if (endpoint := self._fixed.get(path)) is not None:
+    def find(self, raw_path: str) -> tuple[Endpoint, Mapping[str, str]]:
+        """The endpoint of a path, and the parameters in it.
+
+        The path is compared as it was sent: an encoded slash separates nothing, and only parameters are decoded, once.
+        """
+        if (endpoint := self._fixed.get(raw_path)) is not None:
             return endpoint, {}
         for pattern, endpoint in self._others:
-            if (match := pattern.match(path)) is not None:
-                return endpoint, match.groupdict()
+            if (match := pattern.match(raw_path)) is not None:
+                parameters = match.groupdict()
+                if "%" in raw_path or "/." in raw_path:
+                    parameters = {name: unquote(value) for name, value in parameters.items()}
+                    if not all(map(_is_plain, parameters.values())):
+                        break
+                return endpoint, parameters
         return self._default, {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await _refuse(scope, send)
             return
-        endpoint, parameters = self.find(scope["path"])
+        raw_path = scope.get("raw_path")
+        endpoint, parameters = self.find(scope["path"] if raw_path is None else raw_path.decode("latin-1"))
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
         request = Request(
             method=scope["method"],
             path=scope["path"],
             query=scope["query_string"],
-            headers=dict(scope["headers"]),
+            headers=dict(headers),
             parameters=parameters,
             receive=receive,
-            scheme=scope.get("scheme", "http"),
-            root_path=scope.get("root_path", ""),
         )
-        await send_answer(await endpoint.answer(request), receive, send, with_body=request.method != "HEAD")
+        if len(request.headers) != len(headers) and (name := find_repeated(headers)) is not None:
+            answer = endpoint.refuse(RepeatedHeader(name), request)
+        else:
+            answer = await endpoint.answer(request)
+        await send_answer(answer, receive, send, with_body=request.method != "HEAD")
 
 
 class Endpoint:
@@ -189,7 +203,7 @@ class Endpoint:
         try:
             answer = await self._answer(request)
         except Exception as error:
-            answer = self._problem(error, request.method, request.path)
+            answer = self.refuse(error, request)
         if self._services.stopping():
             answer = msgspec.structs.replace(answer, headers=[*answer.headers, (b"connection", b"close")])
         return answer
@@ -228,12 +242,17 @@ class Endpoint:
             await self._authenticate(headers.get(b"authorization"), Permission.PUBLIC)
         return Answer(status=204, headers=[(b"allow", self._allowed.encode())])
 
-    def _problem(self, error: Exception, method: str, path: str) -> Answer:
+    def refuse(self, error: Exception, request: Request) -> Answer:
         if problems.is_expected(error):
             found = problems.problem(error)
         else:
-            found = problems.unexpected(error, self._services.context.dice, method, path)
+            found = problems.unexpected(error, self._services.context.dice, request.method, request.path)
         return Answer(msgspec.json.encode(found), found.status, problems.CONTENT_TYPE, problems.headers(error))
+
+
+def _is_plain(parameter: str) -> bool:
+    """Whether it means the same to everything that reads a path: no separator, no dot segment, no control character."""
+    return parameter.isprintable() and "/" not in parameter and "\\" not in parameter and parameter not in (".", "..")
 
 
 async def _refuse(scope: Scope, send: Send) -> None:

@@ -120,14 +120,12 @@ class Express(asyncio.Protocol):
         if not reader.takes(data):
             return None
         path, _, query = reader.url.partition("?")
-        if "%" in path:
-            path = unquote(path)
         endpoint, parameters = self._paths.find(path)
         if endpoint.lasts(reader.method):
             return None
         request = Request(
             method=reader.method,
-            path=path,
+            path=unquote(path) if "%" in path else path,
             query=query.encode(),
             headers=reader.headers,
             parameters=parameters,
@@ -215,7 +213,7 @@ class _Reader:
         """After a False this must not be asked again: it may have stopped halfway."""
         if len(data) > MOST_BYTES:
             return False
-        self._begun = self._completed = 0
+        self._begun = self._completed = self._header_count = 0
         self._url = self.body = b""
         self.headers = {}
         try:
@@ -230,6 +228,7 @@ class _Reader:
             and "#" not in self.url
             and self.method != "HEAD"
             and b"transfer-encoding" not in self.headers
+            and len(self.headers) == self._header_count  # which of two counts is decided once, behind uvicorn
         )
 
     # --- what the parser says ---------------------------------------------------------------------------------------
@@ -242,6 +241,7 @@ class _Reader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name.lower()] = value
+        self._header_count += 1
 
     def on_headers_complete(self) -> None:
         self.method = self._parser.get_method().decode()

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 from msgspec import UNSET, Struct, UnsetType
 
+from timeball.api.headers import RepeatedHeader
 from timeball.api.unreadable import Malformed, UnsupportedEncoding
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
@@ -126,7 +127,7 @@ def headers(error: Exception) -> list[tuple[bytes, bytes]]:
             return [(b"retry-after", str(max(1, round(error.retry_after))).encode())]
         case NotReady():
             return [(b"retry-after", b"1")]
-        case errors.TooLarge():
+        case errors.TooLarge() | RepeatedHeader():
             return [(b"connection", b"close")]
         case _:
             return []

@@ -77,8 +77,6 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     """None: it has yet to be received."""
     receive: Receive
-    scheme: str = "http"
-    root_path: str = ""
 
 
 class Call(Struct, frozen=True):
@@ -126,15 +124,6 @@ class Call(Struct, frozen=True):
     @property
     def workflow_run_id(self) -> str:
         return self._id("workflow run", "r", "workflowRunId")
-
-    @property
-    def base_url(self) -> str:
-        """How the client addresses this server, whatever stands in between."""
-        scheme = self.headers.get(b"x-forwarded-proto", b"").strip().lower()
-        if scheme not in (b"http", b"https"):
-            scheme = self.request.scheme.encode()
-        host = self.headers.get(b"host", b"localhost")
-        return f"{scheme.decode()}://{host.decode('latin-1')}{self.request.root_path}"
 
     def _id(self, what: str, prefix: str, name: str) -> str:
         """Only what looks like an id reaches the store."""

@@ -71,7 +71,7 @@ async def start_server(
             lifespan="off",
             http=Express,
             ws="none",
-            proxy_headers=False,  # only an address in an answer needs one of them, and finds it
+            proxy_headers=False,  # no answer depends on them
             server_header=False,
             timeout_graceful_shutdown=LAST_ANSWERS,
         )

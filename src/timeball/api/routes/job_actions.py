@@ -95,6 +95,8 @@ class LogsAddress(Struct, frozen=True, rename="camel"):
     job_id: str
     run_id: str | None
     url: str | None
+    """Relative to the server that answered, like every address in an answer: what a request says about the server's
+    name (Host, X-Forwarded-Proto) is a client's claim."""
 
 
 async def status(call: Call) -> Answer:
@@ -161,7 +163,7 @@ async def logs(call: Call) -> Answer:
     newest = await call.context.store.current_run(call.job_id)
     query: JobLogsQuery = call.query
     if query.as_ == "url":
-        url = None if newest is None else f"{call.base_url}/v1/runs/{newest.id}/logs"
+        url = None if newest is None else f"/v1/runs/{newest.id}/logs"
         return answer_json(LogsAddress(call.job_id, None if newest is None else newest.id, url))
     return await answer_logs(call, newest, query)
 
