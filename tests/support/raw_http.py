@@ -20,7 +20,8 @@ from starlette.types import Message
 from timeball.api.app import Endpoint, Paths
 from timeball.api.express import Express
 from timeball.api.route import Answer, Call, Permission, Route, Services, answer_json
-from timeball.domain.errors import TooLarge
+from timeball.domain.errors import TooLarge, Unauthorized
+from timeball.ports.registry import Key
 
 LATE = 20.0
 """Seconds after which something will not come any more."""
@@ -64,6 +65,11 @@ class House:
         self.cut_off.append(message["type"])
         return Answer(status=204)
 
+    async def hang(self, call: Call) -> Answer:
+        self.seen.append("hanging")
+        await self.goes_on.wait()
+        return answer_json({})
+
     async def lines(self, call: Call) -> Answer:
         async def body() -> AsyncIterator[bytes]:
             yield b"one\n"
@@ -93,6 +99,26 @@ class House:
         yield route("DELETE", "/nothing", self.nothing)
         yield route("GET", "/large", self.large)
         yield route("GET", "/refuse", self.refuse)
+        yield Route(
+            method="POST",
+            path="/hanging",
+            permission=Permission.WORKER,
+            summary="",
+            handle=self.hang,
+            body=Any,
+            reads_raw=True,
+            lasts=True,
+        )
+        yield Route(method="GET", path="/mine", permission=Permission.READ, summary="", handle=self.echo)
+        yield Route(
+            method="POST",
+            path="/mine",
+            permission=Permission.WRITE,
+            summary="",
+            handle=self.echo,
+            body=Any,
+            reads_raw=True,
+        )
 
     def let_go(self) -> None:
         """Whoever is slow."""
@@ -113,16 +139,22 @@ class _Server(uvicorn.Server):
         yield
 
 
+async def authenticate(authorization: bytes | None, permission: Permission) -> Key:
+    if authorization != b"Bearer key":
+        raise Unauthorized("this needs a key")
+    return Key(id="k", tenant="default", name="k", role="admin", digest="", created_at=0)
+
+
 @asynccontextmanager
-async def serving(**settings: Any) -> AsyncIterator[House]:
+async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> AsyncIterator[House]:
     house = House()
     by_path: dict[str, list[Route]] = {}
     for route in house.routes():
         by_path.setdefault(route.path, []).append(route)
-    nobody: Any = None
+    authenticator: Any = authenticate
     services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit))
-    endpoints = {path: Endpoint(routes, services, nobody) for path, routes in by_path.items()}
-    paths = Paths(endpoints, Endpoint([], services, nobody))
+    endpoints = {path: Endpoint(routes, services, authenticator) for path, routes in by_path.items()}
+    paths = Paths(endpoints, Endpoint([], services, authenticator))
     config = uvicorn.Config(
         paths,
         log_config=None,
