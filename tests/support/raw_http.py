@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -18,7 +18,9 @@ import uvloop
 from starlette.types import Message
 
 from timeball.api.app import Endpoint, Paths
+from timeball.api.connection_limits import ConnectionLimits
 from timeball.api.express import Express
+from timeball.api.http_server import HttpServer
 from timeball.api.route import Answer, Call, Permission, Route, Services, answer_json
 from timeball.domain.errors import TooLarge, Unauthorized
 from timeball.ports.registry import Key
@@ -133,12 +135,6 @@ class House:
         return {type(connection) for connection in list(self.state.connections)}
 
 
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Any:
-        yield
-
-
 async def authenticate(authorization: bytes | None, permission: Permission) -> Key:
     if authorization != b"Bearer key":
         raise Unauthorized("this needs a key")
@@ -166,7 +162,7 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
         server_header=False,
         **settings,
     )
-    house.server = _Server(config)
+    house.server = HttpServer(config, ConnectionLimits(**(limits or {})))
     house.paths = paths
 
     async def serve(listener: socket.socket) -> None:

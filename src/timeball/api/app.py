@@ -168,6 +168,7 @@ class Paths:
             headers=dict(headers),
             parameters=parameters,
             receive=receive,
+            admit=None if (peer := scope.get("state", {}).get("peer")) is None else peer.admit,
         )
         if len(request.headers) != len(headers) and (name := find_repeated(headers)) is not None:
             answer = endpoint.refuse(RepeatedHeader(name), request)
@@ -218,6 +219,8 @@ class Endpoint:
         key = None
         if route.permission is not Permission.PUBLIC:
             key = await self._authenticate(headers.get(b"authorization"), route.permission)
+            if request.admit is not None:
+                request.admit()
         query = read_query(request.query, route.query) if route.query is not None else None
         raw, body = b"", None
         if route.body is not None:

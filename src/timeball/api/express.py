@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from timeball.api.app import Asked, Endpoint, Paths
+from timeball.api.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
 from timeball.api.route import Answer, Headers, Request
 from timeball.api.sending import usual_headers
 from timeball.api.wire import WholeAnswers
@@ -46,10 +47,12 @@ class Express(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        peer: Peer | None = None,
     ) -> None:
         paths: Any = config.loaded_app
         assert isinstance(paths, Paths), "nothing may stand between the server and the endpoints"
         self._paths = paths
+        self._peer = peer if peer is not None else Peer(Connections())
         self._config = config
         self._state = server_state
         self._app_state = app_state
@@ -63,6 +66,7 @@ class Express(asyncio.Protocol):
         self._closes = False
         """After the answer that is under way."""
         self._writing_paused = False
+        self._opened_at = 0.0
         self._answered_at = 0.0
         self._until_idle: asyncio.TimerHandle | None = None
 
@@ -70,9 +74,15 @@ class Express(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, but does not say so
+        if self._peer.is_gone:  # evicted before it was established
+            self._transport.abort()
+            return
+        self._opened_at = self._loop.time()
+        self._peer.transport, self._peer.served = self._transport, self
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._peer.gone()
         self._leave()
 
     def data_received(self, data: bytes) -> None:
@@ -89,16 +99,22 @@ class Express(asyncio.Protocol):
         else:
             self._hand_over(data)
             return
-        self._answering = self._loop.create_task(self._answer(asked.endpoint, replace(asked.request, body=body)))
+        if self._peer.is_known:
+            request = replace(asked.request, body=body)
+        else:
+            request = replace(asked.request, body=body, admit=self._peer.admit)
+        self._answering = self._loop.create_task(self._answer(asked.endpoint, request))
         self._state.tasks.add(self._answering)
 
     def pause_writing(self) -> None:
         """Who does not take its answers may ask nothing more."""
         self._writing_paused = True
         self._transport.pause_reading()
+        self._peer.paused_writing()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self._peer.resumed_writing()
         if not self._waiting and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -111,13 +127,18 @@ class Express(asyncio.Protocol):
         else:
             self._closes = True
 
+    def overdue(self, now: float) -> bool:
+        """Whether the first request does not come. Half a request is uvicorn's, and a later one has the timer below."""
+        silent = self._answering is None and not self._answered_at
+        return silent and now - self._opened_at > self._peer.limits.head_seconds
+
     # --- questions --------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes, head: bytes) -> Asked | None:
         """None: it is not for us. What follows from the head alone is remembered: clients send the same one again and
         again, and to read it takes longer than to find it."""
         reader = self._reader
-        if not reader.takes(data):
+        if len(head) > MAX_HEAD_BYTES or not reader.takes(data):
             return None
         path, _, query = reader.url.partition("?")
         endpoint, parameters = self._paths.find(path)
@@ -184,7 +205,7 @@ class Express(asyncio.Protocol):
     def _hand_over(self, data: bytes) -> None:
         """Let uvicorn have the connection, from these bytes on."""
         self._leave()
-        successor = WholeAnswers(self._config, self._state, self._app_state, self._loop)
+        successor = WholeAnswers(self._config, self._state, self._app_state, self._loop, self._peer)
         self._transport.set_protocol(successor)
         successor.connection_made(self._transport)
         if self._writing_paused:
@@ -228,6 +249,7 @@ class _Reader:
             and "#" not in self.url
             and self.method != "HEAD"
             and b"transfer-encoding" not in self.headers
+            and self._header_count <= MAX_HEADERS
             and len(self.headers) == self._header_count  # which of two counts is decided once, behind uvicorn
         )
 

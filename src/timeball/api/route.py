@@ -77,6 +77,8 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     """None: it has yet to be received."""
     receive: Receive
+    admit: Callable[[], None] | None = None
+    """To be called once its key was found valid."""
 
 
 class Call(Struct, frozen=True):

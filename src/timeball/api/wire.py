@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from timeball.api.bounded_protocol import BoundedProtocol
 
 
-class WholeAnswers(HttpToolsProtocol):
+class WholeAnswers(BoundedProtocol):
     """uvicorn writes the head of an answer and then its body, and uvloop sends each of them at once: two system calls,
     two packets, and a client that wakes up twice. Here a head that knows the length of its body waits for it."""
 
     _whole: _Joining
 
     def connection_made(self, transport: Any) -> None:
+        self._peer.transport = transport
         self._whole = _Joining(transport)
         super().connection_made(self._whole)
 

@@ -14,6 +14,7 @@ import timeball
 from timeball import system
 from timeball.api.app import create_app
 from timeball.api.express import Express
+from timeball.api.http_server import HttpServer
 from timeball.bootstrap import admin_key
 from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals
@@ -63,7 +64,7 @@ async def start_server(
         version=timeball.__version__,
         stopping=stopping.is_set,
     )
-    http = _Http(
+    http = HttpServer(
         uvicorn.Config(
             app,
             log_config=None,
@@ -153,16 +154,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         listener.close()
 
 
-class _Http(uvicorn.Server):
-    """Leaves the signals to us: jobs are to finish before the server goes."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 async def _stop_http(
-    http: _Http, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: StopSignals
+    http: HttpServer, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: StopSignals
 ) -> None:
     """Send everybody elsewhere, then let answers under way end, for a while; unless somebody loses patience."""
     server.desk.close()

@@ -1,0 +1,253 @@
+"""uvicorn's HTTP protocol with bounds: on heads, on pipelined requests, and on the time that a request may take."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from uvicorn import Config
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from timeball.api.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
+from timeball.api.problems import CONTENT_TYPE, Problem
+
+_END: Final = b"\r\n\r\n"
+"""Of a head. The parser accepts no other."""
+MIN_BODY_PIECE_BYTES: Final = 64
+"""A body full of empty lines is fed to the parser in pieces of at least this size."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Gives the parser at most one more request than is being answered. The rest of what was read waits, as it came,
+    and nothing more is read meanwhile."""
+
+    flow: FlowControl
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        peer: Peer | None = None,
+    ) -> None:
+        self._peer = peer if peer is not None else Peer(Connections())
+        super().__init__(config, server_state, {**app_state, "peer": self._peer}, _loop)
+        self._unfed = b""
+        self._eventless = 0
+        """Bytes that the parser took since it last had something to tell."""
+        self._told = False
+        self._head_bytes = 0
+        self._header_count = 0
+        self._head_since: float | None = None
+        """When the first byte came of a request whose head is not complete."""
+        self._body_since: float | None = None
+        """When a body began, as long as it is not complete."""
+        self._body_bytes = 0
+        self._refused = False
+        self._discards_since: float | None = None
+        """When a refusal was sent, after which nothing is read any more."""
+
+    # --- the connection ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.flow = _HoldingFlow(transport)
+        self._peer.served = self
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._peer.gone()
+        self._unfed = b""
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._peer.paused_writing()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._peer.resumed_writing()
+
+    def overdue(self, now: float) -> bool:
+        limits = self._peer.limits
+        if self._discards_since is not None:
+            return now - self._discards_since > limits.discard_seconds
+        if self._head_since is not None:
+            return now - self._head_since > limits.head_seconds
+        if self._body_since is None:
+            return False
+        if self.cycle.response_complete:  # what comes is discarded
+            return now - self._body_since > limits.discard_seconds
+        if self.flow.read_paused:  # the server is the slow one
+            self._body_since, self._body_bytes = now, 0
+            return False
+        return now - self._body_since > limits.body_seconds + self._body_bytes / limits.min_bytes_per_second
+
+    # --- bytes ------------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._discards_since is not None:
+            return
+        self._unset_keepalive_if_required()
+        self._unfed = self._unfed + data if self._unfed else data
+        self._feed()
+
+    def on_response_complete(self) -> None:
+        if self._body_since is not None:
+            self._body_since = self.loop.time()
+        self._hold(False)
+        super().on_response_complete()
+        if self._unfed and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            self._feed()
+
+    def _feed(self) -> None:
+        data, offset = self._unfed, 0
+        self._unfed = b""
+        while offset < len(data) and not (self._refused or self.transport.is_closing()):
+            if self._is_behind():
+                self._unfed = data[offset:]
+                self._hold(True)
+                return
+            end = self._end_of_piece(data, offset)
+            self._feed_piece(data if end - offset == len(data) else data[offset:end])
+            offset = end
+
+    def _is_behind(self) -> bool:
+        """Whether the answer to a request that came completely is still under way."""
+        return bool(self.pipeline) or (self._body_since is None and self._head_since is None and self._is_answering())
+
+    def _end_of_piece(self, data: bytes, offset: int) -> int:
+        """So that no more than one head is complete in a piece, nor more than is allowed of one that is not."""
+        in_body = self._body_since is not None
+        end = data.find(_END, offset + MIN_BODY_PIECE_BYTES if in_body else offset)
+        if end < 0 or data.find(_END, end + len(_END)) < 0:
+            end = len(data)
+        else:
+            end += len(_END)
+        return end if in_body else min(end, offset + MAX_HEAD_BYTES + 1)
+
+    def _feed_piece(self, piece: bytes) -> None:
+        if self._body_since is None and self._head_since is None:
+            self._head_since = self.loop.time()
+        self._told = False
+        super().data_received(piece)
+        self._eventless = 0 if self._told else self._eventless + len(piece)
+        if self._eventless > MAX_HEAD_BYTES:
+            self._refused = True
+        if self._refused and not self.transport.is_closing():
+            self._refuse()
+
+    def _hold(self, holds: bool) -> None:
+        flow = self.flow
+        assert isinstance(flow, _HoldingFlow)
+        flow.holds = holds
+        if holds:
+            flow.pause_reading()
+
+    def _refuse(self) -> None:
+        """Nothing more is read. A request before this one is still answered, and then the connection closes."""
+        if self._body_since is not None:  # in the trailers of a request that is being read
+            self._peer.drop()
+            return
+        if self._is_answering():
+            self._close_after_answer()
+            return
+        problem = Problem(
+            type="/docs#problem-head_too_large",
+            title="The head of the request is too large",
+            status=431,
+            detail=f"the address and all headers together may have {MAX_HEAD_BYTES} bytes, in {MAX_HEADERS} headers",
+            code="head_too_large",
+        )
+        body = msgspec.json.encode(problem)
+        head = b"%bconnection: close\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
+        whole = head % (STATUS_LINE[431], CONTENT_TYPE, len(body)) + body
+        transport = self._peer.transport or self.transport  # not one that waits for a body
+        transport.write(whole)
+        self._linger(transport)
+
+    def _linger(self, transport: asyncio.Transport) -> None:
+        """Discard what still comes, for a while: to close before the client has sent everything would take the answer
+        away from it."""
+        self._discards_since = self.loop.time()
+        if transport.can_write_eof():
+            transport.write_eof()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refused = True
+        if self._body_since is None and self._is_answering():  # this 400 would look like that answer
+            self._close_after_answer()
+        else:
+            super().send_400_response(msg)
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _close_after_answer(self) -> None:
+        self.cycle.keep_alive = False
+        self._hold(True)
+
+    # --- what the parser says ---------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._told = True
+        self._head_bytes = self._header_count = 0
+        self._body_bytes = 0
+        if self._head_since is None:  # it came together with the end of the one before
+            self._head_since = self.loop.time()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._counts(len(url)):
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Trailers are headers, too."""
+        self._told = True
+        self._header_count += 1
+        if not self._counts(len(name) + len(value) + 4) and self._body_since is None:
+            super().on_header(name, value)
+
+    def _counts(self, size: int) -> bool:
+        """Whether that is too much of a head."""
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES or self._header_count > MAX_HEADERS:
+            self._refused = True
+        return self._refused
+
+    def on_headers_complete(self) -> None:
+        self._told = True
+        self._head_since = None
+        if not self._refused:
+            self._body_since = self.loop.time()
+            super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        self._told = True
+
+    def on_body(self, body: bytes) -> None:
+        self._told = True
+        self._body_bytes += len(body)
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._told = True
+        self._body_since = None
+        if not self._refused:
+            super().on_message_complete()
+
+
+class _HoldingFlow(FlowControl):
+    """Does not read on, whichever request asks for it, while bytes wait that belong to later ones."""
+
+    holds = False
+
+    def resume_reading(self) -> None:
+        if not self.holds:
+            super().resume_reading()

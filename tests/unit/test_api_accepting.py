@@ -1,0 +1,59 @@
+"""A server that runs out of descriptors goes on listening, and does not spin (I28, I29)."""
+
+import asyncio
+import errno
+import os
+import select
+import socket
+from typing import Any
+
+import pytest
+
+from timeball.api import http_server
+from timeball.api.http_server import Acceptor
+
+
+class Listener:
+    """A listening socket whose accept fails as often as it is told to."""
+
+    def __init__(self, number: int, failures: int) -> None:
+        self.readable, self.writable = os.pipe()
+        self.number = number
+        self.failures = failures
+        self.tries = 0
+
+    def fileno(self) -> int:
+        return self.readable
+
+    def setblocking(self, blocking: bool) -> None: ...
+
+    def accept(self) -> tuple[Any, Any]:
+        self.tries += 1
+        if self.tries <= self.failures:
+            raise OSError(self.number, os.strerror(self.number))
+        if not select.select([self.readable], [], [], 0)[0]:
+            raise BlockingIOError
+        os.read(self.readable, 1)
+        return socket.socket(), ("127.0.0.1", 1)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS])
+async def test_a_failed_accept_is_tried_again_later(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "ACCEPT_RETRY_SECONDS", 0.05)
+    listener = Listener(number, failures=3)
+    accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+    evictions: list[None] = []
+
+    def evict() -> bool:
+        evictions.append(None)
+        return True
+
+    acceptor = Acceptor(listener, accepted.set_result, evict)  # type: ignore[arg-type]
+    os.write(listener.writable, b"x")
+    try:
+        (await asyncio.wait_for(accepted, 10)).close()
+    finally:
+        acceptor.close()
+        os.close(listener.readable)
+        os.close(listener.writable)
+    assert (min(listener.tries, 5), len(evictions)) == (5, 3)  # the fifth finds nothing more
