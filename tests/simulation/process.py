@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, json
 
@@ -12,7 +13,8 @@ from tests.simulation.loop import Handle, Micros
 from tests.simulation.node import Node
 from tests.simulation.records import Witness
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import Attempt, OutOfResources
+from timeball.service.worker_attempts import SHORTAGE_PAUSE
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -116,6 +118,10 @@ class SimulatedGuard:
             process.end("killed")
 
 
+SHORTAGES: Final = 0.02
+"""The share of attempts that a worker in bad weather cannot begin."""
+
+
 class SimulatedExecutor:
     """`ports.executor.Executor`, of any kind: behaves as the job's parameters say."""
 
@@ -129,6 +135,10 @@ class SimulatedExecutor:
         world, parameters = self._world, attempt.spec.parameters
         if self._guard.lapsed:
             return Failed(Failure(kind="worker", message="the guard starts nothing after its deadline"))
+        if not world.weather.fair and Random(attempt.token).random() < SHORTAGES:
+            # Before the witness: nothing has begun (I29), and it costs the run nothing, nor the dice a throw.
+            world.damage.spell("worker out of resources", world.now, world.now + 2 * SHORTAGE_PAUSE)
+            raise OutOfResources("simulated")
         witness = Witness(
             uid=parameters["uid"],
             rev=parameters["rev"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -26,6 +27,9 @@ PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
 """Environment variables that an interpreter may need. The guard gets no others: a job could read them in /proc."""
 LEAVING: Final = 15.0
 """Seconds that a guard gets to end all processes and itself."""
+
+FLUSH_RETRY_SECONDS: Final = 0.05
+_FULL: Final = frozenset({errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM})
 
 log = logging.getLogger("timeball.guard")
 
@@ -194,7 +198,10 @@ class ProcessGuard:
                 sent = connection.sendmsg([content], rights)
             except BlockingIOError:
                 break
-            except OSError:
+            except OSError as error:
+                if error.errno in _FULL:  # too many descriptors are on their way
+                    asyncio.get_running_loop().call_later(FLUSH_RETRY_SECONDS, self._flush)
+                    return
                 self._died()
                 return
             _close(descriptors)

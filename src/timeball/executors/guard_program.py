@@ -46,8 +46,6 @@ PR_SET_CHILD_SUBREAPER = 36
 MOST_DESCRIPTORS = 64
 SCRIPTS_FOLDER = 100
 """The descriptor of the scripts folder in a job whose user cannot reach it by its path."""
-OUT_OF_THE_WAY = 128
-"""Descriptors are moved above this number before they take their places from 0 on."""
 TICK = 0.05
 FAREWELL = 10.0
 """Seconds to wait for killed processes to be gone before leaving."""
@@ -80,7 +78,8 @@ class Guard:
         self.deadline: int | None = None
         """Microseconds of the monotonic clock, which all processes of a machine share."""
         self.incoming = bytearray()
-        self.descriptors: list[int] = []
+        self.descriptors: list[list[int]] = []
+        """Those of each message that came with some."""
         self.outgoing = bytearray()
         self.pid = os.getpid()
         self.wake, wake_w = os.pipe()
@@ -139,18 +138,22 @@ class Guard:
         room = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
-            data, ancillary, _, _ = self.worker.recvmsg(1 << 16, room, flags)
+            data, ancillary, truncated, _ = self.worker.recvmsg(1 << 16, room, flags)
         except BlockingIOError:
             return True
         except OSError:
             return False
+        came: list[int] = []
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 received = array.array("i")
                 received.frombytes(content[: len(content) - len(content) % received.itemsize])
                 for descriptor in received:
                     os.set_inheritable(descriptor, False)
-                self.descriptors.extend(received)
+                came.extend(received)
+        # One call brings the descriptors of one message, and fewer of them when this process may open no more.
+        if came or truncated & socket.MSG_CTRUNC:
+            self.descriptors.append(came)
         if not data:
             return False
         self.incoming += data
@@ -167,9 +170,7 @@ class Guard:
         what = message["do"]
         job = self.jobs.get(message.get("id", -1))
         if what == "spawn":
-            taken = self.descriptors[: message["descriptors"]]
-            del self.descriptors[: message["descriptors"]]
-            self.spawn(message, taken)
+            self.spawn(message, self.descriptors.pop(0) if message["descriptors"] else [])
         elif what == "confine":
             self.confiner.close()
             self.confiner = Confiner(**message["how"])
@@ -211,14 +212,18 @@ class Guard:
             close_all(descriptors)
             self.say(did="refused", id=ident, step="lease", error=0)
             return
-        self.confiner.prepare()
-        errors, errors_w = os.pipe()
+        ends: tuple[int, ...] = ()
         try:
+            self.confiner.prepare()
+            if len(descriptors) < message["descriptors"]:
+                raise OSError(errno.EMFILE, "descriptors were lost on their way")
+            ends = os.pipe()
             pid = os.fork()
         except OSError as error:
-            close_all([*descriptors, errors, errors_w])
+            close_all([*descriptors, *ends])
             self.say(did="refused", id=ident, step="fork", error=error.errno)
             return
+        errors, errors_w = ends
         if pid == 0:
             become(message, descriptors, errors_w, self)
         close_all([*descriptors, errors_w])
@@ -330,8 +335,10 @@ def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: 
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard.pid:
             os._exit(127)
-        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
-        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for each in descriptors]
+        # Descriptors are moved out of the way before they take their places from 0 on.
+        lowest = SCRIPTS_FOLDER + 1 if message["script"] else len(descriptors)
+        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, lowest)
+        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, lowest) for each in descriptors]
         for place, descriptor in enumerate(aside):
             os.dup2(descriptor, place, inheritable=True)
         argv, script = message["argv"], message["script"]

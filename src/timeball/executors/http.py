@@ -29,7 +29,8 @@ from timeball.domain.task import Http
 from timeball.executors import results
 from timeball.executors.environment import encoded_parameters, traceparent
 from timeball.executors.http_pool import CleanConnector
-from timeball.ports.executor import Attempt
+from timeball.executors.shortage import is_shortage
+from timeball.ports.executor import Attempt, OutOfResources
 
 DEFAULT_TIMEOUT: Final = 300.0
 """Seconds for the whole call when the job has no timeout of its own."""
@@ -94,15 +95,22 @@ class HttpExecutor:
         headers, body = _content(task, attempt)
         request = _Request(task.method, URL(task.url), headers, body)
         follows = not any(300 <= status < 400 for status in task.accepted_statuses)
-        for _ in range(MOST_REDIRECTS + 1):
-            async with session.request(
-                request.method,
-                request.url,
-                headers={**_headers(attempt), **request.headers, **_identity(attempt)},
-                data=request.body,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT),
-                allow_redirects=False,
-            ) as answer:
+        for hop in range(MOST_REDIRECTS + 1):
+            try:
+                answer = await session.request(
+                    request.method,
+                    request.url,
+                    headers={**_headers(attempt), **request.headers, **_identity(attempt)},
+                    data=request.body,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT),
+                    allow_redirects=False,
+                )
+            except aiohttp.ClientConnectorError as error:
+                # Behind a redirect the target has done something already.
+                if hop == 0 and is_shortage(error.os_error):
+                    raise OutOfResources(_words(error)) from error
+                raise
+            async with answer:
                 location = answer.headers.get("Location")
                 if not follows or answer.status not in REDIRECT_STATUSES or location is None:
                     return _outcome(task, answer, await _read(answer))

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from timeball.domain.lifecycle import Outcome
+from timeball.executors.shortage import beginning
 from timeball.ports.executor import Attempt, Executor
 
 
@@ -39,5 +40,6 @@ class OnDemand:
         return await self._executor.execute(attempt)
 
     async def _first_made(self) -> Closable:
-        made = await asyncio.to_thread(self._make)
+        with beginning():
+            made = await asyncio.to_thread(self._make)
         return self._executor or made

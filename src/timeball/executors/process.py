@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -27,8 +27,9 @@ from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
 from timeball.executors.pipes import Pipe, SaidLines
+from timeball.executors.shortage import SHORTAGES, beginning
 from timeball.job_user import JobUser
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import Attempt, OutOfResources
 
 LINGER: Final = 1.0
 """Seconds to wait for the end of the output once the process and its group are gone: somebody may hold the pipe."""
@@ -78,33 +79,37 @@ class Processes:
         """
         if any("\0" in word for word in (*argv, cwd or "", *env.values())):
             return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
-        folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
+        with beginning():
+            folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
         watch = _Watch(attempt)
         user = self.user
+        heard = (
+            [watch.heard_stdout, watch.heard_stderr]
+            if words is None
+            else [watch.heard_stdout, watch.heard_stderr, words]
+        )
+        complete = environment_of(attempt, env, user)
         try:
-            if user is not None and folder is not None:
-                os.chown(folder, user.uid, user.gid)
-            given = _readable_file(stdin)
-            outlets = [watch.pipe(watch.heard_stdout), watch.pipe(watch.heard_stderr)]
-            if words is not None:
-                outlets.append(watch.pipe(words))
-            if user is not None:  # or it could not open /dev/stdin and the like
-                for descriptor in (*([] if stdin is None else [given]), *outlets):
-                    os.fchown(descriptor, user.uid, user.gid)
-            complete = environment_of(attempt, env, user)
-            child = self._guard.spawn(
-                argv,
-                env=complete,
-                cwd=cwd or folder or "/",
-                mark=mark_of(complete),
-                descriptors=[given, *outlets],
-                folder=folder,
-                script=script if user is not None else None,
-            )
+            with beginning(), _closed_on_error() as descriptors:
+                descriptors.append(_readable_file(stdin))
+                descriptors += map(watch.pipe, heard)
+                if user is not None:
+                    _hand_to(user, folder, descriptors if stdin is not None else descriptors[1:])
+                child = self._guard.spawn(
+                    argv,
+                    env=complete,
+                    cwd=cwd or folder or "/",
+                    mark=mark_of(complete),
+                    descriptors=descriptors,
+                    folder=folder,
+                    script=script if user is not None else None,
+                )
             watch.watch(child)
             status = await child.exited
             await watch.hear_out()
         except Refused as error:
+            if error.number in SHORTAGES:  # it refuses what has not begun
+                raise OutOfResources(str(error)) from error
             return _failed(_refusal(argv[0], cwd, error, user))
         except GuardDied:
             return _failed("the worker's guard process died, and this job with it")
@@ -134,7 +139,10 @@ class Processes:
         except FileNotFoundError:
             return
         except OSError:
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+            try:
+                await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+            except RuntimeError:  # no thread for it: the guard removes the folder when it goes
+                return
         self._guard.forget(folder)
 
 
@@ -152,7 +160,12 @@ class _Watch:
     def pipe(self, heard: Callable[[str], None]) -> int:
         """The end of a new pipe for the process to write to."""
         ours, theirs = os.pipe()
-        self._pipes.append(Pipe(ours, heard))
+        try:
+            self._pipes.append(Pipe(ours, heard))
+        except BaseException:
+            os.close(ours)
+            os.close(theirs)
+            raise
         return theirs
 
     def watch(self, child: Child) -> None:
@@ -227,6 +240,26 @@ def _with_result(encoded: bytes) -> Outcome:
     except msgspec.MsgspecError as error:
         return _failed(f"its ::result is not JSON: {error}")
     return Succeeded() if value is None else Succeeded(Raw(encoded))
+
+
+@contextlib.contextmanager
+def _closed_on_error() -> Iterator[list[int]]:
+    """Descriptors that belong to this process until the guard has them."""
+    descriptors: list[int] = []
+    try:
+        yield descriptors
+    except BaseException:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
+
+
+def _hand_to(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> None:
+    """Let the job's user write into its folder, and open /dev/stdin and the like."""
+    if folder is not None:
+        os.chown(folder, user.uid, user.gid)
+    for descriptor in descriptors:
+        os.fchown(descriptor, user.uid, user.gid)
 
 
 def _readable_file(content: bytes | None) -> int:

@@ -12,7 +12,8 @@ from timeball.domain.lifecycle import Failed, Failure, Outcome
 from timeball.domain.task import Script
 from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
 from timeball.executors.process import Processes, outcome_of
-from timeball.ports.executor import Attempt
+from timeball.executors.shortage import is_shortage
+from timeball.ports.executor import Attempt, OutOfResources
 
 
 class ScriptExecutor:
@@ -43,6 +44,8 @@ class ScriptExecutor:
         try:
             path = (folder / task.script).resolve()
         except (OSError, RuntimeError, ValueError) as error:
+            if is_shortage(error):
+                raise OutOfResources(str(error)) from error
             return _failed(f"script {task.script!r} cannot be found: {error}")
         if not path.is_relative_to(folder):
             return _failed(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from timeball.executors.shortage import beginning
+
 T = TypeVar("T")
 
 _Work = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
@@ -23,13 +25,15 @@ class Threads:
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The call must not raise. Being cancelled does not end it: the thread goes on."""
+        """The call must not raise. Being cancelled does not end it: the thread goes on. Raises `OutOfResources` when no
+        thread can be started for it."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
-        self._busy += 1
-        if self._busy > self._threads and self._threads < self._size:
+        if self._busy >= self._threads and self._threads < self._size:
+            with beginning():
+                threading.Thread(target=self._serve, name=f"timeball-job-{self._threads + 1}", daemon=True).start()
             self._threads += 1
-            threading.Thread(target=self._serve, name=f"timeball-job-{self._threads}", daemon=True).start()
+        self._busy += 1
         self._work.put((call, loop, result))
         return await result
 

@@ -11,6 +11,11 @@ from timeball.domain.lifecycle import Outcome
 from timeball.domain.task import Task
 
 
+class OutOfResources(Exception):
+    """This machine lacks something to begin an attempt: descriptors, memory, disk, threads. Nothing of the attempt
+    has begun: it is handed back as not started, and costs the run nothing."""
+
+
 class Attempt(Protocol):
     """What an executor knows of the attempt it executes, and what it may say about it while it lasts."""
 
@@ -55,7 +60,8 @@ class Attempt(Protocol):
 class Executor(Protocol):
     """Executes attempts of one task kind.
 
-    Never raises for what the job does wrong: that is a `Failed`. When told to stop (cancel, timeout, shutdown) it
+    Never raises for what the job does wrong: that is a `Failed`. Raises `OutOfResources` for what the worker lacks, as
+    long as nothing has begun. When told to stop (cancel, timeout, shutdown) it
     ends everything it started, the whole process group included, first politely, after the grace by force, and only
     then returns. The attempt's time-out is the caller's business: it arrives as a stop.
     """

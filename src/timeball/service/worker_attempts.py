@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, assert_never
@@ -14,7 +15,7 @@ from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, Assignment
-from timeball.ports.executor import Executor
+from timeball.ports.executor import Executor, OutOfResources
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
 from timeball.service.worker_lanes import Lanes
@@ -28,7 +29,11 @@ LOOK_EVERY: Final = 50 * MILLISECOND
 """How often it is looked which attempts have become that old."""
 ASK_AGAIN: Final = SECOND
 """Code in the event loop that ignores being interrupted is interrupted again, at least this much later."""
+SHORTAGE_PAUSE: Final = SECOND
+"""How long a worker whose machine ran short of something takes nothing new, and how long what it hands back waits."""
 LONGEST_MESSAGE: Final = 4_000
+
+log = logging.getLogger("timeball.worker")
 
 
 class Attempts:
@@ -51,12 +56,14 @@ class Attempts:
         self._alarms = alarms
         self._outbox = outbox
         self._may_start = may_start
-        self._lanes = Lanes(self._begin, self._executed, clock)
+        self._lanes = Lanes(self._begin, self._executed, self._hand_back, clock)
         self._held: dict[int, HeldAttempt] = {}
         self._lent: dict[int, HeldAttempt] = {}
         """Those that stand still, in the order in which they go on."""
         self._watched = False
         """Whether somebody will look who has been running for a while."""
+        self._short_until: Micros = 0
+        """The machine lacked something to begin an attempt: until then nothing new is taken."""
         self._occupied = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -65,7 +72,9 @@ class Attempts:
 
     @property
     def free(self) -> int:
-        return 0 if self.closed or self._outbox.congested else max(0, self._slots - self._occupied)
+        if self.closed or self._outbox.congested or self._short_until:
+            return 0
+        return max(0, self._slots - self._occupied)
 
     @property
     def pressed(self) -> bool:
@@ -260,6 +269,19 @@ class Attempts:
 
     def _executed(self, attempt: HeldAttempt, outcome: Outcome) -> None:
         self._end(attempt, outcome if attempt.stop is None else self._verdict(attempt, outcome))
+
+    def _hand_back(self, attempt: HeldAttempt, error: OutOfResources) -> Outcome:
+        """Nothing of it has begun. To try again at once, here or with the next run, would only fail again."""
+        attempt.started_at = None
+        if not self._short_until:
+            self._short_until = self._clock.monotonic() + SHORTAGE_PAUSE
+            self._alarms.at(self._short_until, self._take_again)
+            log.warning("runs are handed back: this machine lacks what it takes to start them: %s", error)
+        return Released(wait=SHORTAGE_PAUSE)
+
+    def _take_again(self) -> None:
+        self._short_until = 0
+        self._outbox.amend()
 
     def _verdict(self, attempt: HeldAttempt, outcome: Outcome) -> Outcome:
         """What an attempt that was told to stop is reported as, whatever it made of that."""

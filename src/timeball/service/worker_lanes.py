@@ -16,7 +16,7 @@ from typing import Final
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Outcome
 from timeball.ports.clock import Clock
-from timeball.ports.executor import Executor
+from timeball.ports.executor import Executor, OutOfResources
 from timeball.service.worker_attempt import HeldAttempt
 
 TURN: Final = 5 * MILLISECOND
@@ -33,13 +33,15 @@ class Lanes:
         self,
         begin: Callable[[HeldAttempt, Micros], Executor | None],
         finish: Callable[[HeldAttempt, Outcome], None],
+        short: Callable[[HeldAttempt, OutOfResources], Outcome],
         clock: Clock,
     ) -> None:
         """`begin` is told the time and says who executes the attempt, or None if it is not to start any more; `finish`
-        notes when it ended."""
+        notes when it ended; `short` says what becomes of an attempt for which the machine lacks something."""
         self._clock = clock
         self._begin = begin
         self._finish = finish
+        self._short = short
         self._ready: deque[HeldAttempt] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,6 +103,8 @@ class Lanes:
                     if me is not None and me.cancelling() and not attempt.cancelled:
                         raise
                     outcome = _INTERRUPTED
+                except OutOfResources as error:
+                    outcome = self._short(attempt, error)
                 except Exception as error:
                     outcome = Failed(Failure(kind="worker", message=f"{type(error).__name__}: {error}"))
                 attempt.lane = None
