@@ -61,15 +61,18 @@ class Process:
         arguments: list[str],
         environment: dict[str, str] | None = None,
         python: str = sys.executable,
+        *,
+        descriptors: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
+        """`descriptors` are its soft and hard limit."""
         self.name = arguments[0]
         self.log = folder / f"{self.name}-{time.monotonic_ns()}.log"
         home = private_folder(folder) / "home"
         home.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
-                [python, "-m", "timeball", *arguments],
+                [*_limited(descriptors), python, "-m", "timeball", *arguments],
                 env={**os.environ, "HOME": str(home), "TIMEBALL_ADMIN_KEY": KEY, **(environment or {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -117,6 +120,13 @@ class Process:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     member.kill()
         self.popen.wait()
+
+
+def _limited(descriptors: tuple[int, int] | None) -> list[str]:
+    if descriptors is None:
+        return []
+    soft, hard = descriptors
+    return ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh"]
 
 
 class Api:

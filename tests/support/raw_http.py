@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
@@ -101,6 +102,7 @@ class House:
         yield route("DELETE", "/nothing", self.nothing)
         yield route("GET", "/large", self.large)
         yield route("GET", "/refuse", self.refuse)
+        yield route("GET", "/broken", lambda call: self.echo(call))
         yield Route(
             method="POST",
             path="/hanging",
@@ -148,7 +150,8 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
     for route in house.routes():
         by_path.setdefault(route.path, []).append(route)
     authenticator: Any = authenticate
-    services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit))
+    context = SimpleNamespace(dice=Random(1))
+    services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit, context=context))
     endpoints = {path: Endpoint(routes, services, authenticator) for path, routes in by_path.items()}
     paths = Paths(endpoints, Endpoint([], services, authenticator))
     config = uvicorn.Config(
