@@ -50,7 +50,6 @@ def ended(api: Api, jobs: list[str]) -> list[dict[str, Any]]:
     return until(look, "all runs to end")
 
 
-@pytest.mark.xfail(strict=True, reason="item 3: the soft limit stays as it is")
 def test_a_server_raises_its_limit_and_jobs_get_the_one_before(stack: ExitStack, tmp_path: Path) -> None:
     """Programs that use select() break with descriptors above 1,023."""
     process, api = start(stack, tmp_path, (300, 4_096))
@@ -60,7 +59,6 @@ def test_a_server_raises_its_limit_and_jobs_get_the_one_before(stack: ExitStack,
 
 
 @pytest.mark.parametrize("role", ["up", "worker"])
-@pytest.mark.xfail(strict=True, reason="item 3: slots are not bounded by descriptors")
 def test_a_worker_takes_no_more_than_its_descriptors_can_serve(stack: ExitStack, tmp_path: Path, role: str) -> None:
     slots = ["--slots", str(SLOTS_SETTING)]
     if role == "up":

@@ -18,7 +18,6 @@ from timeball.api.route import Answer, Call
     ],
     ids=lambda error: repr(error)[:40],
 )
-@pytest.mark.xfail(strict=True, reason="item 3: the server's own shortage looks like a bug")
 async def test_a_shortage_is_answered_with_503(error: Exception) -> None:
     async with serving() as house:
 

@@ -39,10 +39,11 @@ from timeball.api.routes import (
     workflows,
 )
 from timeball.api.sending import send_answer
-from timeball.domain.errors import NotFound
+from timeball.domain.errors import NotFound, Unavailable
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import KeyedDispatch
+from timeball.shortage import is_shortage
 
 ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
@@ -246,6 +247,9 @@ class Endpoint:
         return Answer(status=204, headers=[(b"allow", self._allowed.encode())])
 
     def refuse(self, error: Exception, request: Request) -> Answer:
+        if is_shortage(error):
+            problems.log.warning("request refused for want of resources", path=request.path, reason=str(error))
+            error = Unavailable("the server has run out of something it needs; try again in a moment")
         if problems.is_expected(error):
             found = problems.problem(error)
         else:

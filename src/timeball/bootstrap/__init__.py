@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -88,11 +89,15 @@ def _carrier(config: MigrateConfig) -> CarryObjects:
 
 async def _up(config: UpConfig) -> int:
     from timeball.bootstrap import admin_key, crew, serving
+    from timeball.bootstrap.descriptors import raise_limit
 
     stop = StopSignals()
+    descriptors = raise_limit()
+    config = replace(config, slots=descriptors.slots(config.slots, serving=True))
     async with contextlib.AsyncExitStack() as stack:
-        server, address, key = await serving.start_server(config, stack, stop)
-        await crew.start_worker(config, server.desk, stack, stop)
+        limits = descriptors.connections(config.slots)
+        server, address, key = await serving.start_server(config, stack, stop, limits)
+        await crew.start_worker(config, server.desk, stack, stop, descriptors=descriptors)
         tune_interpreter()
         admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -102,10 +107,12 @@ async def _up(config: UpConfig) -> int:
 
 async def _server(config: ServerConfig) -> int:
     from timeball.bootstrap import admin_key, serving
+    from timeball.bootstrap.descriptors import raise_limit
 
     stop = StopSignals()
+    limits = raise_limit().connections(slots=0)
     async with contextlib.AsyncExitStack() as stack:
-        _, address, key = await serving.start_server(config, stack, stop)
+        _, address, key = await serving.start_server(config, stack, stop, limits)
         tune_interpreter()
         admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -114,13 +121,16 @@ async def _server(config: ServerConfig) -> int:
 
 async def _worker(config: WorkerConfig) -> int:
     from timeball.bootstrap import crew
+    from timeball.bootstrap.descriptors import raise_limit
     from timeball.client.dispatch import HttpDispatch
 
     stop = StopSignals()
+    descriptors = raise_limit()
+    config = replace(config, slots=descriptors.slots(config.slots, serving=False))
     async with contextlib.AsyncExitStack() as stack:
         home = system.dice().randrange(len(config.servers))
         dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home))
-        worker = await crew.start_worker(config, dispatch, stack, stop, alone=True)
+        worker = await crew.start_worker(config, dispatch, stack, stop, descriptors=descriptors, alone=True)
         tune_interpreter()
         _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
         stopping = asyncio.create_task(stop.first.wait())

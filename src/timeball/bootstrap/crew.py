@@ -14,6 +14,7 @@ import structlog
 import timeball
 from timeball import registry, system
 from timeball.bootstrap.confining import confine
+from timeball.bootstrap.descriptors import Descriptors
 from timeball.bootstrap.process import StopSignals
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
@@ -38,6 +39,7 @@ async def start_worker(
     stack: contextlib.AsyncExitStack,
     stop: StopSignals,
     *,
+    descriptors: Descriptors,
     alone: bool = False,
 ) -> Worker:
     """`alone`: nothing but the worker lives in this process, so that it may end with a lost session."""
@@ -46,7 +48,7 @@ async def start_worker(
     for module in config.tasks:
         registry.load(module)
     config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    guard = ProcessGuard(confine(config))
+    guard = ProcessGuard(confine(config), job_descriptors=descriptors.original)
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
     http = OnDemand("http", partial(_http, config.slots))

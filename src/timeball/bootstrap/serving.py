@@ -13,6 +13,7 @@ import uvicorn
 import timeball
 from timeball import system
 from timeball.api.app import create_app
+from timeball.api.connection_limits import ConnectionLimits
 from timeball.api.express import Express
 from timeball.api.http_server import HttpServer
 from timeball.bootstrap import admin_key
@@ -33,7 +34,7 @@ FAREWELL: Final = 1.0
 
 
 async def start_server(
-    config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals
+    config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals, limits: ConnectionLimits
 ) -> tuple[Server, str, str | None]:
     """The server with its API listening; its address; and the admin key, if it was made just now."""
     sockets = [stack.enter_context(_listening(config.host, config.port))]
@@ -75,7 +76,8 @@ async def start_server(
             proxy_headers=False,  # no answer depends on them
             server_header=False,
             timeout_graceful_shutdown=LAST_ANSWERS,
-        )
+        ),
+        limits,
     )
     serving = asyncio.create_task(http.serve(sockets))
     stack.push_async_callback(_stop_http, http, serving, server, stopping, stop)

@@ -74,8 +74,10 @@ class Child:
 class ProcessGuard:
     """Implements `ports.guard.Guard`. The guard process is started with the first process that needs it."""
 
-    def __init__(self, confinement: Confinement | None = None) -> None:
+    def __init__(self, confinement: Confinement | None = None, *, job_descriptors: int | None = None) -> None:
+        """`job_descriptors` is the soft limit of descriptors that jobs get; None: the worker's."""
         self.confinement = confinement or Confinement()
+        self._job_descriptors = job_descriptors
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._children: dict[int, Child] = {}
@@ -155,7 +157,7 @@ class ProcessGuard:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno()), *self._limits()],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -174,6 +176,9 @@ class ProcessGuard:
         self.say(do="confine", how=self.confinement.settings())
         if self._deadline is not None:
             self.say(do="deadline", at=self._deadline)
+
+    def _limits(self) -> list[str]:
+        return [] if self._job_descriptors is None else [str(self._job_descriptors)]
 
     # --- messages ------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ SCRIPTS_FOLDER = 100
 TICK = 0.05
 FAREWELL = 10.0
 """Seconds to wait for killed processes to be gone before leaving."""
+JOB_DESCRIPTORS = int(sys.argv[2]) if len(sys.argv) > 2 else None
+"""The soft limit of descriptors for jobs: the worker's own may be higher than programs that use select() can bear."""
 
 
 class Job:
@@ -353,6 +355,8 @@ def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: 
         step = "folder"
         os.chdir(message["cwd"])
         step = "program"
+        if JOB_DESCRIPTORS is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (JOB_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
         program = find(argv[0], message["env"].get("PATH", os.defpath))
         os.execve(program, argv, message["env"])
     except OSError as error:

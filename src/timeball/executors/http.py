@@ -29,8 +29,8 @@ from timeball.domain.task import Http
 from timeball.executors import results
 from timeball.executors.environment import encoded_parameters, traceparent
 from timeball.executors.http_pool import CleanConnector
-from timeball.executors.shortage import is_shortage
 from timeball.ports.executor import Attempt, OutOfResources
+from timeball.shortage import is_shortage
 
 DEFAULT_TIMEOUT: Final = 300.0
 """Seconds for the whole call when the job has no timeout of its own."""

@@ -27,9 +27,10 @@ from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
 from timeball.executors.pipes import Pipe, SaidLines
-from timeball.executors.shortage import SHORTAGES, beginning
+from timeball.executors.shortage import beginning
 from timeball.job_user import JobUser
 from timeball.ports.executor import Attempt, OutOfResources
+from timeball.shortage import SHORTAGES
 
 LINGER: Final = 1.0
 """Seconds to wait for the end of the output once the process and its group are gone: somebody may hold the pipe."""

@@ -12,8 +12,8 @@ from timeball.domain.lifecycle import Failed, Failure, Outcome
 from timeball.domain.task import Script
 from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
 from timeball.executors.process import Processes, outcome_of
-from timeball.executors.shortage import is_shortage
 from timeball.ports.executor import Attempt, OutOfResources
+from timeball.shortage import is_shortage
 
 
 class ScriptExecutor:

@@ -1,19 +1,12 @@
-"""Which errors say that this machine ran short of something, not that the job did something wrong."""
+"""What an executor does when this machine ran short of something."""
 
 from __future__ import annotations
 
-import errno
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from timeball.ports.executor import OutOfResources
-
-SHORTAGES: Final = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS}
-)
+from timeball.shortage import is_shortage
 
 
 @contextmanager
@@ -25,27 +18,3 @@ def beginning() -> Iterator[None]:
         if is_shortage(error):
             raise OutOfResources(str(error) or type(error).__name__) from error
         raise
-
-
-def is_shortage(error: BaseException) -> bool:
-    match error:
-        case socket.gaierror():  # which has numbers of its own
-            if error.errno == socket.EAI_AGAIN:  # the resolver says so also when it could open no socket
-                return not _can_open()
-            return error.errno in (socket.EAI_MEMORY, socket.EAI_SYSTEM)
-        case OSError():
-            return error.errno in SHORTAGES
-        case MemoryError():
-            return True
-        case RuntimeError():
-            return "can't start new thread" in str(error)
-        case _:
-            return False
-
-
-def _can_open() -> bool:
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-    except OSError:
-        return False
-    return True
