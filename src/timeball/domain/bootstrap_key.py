@@ -7,10 +7,11 @@ The first admin key of a store is *configured* (`TIMEBALL_ADMIN_KEY`, the same f
   one is configured, all other configured ones. The new one is valid, also if it was replaced before.
 - A server that starts with the same key as last time changes nothing. So a server that restarts with the old key while
   others have the new one already neither revokes the new one nor brings the old one back.
-- A server without a memory (a new container) that brings a configured key which the store does not know was
-  reconfigured. With the newest one it revokes what is left of older ones. With an older one it is late, or was set
-  back: that key is valid again beside the newest, so that no user is locked out, until a server starts with the newest
-  or another one.
+- A configured key that the store does not know replaces all other configured ones, whatever the server remembers: the
+  store may be a backup.
+- Without a memory (in a new container), a server with the newest configured key revokes what is left of older ones.
+  With an older one it is late, or was set back: that key is valid again beside the newest, so that no user is locked
+  out, until a server starts with the newest or with another one.
 - Keys that users create are never revoked here, and what a user revoked stays revoked.
 """
 
@@ -67,8 +68,7 @@ def replacement(digest: str, source: BootstrapSource, last: str | None, known: S
         key.digest for key in known if source == key.source == "configured" and key.digest != digest and not key.revoked
     )
     if found is None:
-        older = () if last == digest else others
-        return Replacement(accepted=True, add=True, mark=True, revoke=(*_last(last, digest, known), *older))
+        return Replacement(accepted=True, add=True, mark=True, revoke=(*_last(last, digest, known), *others))
     if changed:
         return Replacement(accepted=True, mark=True, restore=True, revoke=(*_last(last, digest, known), *others))
     if found.revoked:
