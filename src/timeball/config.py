@@ -133,6 +133,8 @@ class CrewConfig:
     labels: tuple[str, ...]
     dedicated: bool
     """Takes only runs that ask for one of its labels."""
+    kinds: tuple[str, ...] | None
+    """The kinds of jobs that it takes; None: every one."""
     tasks: tuple[str, ...]
     """Modules to import, for the functions they register."""
     scripts_dir: Path
@@ -314,6 +316,18 @@ def _worker_name(value: Any) -> str:
     return name
 
 
+def _kinds(value: Any) -> tuple[str, ...]:
+    from timeball.domain.task import KINDS
+
+    words = _words(value)
+    for word in words:
+        if word not in KINDS:
+            raise ValueError(f"{word!r} is not a kind; write some of {', '.join(KINDS)}")
+    if not words:
+        raise ValueError(f"write some of {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in words)
+
+
 def _urls(value: Any) -> tuple[str, ...]:
     urls = tuple(url.rstrip("/") for url in _words(value))
     for url in urls:
@@ -477,6 +491,9 @@ CPU = Setting("cpu", _cpus, "how many CPUs a worker shares out to runs that ask 
 MEMORY = Setting("memory", _size, "how much memory a worker shares out likewise: MiB, or 8G", "--memory")
 LABELS = Setting("labels", _labels, "what a worker is good for", "--label")
 DEDICATED = Setting("dedicated", _yes_or_no, "take only runs that ask for a label of this worker", "--dedicated")
+TAKEN_KINDS = Setting(
+    "kinds", _kinds, "the kinds of jobs that a worker takes: some of http, shell, script, python", "--kinds"
+)
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")
 SCRIPTS_DIR = Setting("scripts_dir", _folder, "the folder that script jobs are looked up in", "--scripts-dir")
 NAME = Setting("name", _worker_name, "a worker's name; host name and process id by default", "--name")
@@ -512,7 +529,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             CPU,
             MEMORY,
         ),
-        *(LABELS, DEDICATED, TASKS, SCRIPTS_DIR, NAME, DRAIN, JOB_USER, JOB_LANDLOCK, NO_NEW_PRIVS),
+        *(LABELS, DEDICATED, TAKEN_KINDS, TASKS, SCRIPTS_DIR, NAME, DRAIN, JOB_USER, JOB_LANDLOCK, NO_NEW_PRIVS),
         *(LOG_LEVEL, LOG_FORMAT),
     )
 }
@@ -730,6 +747,7 @@ class _Given:
             "memory_mb": _or(self(MEMORY), machine.memory_mb()),
             "labels": labels,
             "dedicated": dedicated,
+            "kinds": self(TAKEN_KINDS),
             "tasks": _or(self(TASKS), ()),
             "scripts_dir": scripts_dir,
             "drain_seconds": _or(self(DRAIN), DEFAULT_DRAIN),

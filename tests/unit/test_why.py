@@ -10,7 +10,7 @@ from timeball.domain import crew, why
 from timeball.domain.circuit import Circuit
 from timeball.domain.circumstances import Ahead, Circumstances, Permits, Standing, Target, Tokens, Turn
 from timeball.domain.crew import Hand
-from timeball.domain.fitting import UNLIMITED, Offer, Resources, need
+from timeball.domain.fitting import UNLIMITED, Offer, Resources, kind_label, need
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
 from timeball.domain.ledger import Origin, Verdict
 from timeball.domain.lifecycle import Failure, Hold
@@ -155,6 +155,22 @@ def test_what_nobody_offers(asked: Any, workers: list[Hand], code: str, words: s
     assert reason is not None
     assert reason.code == code
     assert words in reason.text
+
+
+def test_the_kinds_that_workers_take_are_told() -> None:
+    web = hand(kinds=frozenset([kind_label("http")]), labels=frozenset(["eu"]))
+    reason = crew.lacking(need(None, []), None, [web, web], "shell")
+    assert reason is not None
+    assert (reason.code, reason.text) == (
+        "no_fitting_worker",
+        "No worker takes shell jobs: 2 workers take only other kinds.",
+    )
+    assert "--kinds shell" in reason.unblocks
+    assert crew.lacking(need(None, []), None, [web], "http") is None
+    assert crew.lacking(need(None, []), None, [web, hand()], "shell") is None
+    lacking = crew.lacking(need(None, ["gpu"]), None, [web], "http")
+    assert lacking is not None
+    assert lacking.text == "No worker with label gpu: nobody has the label gpu."
 
 
 def test_whoever_could_run_it_were_he_idle_is_enough() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from tests.support.fake_dispatch import assignment, python
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Failed
+from timeball.domain.lifecycle import Failed, Released
 from timeball.executors.python import PythonExecutor
 from timeball.ports.executor import Executor
 from timeball.registry import Context, Registry
 from timeball.service import worker_work
 from timeball.service.worker_attempt import HeldAttempt
-from timeball.service.worker_work import Reader
+from timeball.service.worker_work import REFUSED_KIND_DELAY, Reader
 
 EXECUTOR = cast(Executor, object())
 
@@ -81,3 +81,12 @@ def test_what_it_cannot_do_is_said(reader: Reader, task: dict[str, Any], why: st
     assert work.executor is None
     assert isinstance(work.unfit, Failed)
     assert work.unfit.failure.message.startswith(why)
+
+
+def test_a_kind_that_the_worker_does_not_take_is_handed_back_without_an_attempt() -> None:
+    """Whatever server assigned it: one that is hostile, or older than this rule."""
+    asked = assignment(1, {"kind": "http", "url": "https://api.example.com/x"})
+    executors = {"python": EXECUTOR, "http": EXECUTOR}
+    refused = Reader(executors, kinds=["python"]).read(asked)
+    assert (refused.executor, refused.unfit) == (None, Released(REFUSED_KIND_DELAY))
+    assert Reader(executors, kinds=["python", "http"]).read(asked).executor is EXECUTOR

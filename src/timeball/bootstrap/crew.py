@@ -73,14 +73,19 @@ async def start_worker(
         cpu=config.cpu,
         memory_mb=config.memory_mb,
         dedicated=config.dedicated,
+        kinds=None if config.kinds is None else list(config.kinds),
     )
-    by_kind = {executor.kind: executor for executor in executors}
+    by_kind = {executor.kind: executor for executor in executors if _takes(config, executor.kind)}
     outlived = partial(_leave_threads, python) if alone else None
     clock = system.SystemClock()
     worker = Worker(dispatch, by_kind, clock, hello, dice=system.dice(), guard=guard, outlived=outlived)
     await worker.start()
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
     return worker
+
+
+def _takes(config: CrewConfig, kind: str) -> bool:
+    return config.kinds is None or kind in config.kinds
 
 
 def _http(slots: int) -> Closable:

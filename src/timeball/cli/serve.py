@@ -61,6 +61,7 @@ _dedicated = click.option(
     default=None,
     help="Take only runs that ask for a label of this worker (TIMEBALL_DEDICATED).",
 )
+_kinds = _flag(config.TAKEN_KINDS, default="default: all", metavar="KIND[,KIND…]")
 _tasks = _flag(config.TASKS, default="may be repeated", metavar="MODULE", multiple=True)
 _scripts = _flag(config.SCRIPTS_DIR, default="default DATA_DIR/scripts", metavar="DIR")
 _name = _flag(config.NAME, default="default host-pid", metavar="NAME")
@@ -100,6 +101,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_tasks
 @_labels
 @_dedicated
+@_kinds
 @_scripts
 @_name
 @_job_user
@@ -167,6 +169,7 @@ def server(**flags: Any) -> None:
 @_memory
 @_labels
 @_dedicated
+@_kinds
 @_tasks
 @_scripts
 @_name
@@ -186,6 +189,7 @@ def worker(**flags: Any) -> None:
       timeball worker --server http://10.0.0.5:1300 --token-file worker.key
       timeball worker --server http://a:1300,http://b:1300 --slots 8 --label linux --tasks myapp.jobs
       timeball worker --server http://a:1300 --cpu 4 --memory 8G --label gpu --dedicated
+      timeball worker --server http://a:1300 --kinds http,python
     """
     settings = config.worker(flags)
     with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here

@@ -436,6 +436,8 @@ class Worker(Answer, frozen=True):
     in_use: InUse = InUse()
     labels: list[str] = []
     dedicated: bool = False
+    kinds: list[str] | None = None
+    """The kinds of tasks that it takes; None: every one."""
     reserved_for: str | None = None
     """The run that waits until this worker has room for it."""
     tasks: list[str] = []

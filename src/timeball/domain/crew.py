@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from timeball.domain.english import counted, listed
-from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer
+from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer, kind_label
 from timeball.domain.reason import Code, Reason
 
 
@@ -28,14 +28,24 @@ def able(need: Need, crew: Sequence[Hand]) -> list[Hand]:
     return [hand for hand in crew if hand.idle.fits(need)]
 
 
-def lacking(need: Need, function: str | None, crew: Sequence[Hand]) -> Reason | None:
-    """Why none of the workers that are alive can ever run a run; None: somebody can."""
+def lacking(need: Need, function: str | None, crew: Sequence[Hand], kind: str | None = None) -> Reason | None:
+    """Why none of the workers that are alive can ever run a run; None: one of them can."""
     if not crew and need == PLAIN:
         return Reason(
             code=Code.NO_WORKER,
             text="No worker is there to run it.",
             unblocks="Start one: timeball worker, or timeball up for a server with a worker in it.",
         )
+    if kind is not None and crew:
+        takers = [hand for hand in crew if hand.idle.kinds is None or kind_label(kind) in hand.idle.kinds]
+        if not takers:
+            return Reason(
+                code=Code.NO_FITTING_WORKER,
+                text=f"No worker takes {kind} jobs: {counted(len(crew), 'worker')} take only other kinds.",
+                unblocks=f"Start a worker that does: timeball worker --kinds {kind}, or one without --kinds.",
+            )
+        # From here on only the other things that it asks for count.
+        crew = [structs.replace(hand, idle=structs.replace(hand.idle, kinds=None)) for hand in takers]
     fitting = able(need, crew)
     if not fitting:
         return Reason(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from timeball.domain.errors import Invalid
 
@@ -40,6 +40,18 @@ class Resources(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
 
 
+KIND_MARK: Final = "@"
+"""Before the kind of a task among the labels of a run or a worker; no label that a user gives begins with it.
+
+A worker takes every kind, and has no such labels, or it takes only those that it has. The runs that such a worker could
+not take wait in the queue of a profile that names their kind, as runs do that ask for a label: there they are in no
+other run's way."""
+
+
+def kind_label(kind: str) -> str:
+    return f"{KIND_MARK}{kind}"
+
+
 class Need(Struct, frozen=True):
     """All that a run asks for, in whole numbers."""
 
@@ -55,8 +67,16 @@ class Need(Struct, frozen=True):
         parts = [f"{self.cpu / 1000:g} CPU"] if self.cpu else []
         parts += [f"{self.memory} MiB"] if self.memory else []
         parts += [f"{self.slots} slots"] if self.slots > 1 else []
-        parts += [f"label{'s' if len(self.labels) > 1 else ''} {', '.join(sorted(self.labels))}"] if self.labels else []
+        labels = sorted(label for label in self.labels if not label.startswith(KIND_MARK))
+        parts += [f"label{'s' if len(labels) > 1 else ''} {', '.join(labels)}"] if labels else []
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "1 slot"
+
+    def of_kind(self, kind: str | None) -> Need:
+        """The same, for a run whose task is of this kind; None: of any."""
+        if kind is None or kind_label(kind) in self.labels:
+            return self
+        others = {label for label in self.labels if not label.startswith(KIND_MARK)}
+        return structs.replace(self, labels=frozenset({*others, kind_label(kind)}))
 
 
 PLAIN = Need()
@@ -75,10 +95,22 @@ class Offer(Struct, kw_only=True):
     """Takes only runs that ask for one of its labels."""
     reserved_for: str | None = None
     """The profile of a run that waits for it; nobody else gets anything."""
+    kinds: frozenset[str] | None = None
+    """The kinds of tasks that it takes, as labels; None: every one."""
 
     def suits(self, need: Need) -> bool:
-        """Whether it may run such a run at all, were it idle enough."""
-        return need.labels <= self.labels and (bool(need.labels) or not self.dedicated)
+        """Whether it may run such a run at all, were it idle enough. A worker that takes only some kinds may not,
+        unless the kind is named."""
+        return self.may_suit(need) and (self.kinds is None or not self.kinds.isdisjoint(need.labels))
+
+    def may_suit(self, need: Need) -> bool:
+        """Whether it may run some of the runs that ask for this, whose kinds need not be named."""
+        if not need.labels:
+            return not self.dedicated
+        kinds = {label for label in need.labels if label.startswith(KIND_MARK)}
+        labels = need.labels - kinds
+        takes = self.kinds is None or kinds <= self.kinds
+        return takes and labels <= self.labels and (bool(labels) or not self.dedicated)
 
     def fits(self, need: Need) -> bool:
         return self.suits(need) and need.slots <= self.slots and need.cpu <= self.cpu and need.memory <= self.memory

@@ -120,4 +120,5 @@ def _with(offer: Offer, lender: Running) -> Offer:
         labels=offer.labels,
         dedicated=offer.dedicated,
         reserved_for=offer.reserved_for,
+        kinds=offer.kinds,
     )

@@ -121,6 +121,10 @@ LONGEST_HOST: Final = 253
 DEFAULT_GRACE: Final[Duration] = "5s"
 
 
+def kind_of(task: Task) -> str:
+    return str(type(task).__struct_config__.tag)
+
+
 def host_of(task: Task) -> str | None:
     """The host and port whose circuit a task shares with all that call there: `api.example.com:443`.
 

@@ -12,6 +12,7 @@ from timeball.domain import circuit, crew, ended, follow, planning, preemption, 
 from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing, Weaving
 from timeball.domain.english import about, counted, listed, moment, when
+from timeball.domain.fitting import Need
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import Hold
@@ -20,7 +21,7 @@ from timeball.domain.preemption import Preemption
 from timeball.domain.reason import Code, Reason
 from timeball.domain.run import Run, Status
 from timeball.domain.schedule import Follow, sentence
-from timeball.domain.task import Python
+from timeball.domain.task import Python, kind_of
 
 
 def of_run(facts: Circumstances) -> list[Reason]:
@@ -208,7 +209,8 @@ def _waiting(facts: Circumstances) -> list[Reason]:
         text = "Its time has come, and its first tasks are about to begin."
         reasons = reasons or [Reason(code=Code.TASKS, text=text)]
         return [*reasons, *_deadline(facts)]
-    lacking = crew.lacking(facts.spec.need, _function(facts), facts.crew)
+    kind = None if facts.task is None else kind_of(facts.task)
+    lacking = crew.lacking(facts.spec.need, _function(facts), facts.crew, kind)
     if lacking is not None:
         reasons.append(lacking)
     elif not reasons:
@@ -387,7 +389,7 @@ def _let_through(facts: Circumstances) -> Reason:
 
 def _in_line(facts: Circumstances) -> list[Reason]:
     """Nothing but its place in the queue keeps it from the workers that could run it."""
-    run, need = facts.run, facts.spec.need
+    run, need = facts.run, _need(facts)
     able = crew.able(need, facts.crew)
     reasons: list[Reason] = []
     for hand in facts.crew:
@@ -417,7 +419,7 @@ def _in_line(facts: Circumstances) -> list[Reason]:
 
 def _everybody(facts: Circumstances, able: int) -> str:
     if facts.spec.profile is None:
-        slots = sum(hand.idle.slots for hand in crew.able(facts.spec.need, facts.crew))
+        slots = sum(hand.idle.slots for hand in crew.able(_need(facts), facts.crew))
         return f"All {counted(slots, 'slot')} of {counted(able, 'worker')} are"
     if able == 1:
         return f"The only worker with {facts.spec.need} is too"
@@ -440,6 +442,11 @@ def _behind(facts: Circumstances) -> Reason:
         text += "; nothing that comes later overtakes it any more"
     unblocks = "More workers or slots, or a higher priority."
     return Reason(code=Code.AHEAD, text=f"{text}.", unblocks=unblocks, since=run.eligible_at, until=settled)
+
+
+def _need(facts: Circumstances) -> Need:
+    """What it asks for, its kind included."""
+    return facts.spec.need.of_kind(None if facts.task is None else kind_of(facts.task))
 
 
 def _function(facts: Circumstances) -> str | None:

@@ -9,9 +9,13 @@ from timeball.domain.crew import Hand
 from timeball.domain.errors import Unavailable
 from timeball.domain.fitting import Need
 from timeball.domain.job import JobSpec
-from timeball.domain.task import Python
+from timeball.domain.task import Python, kind_of
+from timeball.domain.workflow import Workflow
 from timeball.operation.context import Context
 from timeball.ports.workers import Worker
+
+_Known = dict[tuple[Need, str | None, str | None], tuple[str, ...]]
+"""By what is asked for, the function and the kind."""
 
 
 async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
@@ -24,16 +28,16 @@ async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ..
     except Unavailable:
         return [()] * len(specs)
     alive = [_hand(worker) for worker in workers]
-    known: dict[tuple[Need, str | None], tuple[str, ...]] = {}
+    known: _Known = {}
     return [() if spec.profile is None or spec.is_workflow else _warnings(spec, alive, known) for spec in specs]
 
 
-def _warnings(
-    spec: JobSpec, alive: Sequence[Hand], known: dict[tuple[Need, str | None], tuple[str, ...]]
-) -> tuple[str, ...]:
-    asked = (spec.need, spec.task.function if isinstance(spec.task, Python) else None)
+def _warnings(spec: JobSpec, alive: Sequence[Hand], known: _Known) -> tuple[str, ...]:
+    function = spec.task.function if isinstance(spec.task, Python) else None
+    kind = None if spec.task is None or isinstance(spec.task, Workflow) else kind_of(spec.task)
+    asked = (spec.need, function, kind)
     if asked not in known:
-        reason = crew.lacking(*asked, alive)
+        reason = crew.lacking(spec.need, function, alive, kind)
         known[asked] = () if reason is None else (f"{reason.text} {reason.unblocks}",)
     return known[asked]
 

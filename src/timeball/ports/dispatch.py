@@ -21,6 +21,7 @@ from timeball.domain.lifecycle import Outcome
 MAX_WORKER_NAME_LENGTH: Final = 200
 MAX_LABELS: Final = 200
 MAX_FUNCTIONS: Final = 10_000
+MAX_KINDS: Final = 50
 MAX_HELD: Final = 250_000
 """Attempts in a worker's hands: as many as it may have slots, and those whose end it has yet to report."""
 MAX_OUTCOMES_PER_REPORT: Final = 5_000
@@ -67,6 +68,8 @@ class Hello(Struct, frozen=True, rename="camel", kw_only=True):
     memory_mb: int | None = None
     dedicated: bool = False
     """Takes only runs that ask for one of its labels."""
+    kinds: Annotated[list[Annotated[str, Meta(max_length=50)]], Meta(max_length=MAX_KINDS)] | None = None
+    """The kinds of tasks that it takes; None, as older workers say: every one."""
 
 
 class Welcome(Struct, frozen=True, rename="camel", kw_only=True):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer
+from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer, kind_label
 from timeball.domain.instant import Micros
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement
@@ -31,6 +31,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     cpu: float | None = None
     memory_mb: int | None = None
     dedicated: bool = False
+    kinds: list[str] | None = None
+    """The kinds of tasks that it takes; None: every one."""
     reserved_for: str | None = None
     """The profile of the run that waits until this worker has room for it."""
 
@@ -45,6 +47,7 @@ class Worker(Struct, frozen=True, kw_only=True):
             labels=frozenset(self.labels),
             dedicated=self.dedicated,
             reserved_for=self.reserved_for,
+            kinds=None if self.kinds is None else frozenset(map(kind_label, self.kinds)),
         )
 
 

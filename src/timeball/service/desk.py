@@ -95,6 +95,7 @@ class Desk:
             cpu=hello.cpu,
             memory_mb=hello.memory_mb,
             dedicated=hello.dedicated,
+            kinds=hello.kinds,
         )
         await self._store.register(worker, LEASE)
         self._sessions[worker.session] = Session(worker.session, worker.name, key, heard_at=self._clock.monotonic())

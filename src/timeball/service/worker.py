@@ -68,6 +68,7 @@ class Worker:
             alarms=self._alarms,
             outbox=self._outbox,
             may_start=self._may_start,
+            kinds=None if hello.kinds is None else frozenset(hello.kinds),
         )
         self._session: Session | None = None
         self._life: asyncio.Task[None] | None = None

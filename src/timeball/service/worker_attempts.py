@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, assert_never
 
@@ -48,10 +48,12 @@ class Attempts:
         alarms: Alarms,
         outbox: Outbox,
         may_start: Callable[[Micros], bool],
+        kinds: Collection[str] | None = None,
     ) -> None:
-        """`may_start` is asked right before an attempt starts: is it still ours at this moment?"""
+        """`may_start` is asked right before an attempt starts: is it still ours at this moment? `kinds` are those of
+        the tasks that it takes; None: every one."""
         self._slots = slots
-        self._reader = Reader(executors)
+        self._reader = Reader(executors, kinds)
         self._clock = clock
         self._alarms = alarms
         self._outbox = outbox

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.domain import duration, http_headers
-from timeball.domain.instant import Micros
+from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import JobSpec, decode_spec
-from timeball.domain.lifecycle import INVALID, Failed, Failure
-from timeball.domain.task import Http, Python, Task, host_of
+from timeball.domain.lifecycle import INVALID, Failed, Failure, Released
+from timeball.domain.task import Http, Python, Task, host_of, kind_of
 from timeball.domain.workflow import Workflow
 from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
@@ -21,6 +21,9 @@ REMEMBERED: Final = 1_000
 """Works that are kept, since the next run of a job, and jobs that are alike, ask for the same."""
 LONGEST_REMEMBERED: Final = 4_096
 """Bytes of a spec that is worth it."""
+
+REFUSED_KIND_DELAY: Final = 5 * SECOND
+"""When a run of a kind that this worker does not take may be assigned again: to another worker."""
 
 _CHANGEABLE: Final = frozenset({dict, list})
 _UNREAD: Final = Python(function="unread")
@@ -34,7 +37,7 @@ class Work(Struct, frozen=True):
     task: Task
     executor: Executor | None
     """None: this worker cannot do it, see `unfit`."""
-    unfit: Failed | None = None
+    unfit: Failed | Released | None = None
     slots: int = 1
     """How many of the worker's slots it occupies."""
     timeout: Micros | None = None
@@ -45,8 +48,10 @@ class Work(Struct, frozen=True):
 class Reader:
     """Understands assignments, or says why not."""
 
-    def __init__(self, executors: Mapping[str, Executor]) -> None:
+    def __init__(self, executors: Mapping[str, Executor], kinds: Collection[str] | None = None) -> None:
+        """`kinds`: those that this worker takes; None: every one."""
         self._executors = executors
+        self._kinds = kinds
         self._known: dict[tuple[bytes, bytes | None], Work] = {}
 
     def read(self, assignment: Assignment) -> Work:
@@ -70,7 +75,10 @@ class Reader:
             return _unfit(f"the task {spec.task_id!r} is not registered any more")
         if isinstance(task, Workflow):
             return _unfit("a workflow is executed by no worker, but its tasks are")
-        kind = str(type(task).__struct_config__.tag)
+        kind = kind_of(task)
+        if self._kinds is not None and kind not in self._kinds:
+            # No server that knows what this worker takes assigns it; whatever the reason is, it is not executed here.
+            return Work(spec=spec, task=task, executor=None, unfit=Released(REFUSED_KIND_DELAY), slots=_slots(spec))
         executor = self._executors.get(kind)
         if executor is None:
             offer = ", ".join(self._executors) or "none"

@@ -33,6 +33,8 @@ class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     labels: list[str]
     dedicated: bool
     """Takes only runs that ask for one of its labels."""
+    kinds: list[str] | None
+    """The kinds of tasks that it takes; null: every one."""
     reserved_for: str | None
     """What a run asks for that waits until this worker has room for it; until then it takes nothing else."""
     tasks: list[str]
@@ -61,6 +63,7 @@ def _view(worker: Worker) -> WorkerView:
         memory_mb=worker.memory_mb,
         in_use=InUse(worker.used.slots, worker.used.cpu / 1000, worker.used.memory),
         dedicated=worker.dedicated,
+        kinds=worker.kinds,
         reserved_for=None if worker.reserved_for is None else str(fitting.need_of(worker.reserved_for)),
         labels=worker.labels,
         tasks=worker.tasks,

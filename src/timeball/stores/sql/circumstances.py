@@ -28,7 +28,7 @@ from timeball.domain.lifecycle import Hold, State
 from timeball.domain.overlap import QUEUE_DEPTH
 from timeball.domain.priority import LEVELS, rank
 from timeball.domain.run import Attempt, Run
-from timeball.domain.task import Task, host_of
+from timeball.domain.task import Task, host_of, kind_of
 from timeball.domain.workflow import Workflow
 from timeball.stores.sql.days import days
 from timeball.stores.sql.driver import Row, Tx
@@ -164,7 +164,9 @@ class Matters(Part):
         if run.holds & Hold.TURN:
             more["turn"] = await _turn(tx, run, now)
         if found.state == State.READY and found.eligible_at <= now:
-            more["ahead"] = await self._ahead(tx, found, spec.need, crew)
+            more["ahead"] = await self._ahead(
+                tx, found, spec.need.of_kind(None if task is None else kind_of(task)), crew
+            )
             more["room_made"] = await making_room(tx, run.id)
         return msgspec.structs.replace(facts, **more)
 

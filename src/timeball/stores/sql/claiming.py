@@ -16,19 +16,21 @@ import msgspec
 from msgspec import Struct
 
 from timeball.domain import fitting
-from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer
+from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer, kind_label
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.limits import Concurrency, RateLimit
 from timeball.domain.priority import bound, rank
 from timeball.domain.task import Task, host_of
 from timeball.ports.runs import Claim, Claimed, Want
+from timeball.stores.sql import claim_kinds
+from timeball.stores.sql.claimants import crew
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import Gatehouse, Gates
 from timeball.stores.sql.library import many, query, text
 from timeball.stores.sql.rows import unread
+from timeball.stores.sql.workers import DEDICATED, told_apart
 
-LEASED_SESSIONS = query("leased_sessions")
 CLAIM = query("claim")
 CLAIM_FOR_ONE = query("claim_for_one")
 HOLD_SHARES = query("hold_shares")
@@ -102,34 +104,6 @@ FITTABLE = query("fittable", candidate=text("candidate"))
 NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
-class Crew(Struct, frozen=True):
-    """Who waits and has a lease, and whether some runs need a closer look."""
-
-    rows: dict[str, Row]
-    """Of `leased_sessions`."""
-    wants: list[Want]
-    unwell: bool = False
-    """A host is."""
-    fitted: bool = False
-    """Runs wait that not every worker can take."""
-    level: int | None = None
-    """The priority of all others that wait, if it is the same."""
-
-    @property
-    def for_anybody(self) -> list[Want]:
-        """Those who are there for every run, and kept free for none."""
-        return [want for want in self.wants if not self.rows[want.session][2] and self.rows[want.session][3] is None]
-
-
-async def crew(tx: Tx, wants: Sequence[Want], ahead: Micros) -> Crew:
-    rows = {row[0]: row for row in await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)}
-    if not rows:
-        return Crew({}, [])
-    *_, unwell, fitted, lowest, highest = next(iter(rows.values()))
-    level = lowest if lowest == highest else None
-    return Crew(rows, [want for want in wants if want.session in rows], bool(unwell), bool(fitted), level)
-
-
 class Handed(Struct, frozen=True):
     """What a transaction handed out. It is put into words afterwards: others wait for their turn to write."""
 
@@ -149,6 +123,8 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     if not leased:
         return Handed([], before)
     everybody, level = waiting.for_anybody, waiting.level
+    choosy = waiting.for_some_kinds if len(everybody) < len(leased) else []
+    everybody += choosy
     slots = interleaved(everybody, MOST_AHEAD)
     wanted = sum(want.slots for want in everybody)
     claimable = _claimable(credit, level is not None)
@@ -156,10 +132,11 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
     if len(rows) == free < len(slots) and any(row[4] > row[7] for row in rows):
         rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
-    if fitted or unwell or any(row[_GATED] for row in rows):
-        if len(slots) < LOOK_AT and any(row[_GATED] or unwell for row in rows):  # most of them may have to wait
+    if fitted or unwell or choosy or any(row[_GATED] for row in rows):
+        if len(slots) < LOOK_AT and any(row[_GATED] or unwell or choosy for row in rows):  # most may have to wait
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
-        return await _Choice(tx, waiting.wants, leased, credit).make(rows, ahead, before, fitted, unwell)
+        choice = _Choice(tx, waiting.wants, leased, credit)
+        return await choice.make(rows, ahead, before, fitted or bool(choosy), unwell)
     if not rows:
         return Handed([], before, left=wanted)
     now: Micros = rows[0][7]
@@ -205,8 +182,15 @@ class _Choice:
         house = await Gatehouse.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
         chosen: list[tuple[_Candidate, Offer]] = []
         unfit: dict[str, _Candidate] = {}
+        by_kind = any(offer.kinds is not None for offer in offers)
+        set_aside: list[tuple[str, str]] = []
         for each in candidates:
             need = _need(each)
+            if by_kind and (named := claim_kinds.named(need, each, offers)) is not need:
+                if fitting.choose(named, each.profile, offers) is None:
+                    set_aside.append((each.id, str(fitting.profile(named, each.priority))))
+                    continue
+                need = named
             offer = None if each.profile in unfit else fitting.choose(need, each.profile, offers)
             passes = gates.get(each.id)
             at = max(self._now, each.eligible_at)
@@ -226,6 +210,9 @@ class _Choice:
                 offer.take(need)
                 chosen.append((each, offer))
         await house.write(self._tx)
+        if set_aside:
+            await claim_kinds.set_aside(self._tx, set_aside)
+            again = True
         handed = await self._hand_out(chosen, gates)
         await self._reserve(offers, chosen, unfit)
         return Handed(handed, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
@@ -253,14 +240,16 @@ class _Choice:
     async def _offers(self) -> list[Offer]:
         """What the waiting workers have left. Who else claims for one of them just now, on another server, is first."""
         for session, slots, labels, cpu, memory, dedicated in await self._tx.fetch(OFFERS, b=list(self._wants)):
+            own_labels, kinds = told_apart(labels, dedicated)
             self._idle[session] = Offer(
                 session=session,
                 slots=slots,
                 cpu=UNLIMITED if cpu < 0 else cpu,
                 memory=UNLIMITED if memory < 0 else memory,
-                labels=frozenset(msgspec.json.decode(labels, type=list[str])),
-                dedicated=bool(dedicated),
+                labels=frozenset(own_labels),
+                dedicated=bool(dedicated & DEDICATED),
                 reserved_for=self._leased[session][3],
+                kinds=None if kinds is None else frozenset(map(kind_label, kinds)),
             )
         offers = {
             session: msgspec.structs.replace(offer, slots=self._wants[session].slots)
@@ -275,10 +264,12 @@ class _Choice:
         """The runs that not every worker can take, as far as one of those that wait may have them at all: the others
         are left to other servers."""
         waiting = [profile for (profile,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)]
-        suited = [each for each in waiting if any(offer.suits(fitting.need_of(each)) for offer in offers)]
+        suited = [each for each in waiting if any(offer.may_suit(fitting.need_of(each)) for offer in offers)]
         if not suited:
             return []
         free = min(sum(offer.slots for offer in offers), MOST_CLAIMS)
+        if any(offer.kinds is not None for offer in offers):  # the first ones may be of other kinds
+            free = max(free, LOOK_AT)
         return await self._tx.fetch(FITTABLE, b=sorted(suited), ahead=ahead, free=free)
 
     async def _hand_out(
@@ -338,7 +329,7 @@ def _need(each: _Candidate) -> Need:
 
 def _left(offers: Sequence[Offer]) -> int:
     """Slots that any run could have."""
-    return sum(offer.slots for offer in offers if not offer.dedicated and offer.reserved_for is None)
+    return sum(offer.slots for offer in offers if offer.suits(PLAIN) and offer.reserved_for is None)
 
 
 def _gates(each: _Candidate, unwell: bool) -> Gates | None:

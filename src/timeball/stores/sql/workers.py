@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from timeball.domain.fitting import PLAIN, Need, need_of, total
+from timeball.domain.fitting import KIND_MARK, PLAIN, Need, kind_label, need_of, total
 from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Lost, Outcome, Released
+from timeball.domain.task import KINDS
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement
 from timeball.ports.workers import Lease, Worker
@@ -28,6 +29,10 @@ FORGET_SESSIONS = query("forget_sessions")
 WORKERS = query("workers")
 SHARES_USED = query("shares_used")
 
+DEDICATED = 1
+RESTRICTED = 2
+"""In the column `dedicated`: takes only some kinds, which are among its labels. To an older server, such
+a worker is a dedicated one, which gets nothing that asks for no label."""
 UNLIMITED = -1
 """What a worker offers that does not say how much."""
 
@@ -42,13 +47,13 @@ class Workers(Part):
                 session=worker.session,
                 name=plain(worker.name),
                 slots=min(worker.slots, LARGEST),
-                labels=as_json(worker.labels),
+                labels=as_json(_labels(worker)),
                 tasks=as_json(worker.tasks),
                 version=plain(worker.version),
                 lease=lease,
                 cpu=UNLIMITED if worker.cpu is None else min(round(worker.cpu * 1000), LARGEST),
                 memory=UNLIMITED if worker.memory_mb is None else min(worker.memory_mb, LARGEST),
-                dedicated=int(worker.dedicated),
+                dedicated=DEDICATED * worker.dedicated + RESTRICTED * (worker.kinds is not None),
                 key=worker.key,
             )
 
@@ -132,14 +137,28 @@ def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settle
     )
 
 
+def _labels(worker: Worker) -> list[str]:
+    """What is kept as its labels: those that it has, and the kinds that it takes, if not every one."""
+    labels = [label for label in worker.labels if not label.startswith(KIND_MARK)]
+    return labels + ([] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds])
+
+
+def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None]:
+    """The labels of a worker, and the kinds that it takes, from the columns where they are kept."""
+    words = _words(labels)
+    own = [word for word in words if not word.startswith(KIND_MARK)]
+    return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None
+
+
 def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
     cpu, memory, dedicated, reserved_for, key = offer
+    own_labels, kinds = told_apart(labels, dedicated)
     return Worker(
         session=session,
         name=name,
         slots=slots,
-        labels=_words(labels),
+        labels=own_labels,
         tasks=_words(tasks),
         version=version,
         started_at=started_at,
@@ -149,7 +168,8 @@ def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
         used=total(held),
         cpu=None if cpu == UNLIMITED else cpu / 1000,
         memory_mb=None if memory == UNLIMITED else memory,
-        dedicated=bool(dedicated),
+        dedicated=bool(dedicated & DEDICATED),
+        kinds=kinds,
         reserved_for=reserved_for,
         key=key,
     )

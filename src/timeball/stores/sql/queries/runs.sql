@@ -68,6 +68,10 @@ FROM (
   {among_end}) WHERE r.state = 'ready' {skip_locked_of r}
 ) AS c {each jobs j: c.job_id};
 
+-- name: wait_for_kind
+-- Let ready runs wait for a worker that takes their kind.
+UPDATE runs SET profile = b.profile FROM {batch b: id text, profile text} WHERE runs.id = b.id AND runs.state = 'ready';
+
 -- name: offers
 -- What workers offer, each kept from other servers that claim for it.
 SELECT w.session, w.slots, w.labels, w.cpu, w.memory, w.dedicated
