@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -82,3 +83,17 @@ async def test_the_ids_of_200_answers_tell_nothing_of_the_next(
 async def test_the_ids_of_700_answers_tell_nothing_of_the_next(tmp_path: Path) -> None:
     async with serving(sqlite_store(tmp_path / "timeball.db")) as api:
         assert await predicted(api, 700) == 0
+
+
+def test_a_forked_process_makes_other_ids() -> None:
+    dice = system.dice()
+    dice.getrandbits(64)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, dice.getrandbits(64).to_bytes(8))
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read(8) != dice.getrandbits(64).to_bytes(8)

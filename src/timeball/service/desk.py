@@ -147,6 +147,7 @@ class Desk:
     async def beat(self, beat: Beat, key: str = LOCAL_KEY) -> Orders:
         self._refuse_if_foreign(beat.session, key)
         if await self._renew(beat.session, key) is None:
+            self._refuse_if_foreign(beat.session, key)  # by now its own worker may have come to this server
             self._forget(beat.session)
             raise SessionLost(beat.session)
         holding = await self._store.holding(beat.session)
@@ -230,9 +231,9 @@ class Desk:
 
     async def goodbye(self, session: str, key: str = LOCAL_KEY) -> None:
         self._refuse_if_foreign(session, key)
+        self._forget(session)
         if not await self._store.end_session(session, key):
             raise SessionLost(session)
-        self._forget(session)
         self._hints.give(Topic.READY)
 
     # --- what the loops do -------------------------------------------------------------------------------------
