@@ -134,6 +134,12 @@ def test_a_job_under_up_finds_no_key_and_can_forge_nothing(user: str | None, pro
             give(where.data / "admin.key", user)
             hunt = where.hunt(api, protection, keys=keys, files=[where.data], pids=[up.pid])
             assert warnings(up) == (protection == "neither")
+            script = where.data / "scripts" / "hello.sh"
+            script.write_text("echo hello from $0")
+            script.chmod(0o644)
+            give(script, user)
+            status, log = end(api, {"kind": "script", "script": "hello.sh"})
+            assert (status, "hello from" in log) == ("succeeded", True), log
     found_nothing(hunt)
 
 
@@ -201,7 +207,7 @@ def test_ordinary_jobs_work_in_a_domain(user: str | None) -> None:
         give(existing, user)
         with where.start(arguments, "domain") as up, Api(f"http://127.0.0.1:{port}", where.admin_key) as api:
             api.await_ready(up)
-            end(api, "true")
+            end(api, shell("true"))
             later = where.above / "later"
             later.mkdir()
             give(later, user)
@@ -217,14 +223,14 @@ def test_ordinary_jobs_work_in_a_domain(user: str | None) -> None:
             banners: list[bytes] = []
             answering = threading.Thread(target=answer_once, args=(sshd, banners), daemon=True)
             answering.start()
-            status, log = end(api, ORDINARY_WORK, env)
+            status, log = end(api, shell(ORDINARY_WORK, env))
             assert (status, "all of it works" in log) == ("succeeded", True), log
             assert existing.read_text() == "written\n"
             if env["SSH"]:
                 answering.join(20)
                 assert banners[0].startswith(b"SSH-2.0-")
             assert f" {where.above}" in next(line for line in up.output.splitlines() if "rename entries" in line)
-            status, log = end(api, f"echo x > {where.above}/new")
+            status, log = end(api, shell(f"echo x > {where.above}/new"))
             assert (status, "directly in the folders" in log, str(where.above) in log) == ("dead", True, True), log
             assert not (where.above / "new").exists()
 
@@ -236,8 +242,12 @@ def answer_once(sshd: socket.socket, banners: list[bytes]) -> None:
             banners.append(connection.recv(100))
 
 
-def end(api: Api, command: str, env: dict[str, str] | None = None) -> tuple[str, str]:
-    """Run a command; its status and its log."""
-    job = api.create({"task": {"kind": "shell", "command": command, "env": env or {}}, "maxRetries": 0})
+def shell(command: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    return {"kind": "shell", "command": command, "env": env or {}}
+
+
+def end(api: Api, task: dict[str, Any]) -> tuple[str, str]:
+    """Run a task; its status and its log."""
+    job = api.create({"task": task, "maxRetries": 0})
     ended = until(lambda: api.ended_run_of(job), "the job to end")
     return ended["status"], api.call("GET", f"/v1/runs/{ended['runId']}/logs")

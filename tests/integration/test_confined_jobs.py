@@ -236,6 +236,14 @@ async def test_the_guard_knows_nothing_of_the_workers_environment(
     assert set(psutil.Process(guard.pid).environ()) <= set(PASSED_ON)
 
 
+async def test_jobs_may_gain_privileges_only_where_it_is_said(guarded: Guarded) -> None:
+    is_inherited = "NoNewPrivs:\t1" in await asyncio.to_thread(Path("/proc/self/status").read_text)
+    for no_new_privs in (True,) if is_inherited else (True, False):
+        guard = guarded(Confinement(no_new_privs=no_new_privs))
+        fine, said = await run(guard, "grep NoNewPrivs /proc/self/status")
+        assert (fine, said.split()) == (True, ["NoNewPrivs:", str(int(no_new_privs))])
+
+
 @NEEDS_LANDLOCK
 async def test_what_a_process_has_open_and_what_is_nowhere_need_no_protection(guarded: Guarded) -> None:
     guard = guarded(domain(Path("/dev/stdin"), Path("/proc/self/fd/3"), Path("/no/where"), Path("/")))
