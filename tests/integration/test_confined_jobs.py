@@ -18,7 +18,7 @@ from tests.unit.executing import RecordedAttempt
 from timeball import job_user
 from timeball.domain.lifecycle import Failed, Succeeded
 from timeball.domain.task import Script, Shell
-from timeball.executors import landlock
+from timeball.executors import job_domain, landlock
 from timeball.executors.confinement import Confinement
 from timeball.executors.guard import PASSED_ON, ProcessGuard
 from timeball.executors.guard_confiner import Confiner
@@ -234,6 +234,19 @@ async def test_the_guard_knows_nothing_of_the_workers_environment(
     assert (await run(guard, "true"))[0]
     assert guard.pid is not None
     assert set(psutil.Process(guard.pid).environ()) <= set(PASSED_ON)
+
+
+def test_swap_files_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swaps = folder / "swaps"
+    swaps.write_text(
+        "Filename\t\t\t\tType\t\tSize\tUsed\tPriority\n"
+        "/dev/sda2                               partition\t8388604\t0\t-2\n"
+        "/my\\040swap                              file\t\t1048572\t0\t-3\n"
+    )
+    monkeypatch.setattr(job_domain, "SWAPS", str(swaps))
+    assert job_domain.swap_files() == ["/my swap"]
+    monkeypatch.setattr(job_domain, "SWAPS", str(folder / "missing"))
+    assert job_domain.swap_files() == []
 
 
 async def test_jobs_may_gain_privileges_only_where_it_is_said(guarded: Guarded) -> None:

@@ -158,7 +158,7 @@ class Confiner:
 
     def _make(self) -> int:
         moved = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in self._held]
-        domain = job_domain.Domain([*self._protected, *moved], self._readable)
+        domain = job_domain.Domain([*self._protected, *moved, *job_domain.swap_files()], self._readable)
         if domain.is_settled:
             content = json.dumps([self._generation, domain.seen]).encode()
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [domain.ruleset]))]

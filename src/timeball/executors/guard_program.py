@@ -34,13 +34,7 @@ from typing import Any, NoReturn
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from timeball.executors.guard_confiner import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, Confiner, prctl
-from timeball.executors.guard_processes import (
-    children,
-    find,
-    kill_tree,
-    make_expendable,
-    next_ended,
-)
+from timeball.executors.guard_processes import children, find, kill_tree, make_expendable, next_ended
 
 PR_SET_CHILD_SUBREAPER = 36
 MOST_DESCRIPTORS = 64

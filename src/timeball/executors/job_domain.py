@@ -21,6 +21,7 @@ from typing import Final
 from timeball.executors import landlock
 
 MOUNTS: Final = "/proc/self/mountinfo"
+SWAPS: Final = "/proc/swaps"
 PROCESSES: Final = "/proc"
 DEVICES: Final = "/dev"
 SHARED_FOLDERS_OF_DEVICES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages")
@@ -123,6 +124,14 @@ def hidden_entries(protected: Iterable[str]) -> set[str]:
     found = {entry for entry in found if not is_within(entry, PROCESSES)}
     mounts = read_mounts()
     return found | {alias for path in found for alias in _aliases(path, mounts)}
+
+
+def swap_files() -> list[str]:
+    """Files in which memory of any process may be found."""
+    with contextlib.suppress(OSError), open(SWAPS, encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.split() for line in file]
+        return [_unescaped(words[0]) for words in lines if len(words) > 1 and words[1] == "file"]
+    return []
 
 
 def ancestors(path: str) -> Iterable[str]:
