@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -180,12 +180,8 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
             "a worker needs a key: create one with `timeball keys create --role worker`,"
             " write it into a file, and name that with --token-file or TIMEBALL_TOKEN_FILE"
         )
-    return WorkerConfig(
-        servers=found.servers,
-        token=found.token,
-        **given.executing(),
-        **given.logging(),
-    )
+    executing = given.executing(found.servers)
+    return WorkerConfig(servers=found.servers, token=found.token, **executing, **given.logging())
 
 
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
@@ -727,7 +723,8 @@ class _Given:
     def _own_objects(self) -> Path:
         return self.data_dir() / "objects"
 
-    def executing(self) -> dict[str, Any]:
+    def executing(self, servers: Sequence[str] = ()) -> dict[str, Any]:
+        """`servers`: those of a worker, which may be on this machine."""
         labels, dedicated = _or(self(LABELS), ()), _or(self(DEDICATED), False)
         if dedicated and not labels:
             raise InvalidSetting(
@@ -752,7 +749,7 @@ class _Given:
             "scripts_dir": scripts_dir,
             "drain_seconds": _or(self(DRAIN), DEFAULT_DRAIN),
             **self._confining(),
-            "protected": self._protected(),
+            "protected": self._protected(servers),
         }
 
     def _confining(self) -> dict[str, Any]:
@@ -764,9 +761,9 @@ class _Given:
             )
         return {"job_user": self(JOB_USER), "job_landlock": landlock, "no_new_privs": no_new_privs}
 
-    def _protected(self) -> tuple[Path, ...]:
-        """Everything that Timeball keeps on this machine, as far as this user's settings and notes tell."""
-        found = [self.data_dir(), *self._noted_data_dirs()]
+    def _protected(self, servers: Sequence[str]) -> tuple[Path, ...]:
+        """Everything that this Timeball keeps on this machine, as far as this user's settings and notes tell."""
+        found = [self.data_dir(), *self._noted_data_dirs(servers)]
         store = self.store()
         if store.startswith(_SQLITE):
             database = store.removeprefix(_SQLITE)
@@ -774,9 +771,9 @@ class _Given:
         found += [Path(place) for place in (self(ARCHIVE), self(OBJECTS)) if place and os.path.isabs(place)]
         return tuple(dict.fromkeys([*found, *self._secret_files()]))
 
-    def _noted_data_dirs(self) -> list[Path]:
-        """Those of the servers that this user started on this machine. A note alone does not make a data folder."""
-        notes = self.note(None).parent.glob("data-dir-of-port-*")
+    def _noted_data_dirs(self, servers: Sequence[str]) -> list[Path]:
+        """Those of servers that this user started on this machine. A note alone does not make a data folder."""
+        notes = [self.note(urlsplit(server).port) for server in servers]
         folders = [Path(content) for note in notes if (content := _content(note)) and os.path.isabs(content)]
         return [folder for folder in folders if any((folder / name).is_file() for name in ("admin.key", "timeball.db"))]
 

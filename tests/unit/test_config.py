@@ -265,24 +265,29 @@ def test_no_configuration_shows_its_secrets() -> None:
 
 def test_what_jobs_may_not_read_is_everything_that_timeball_keeps_here(elsewhere: Path) -> None:
     assert config.up({"data_dir": "/srv/t"}, {}).protected[0] == Path("/srv/t")
-    other = elsewhere / "other"
-    other.mkdir()
-    (other / "admin.key").touch()
-    config.remember(other, 4711, {})
-    config.remember(Path("/usr"), 4712, {})
     (elsewhere / "timeball.toml").write_text(f"token = '{KEY}'\n")
     flags = {"store": "sqlite:////db/t.db", "archive": "/mnt/old", "objects": "s3://bucket/a"}
     assert set(config.up(flags, {}).protected) == {
         elsewhere / "home/.local/share/timeball",
-        other,
         *(Path(f"/db/t.db{suffix}") for suffix in ("", "-wal", "-shm", "-journal", ".lock")),
         Path("/mnt/old"),
         elsewhere / "timeball.toml",
     }
+
+
+def test_a_worker_protects_the_data_folders_of_its_servers_on_this_machine(elsewhere: Path) -> None:
     (elsewhere / "timeball.toml").write_text("slots = 3\n")
-    worker = config.worker({"url": "http://a", "token": "key"}, {"TIMEBALL_DATA_DIR": "/srv/t"})
-    assert {Path("/srv/t"), other} <= set(worker.protected)
-    assert elsewhere / "timeball.toml" not in worker.protected, "it holds no secret"
+    for name, port in (("mine", 4711), ("strange", 4712)):
+        (elsewhere / name).mkdir()
+        (elsewhere / name / "admin.key").touch()
+        config.remember(elsewhere / name, port, {})
+    config.remember(Path("/usr"), 4713, {})
+    flags = {"url": "http://127.0.0.1:4711,http://127.0.0.1:4713,http://other", "token": "key"}
+    worker = config.worker(flags, {"TIMEBALL_DATA_DIR": "/srv/t"})
+    assert {path for path in worker.protected if path.name != "timeball.db" and path.parent != Path("/srv/t")} == {
+        Path("/srv/t"),
+        elsewhere / "mine",
+    }
 
 
 def test_the_scripts_folder_is_not_the_data_folder() -> None:
