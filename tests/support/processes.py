@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -201,12 +201,20 @@ def worker_key(api: Api) -> str:
 
 
 def start_worker(
-    folder: Path, *apis: Api, name: str, slots: int = 4, tasks: str | None = None, flags: Sequence[str] = ()
+    folder: Path,
+    *apis: Api,
+    name: str,
+    slots: int = 4,
+    tasks: str | None = None,
+    flags: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    descriptors: tuple[int, int] | None = None,
 ) -> Process:
     servers = ",".join(api.url for api in apis)
     more = [*(["--tasks", tasks] if tasks else []), *flags]
     arguments = ["worker", "--server", servers, "--name", name, "--slots", str(slots), *more]
-    return Process(folder, arguments, {"TIMEBALL_TOKEN": worker_key(apis[0])})
+    more_environment = {"TIMEBALL_TOKEN": worker_key(apis[0]), **(environment or {})}
+    return Process(folder, arguments, more_environment, descriptors=descriptors)
 
 
 def is_alive(pid: int) -> bool:
