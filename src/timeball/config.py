@@ -60,6 +60,8 @@ class ClientConfig:
     servers: tuple[str, ...]
     """Base URLs, in the order of preference."""
     token: str | None = field(repr=False)
+    ca: Path | None = None
+    """The certificates of the authorities to trust; None: those of the system."""
 
     @property
     def local(self) -> bool:
@@ -80,6 +82,9 @@ class ServerConfig:
     host: str
     port: int
     """0: any free one."""
+    tls_cert: Path | None
+    """Its certificate and those between it and the authority, for HTTPS; None: it speaks HTTP."""
+    tls_key: Path | None
     admin_key: str | None = field(repr=False)
     """None: the one in `admin_key_file`, which is generated when it is not there."""
     priority_credit: Micros
@@ -154,6 +159,7 @@ class CrewConfig:
 class WorkerConfig(CrewConfig):
     servers: tuple[str, ...]
     token: str = field(repr=False)
+    ca: Path | None
     log_level: str
     log_format: str
 
@@ -181,7 +187,7 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
             " write it into a file, and name that with --token-file or TIMEBALL_TOKEN_FILE"
         )
     executing = given.executing(found.servers)
-    return WorkerConfig(servers=found.servers, token=found.token, **executing, **given.logging())
+    return WorkerConfig(servers=found.servers, token=found.token, ca=found.ca, **executing, **given.logging())
 
 
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
@@ -211,12 +217,13 @@ def _target_objects(given: _Given, flags: Flags) -> str | None:
     return None if found == LOCAL else found  # a place that was named before is named for the servers, too
 
 
-def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None) -> None:
-    """Note for this user's clients which folder the server on a port uses, so that they find its admin key."""
+def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None, *, secure: bool = False) -> None:
+    """Note for this user's clients which folder the server on a port uses, so that they find its admin key, and whether
+    it speaks TLS."""
     note = _Given({}, environ).note(port)
     try:
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        note.write_text(f"{data_dir}\n", "utf-8")
+        note.write_text(f"{data_dir}\n{'https' if secure else 'http'}\n", "utf-8")
     except OSError:
         return  # a convenience: a server without a home works as well
 
@@ -339,6 +346,13 @@ def _urls(value: Any) -> tuple[str, ...]:
 
 def _folder(value: Any) -> Path:
     return Path(_text(value)).expanduser().absolute()
+
+
+def _file(value: Any) -> Path:
+    path = _folder(value)
+    if not path.is_file():
+        raise ValueError("there is no such file")
+    return path
 
 
 def _seconds(value: Any) -> float:
@@ -467,6 +481,9 @@ TOKEN = Setting("token", _token, "the key that goes with every request", "--toke
 DATA_DIR = Setting("data_dir", _folder, "the folder for everything a server keeps", "--data-dir")
 HOST = Setting("host", _text, "the address to listen on", "--host")
 PORT = Setting("port", _whole(0, 65_535), "the port to listen on; 0: any free one", "--port")
+TLS_CERT = Setting("tls_cert", _file, "the server's certificate chain, for HTTPS: a PEM file", "--tls-cert")
+TLS_KEY = Setting("tls_key", _file, "the private key of that certificate: a PEM file", "--tls-key")
+CA = Setting("ca", _file, "the authorities to trust instead of the system's: a PEM file", "--ca", steers=True)
 STORE = Setting("store", _store, "the database: sqlite:///… or postgresql://…", "--store", secret=True)
 STORE_DIRECT = Setting(
     "store_direct", _postgres, "the database itself, where --store leads to a pooler", "--store-direct", secret=True
@@ -513,6 +530,9 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             DATA_DIR,
             HOST,
             PORT,
+            TLS_CERT,
+            TLS_KEY,
+            CA,
             STORE,
             STORE_DIRECT,
             READ_STORE,
@@ -627,7 +647,7 @@ class _Given:
 
     def connecting(self) -> ClientConfig:
         """The servers, and the key that may go to all of them."""
-        servers = _or(self(URL), (f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",))
+        servers = _or(self(URL), (f"{self.scheme_on_this_machine(DEFAULT_PORT)}://{DEFAULT_HOST}:{DEFAULT_PORT}",))
         named = TOKEN
         token = self(TOKEN)
         if token is None and all(map(trust.is_loopback, servers)):
@@ -637,7 +657,7 @@ class _Given:
                 return self._with_key_on_this_machine(servers)
         if token is not None and (source := self._find(named)) is not None:
             self._check_destination(source.trust, source.source)
-        return ClientConfig(servers=servers, token=token)
+        return ClientConfig(servers=servers, token=token, ca=self(CA))
 
     def _with_key_on_this_machine(self, servers: tuple[str, ...]) -> ClientConfig:
         path = self.key_file_on_this_machine(urlsplit(servers[0]).port)
@@ -645,7 +665,7 @@ class _Given:
         if token is not None:
             # Also where a file in the current folder names the data folder: the key in it is this machine's.
             self._check_destination(Trust.USER, str(path))
-        return ClientConfig(servers=servers, token=token)
+        return ClientConfig(servers=servers, token=token, ca=self(CA))
 
     def _check_destination(self, key_trust: Trust, key_source: str) -> None:
         """Refuse to send a key to a server that a less trusted source chose."""
@@ -667,8 +687,14 @@ class _Given:
 
     def key_file_on_this_machine(self, port: int | None) -> Path:
         """The admin key in the data folder: the one that was set, that the port's server noted, or the default."""
-        folder = self(DATA_DIR) or _content(self.note(port)) or self.data_dir()
+        folder = self(DATA_DIR) or self._noted(port)[0] or self.data_dir()
         return _admin_key_file(Path(folder))
+
+    def scheme_on_this_machine(self, port: int) -> str:
+        return "https" if "https" in self._noted(port)[1:] else "http"
+
+    def _noted(self, port: int | None) -> list[str]:
+        return (_content(self.note(port)) or "").split("\n")
 
     def store(self) -> str:
         return _or(self(STORE), f"{_SQLITE}{self.data_dir() / 'timeball.db'}")
@@ -678,12 +704,18 @@ class _Given:
         others = {setting.name: self(setting) for setting in (STORE_DIRECT, READ_STORE)}
         if store.startswith(_SQLITE) and any(others.values()):
             raise InvalidSetting("the embedded store has neither poolers nor replicas: --store names no PostgreSQL")
+        secrets = {setting.name: self(setting) for setting in (TLS_CERT, TLS_KEY)}
+        if len({value is None for value in secrets.values()}) > 1:
+            raise InvalidSetting(
+                "TLS needs both tls_cert and tls_key: name the certificate with --tls-cert and its key with --tls-key"
+            )
         return {
             "store": store,
             **others,
             "data_dir": self.data_dir(),
             "host": _or(self(HOST), DEFAULT_HOST),
             "port": _or(self(PORT), DEFAULT_PORT),
+            **secrets,
             "admin_key": self(ADMIN_KEY),
             "priority_credit": _or(self(CREDIT_PER_LEVEL), CREDIT),
             "retention": _or(self(RETENTION), retention.DEFAULT) or None,
@@ -769,12 +801,14 @@ class _Given:
             database = store.removeprefix(_SQLITE)
             found += [Path(f"{database}{suffix}") for suffix in _SQLITE_FILES]
         found += [Path(place) for place in (self(ARCHIVE), self(OBJECTS)) if place and os.path.isabs(place)]
+        if (tls_key := self(TLS_KEY)) is not None:
+            found.append(tls_key)
         return tuple(dict.fromkeys([*found, *self._secret_files()]))
 
     def _noted_data_dirs(self, servers: Sequence[str]) -> list[Path]:
         """Those of servers that this user started on this machine. A note alone does not make a data folder."""
-        notes = [self.note(urlsplit(server).port) for server in servers]
-        folders = [Path(content) for note in notes if (content := _content(note)) and os.path.isabs(content)]
+        noted = [self._noted(urlsplit(server).port)[0] for server in servers]
+        folders = [Path(folder) for folder in noted if os.path.isabs(folder)]
         return [folder for folder in folders if any((folder / name).is_file() for name in ("admin.key", "timeball.db"))]
 
     def logging(self) -> dict[str, Any]:

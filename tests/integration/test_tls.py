@@ -72,7 +72,6 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: the server speaks no TLS")
 async def test_clients_trust_the_authority_they_were_told(house: House) -> None:
     with house.serving() as process:
         assert house.url in process.output
@@ -87,7 +86,6 @@ async def test_clients_trust_the_authority_they_were_told(house: House) -> None:
         assert (found.returncode, "tls-1" in found.stdout) == (0, True), found.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: the server speaks no TLS")
 async def test_an_authority_that_was_not_told_is_not_trusted(house: House) -> None:
     other = str(Authority(house.folder, "other").file)
     with house.serving():
@@ -101,7 +99,6 @@ async def test_an_authority_that_was_not_told_is_not_trusted(house: House) -> No
             assert "certificate" in str(refusal.value)
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: the server speaks no TLS")
 def test_a_worker_works_over_tls(house: House) -> None:
     with ExitStack() as stack:
         stack.enter_context(house.serving())
@@ -114,7 +111,6 @@ def test_a_worker_works_over_tls(house: House) -> None:
         assert worker.popen.poll() is None
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: the server speaks no TLS")
 def test_a_renewed_certificate_is_shown_without_a_restart(house: House) -> None:
     with house.serving() as process:
         assert house.shown_serial() == house.serial
@@ -125,7 +121,6 @@ def test_a_renewed_certificate_is_shown_without_a_restart(house: House) -> None:
         assert process.popen.poll() is None
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: the server speaks no TLS")
 def test_old_protocols_and_plain_http_are_refused(house: House) -> None:
     with house.serving():
         old = house.context()
@@ -151,7 +146,6 @@ def test_old_protocols_and_plain_http_are_refused(house: House) -> None:
         (["--tls-cert", "{key}", "--tls-key", "{key}"], "{key}"),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="item 7: the server speaks no TLS")
 def test_what_cannot_be_used_is_named(house: House, flags: list[str], said: str) -> None:
     names = {"cert": str(house.cert), "key": str(house.key)}
     given = [flag.format(**names) for flag in flags]

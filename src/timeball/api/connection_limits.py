@@ -23,7 +23,7 @@ log = logging.getLogger("timeball.api")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionLimits:
-    max_connections: int = 4_096
+    max_connections: int = 10_000
     max_strangers: int = 1_000
     max_unread_strangers: int = 100
     """Strangers that do not take their answers: each of those keeps up to a whole document in memory."""

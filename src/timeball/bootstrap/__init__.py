@@ -129,7 +129,7 @@ async def _worker(config: WorkerConfig) -> int:
     config = replace(config, slots=descriptors.slots(config.slots, serving=False))
     async with contextlib.AsyncExitStack() as stack:
         home = system.dice().randrange(len(config.servers))
-        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home))
+        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home, ca=config.ca))
         worker = await crew.start_worker(config, dispatch, stack, stop, descriptors=descriptors, alone=True)
         tune_interpreter()
         _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))

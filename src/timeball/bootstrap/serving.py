@@ -19,6 +19,7 @@ from timeball.api.http_server import HttpServer
 from timeball.bootstrap import admin_key
 from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals
+from timeball.bootstrap.tls import Certificate
 from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.operation.depot import Depot, Place
@@ -37,6 +38,9 @@ async def start_server(
     config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals, limits: ConnectionLimits
 ) -> tuple[Server, str, str | None]:
     """The server with its API listening; its address; and the admin key, if it was made just now."""
+    certificate = None
+    if config.tls_cert is not None and config.tls_key is not None:
+        certificate = Certificate(config.tls_cert, config.tls_key)
     sockets = [stack.enter_context(_listening(config.host, config.port))]
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     close_files(config)
@@ -78,12 +82,14 @@ async def start_server(
             timeout_graceful_shutdown=LAST_ANSWERS,
         ),
         limits,
+        None if certificate is None else certificate.context,
     )
     serving = asyncio.create_task(http.serve(sockets))
     stack.push_async_callback(_stop_http, http, serving, server, stopping, stop)
     host, port = sockets[0].getsockname()[:2]
-    remember(config.data_dir, port)
-    return server, f"http://{host}:{port}", key if is_new else None
+    remember(config.data_dir, port, secure=certificate is not None)
+    scheme = "http" if certificate is None else "https"
+    return server, f"{scheme}://{host}:{port}", key if is_new else None
 
 
 @contextlib.asynccontextmanager

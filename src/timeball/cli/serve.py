@@ -34,6 +34,8 @@ _read_store = _flag(config.READ_STORE, default="default: the store", metavar="DS
 _data_dir = _flag(config.DATA_DIR, default="default ~/.local/share/timeball", metavar="DIR")
 _host = _flag(config.HOST, default="default 127.0.0.1", metavar="ADDRESS")
 _port = _flag(config.PORT, default="default 1300", metavar="PORT")
+_tls_cert = _flag(config.TLS_CERT, default="with --tls-key", metavar="FILE")
+_tls_key = _flag(config.TLS_KEY, default="with --tls-cert", metavar="FILE")
 _credit = _flag(config.CREDIT_PER_LEVEL, default="default 1m", metavar="TIME")
 _retention = _flag(config.RETENTION, default="default 30d", metavar="TIME")
 _archive = click.option(
@@ -87,6 +89,8 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @click.command()
 @_port
 @_host
+@_tls_cert
+@_tls_key
 @_data_dir
 @_store
 @_store_direct
@@ -135,6 +139,8 @@ def up(**flags: Any) -> None:
 @_read_store
 @_port
 @_host
+@_tls_cert
+@_tls_key
 @_data_dir
 @_credit
 @_retention
@@ -164,6 +170,7 @@ def server(**flags: Any) -> None:
 @click.option("--server", "--url", "url", metavar="URL[,URL…]", help="Where the servers are (TIMEBALL_URL).")
 @click.option("--token-file", metavar="PATH", help="A file with a worker key (TIMEBALL_TOKEN_FILE).")
 @click.option("--token", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
+@_flag(config.CA, default="default: the system's", metavar="FILE")
 @_slots
 @_cpu
 @_memory

@@ -27,8 +27,17 @@ _LIVE = ("scheduled", "paused")
 class Session:
     """One call of the command line against a server."""
 
-    def __init__(self, url: str | None, token: str | None, form: Form | None, token_file: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        token: str | None,
+        form: Form | None,
+        *,
+        token_file: str | None = None,
+        ca: str | None = None,
+    ) -> None:
         self.output = Output(form)
+        self._ca = ca
         self._url = url
         self._token = token
         self._token_file = token_file
@@ -38,13 +47,15 @@ class Session:
         """Where it goes, and as whom."""
         from timeball import config
 
-        return config.client({"url": self._url, "token": self._token, "token_file": self._token_file})
+        return config.client({"url": self._url, "token": self._token, "token_file": self._token_file, "ca": self._ca})
 
     @functools.cached_property
     def client(self) -> Client:
         from timeball.client.client import Client
 
-        return Client(self._url, self._token, token_file=self._token_file, retries=2, transport=make_transport())
+        return Client(
+            self._url, self._token, token_file=self._token_file, ca=self._ca, retries=2, transport=make_transport()
+        )
 
     def ask(self, request: Request[T], *, wait: bool = False) -> T | None:
         """The answer, to be shown; or None, when it was printed as JSON, as it came. Who wants to `wait` for what it
@@ -108,12 +119,19 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
     @click.option("--url", metavar="URL", help="Where Timeball runs (TIMEBALL_URL).")
     @click.option("--token-file", metavar="PATH", help="A file with the key to use (TIMEBALL_TOKEN_FILE).")
     @click.option("--token", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
+    @click.option("--ca", metavar="FILE", help="The authorities to trust, for https (TIMEBALL_CA).")
     @output_option
     @functools.wraps(command)
     def wrapped(
-        *args: Any, url: str | None, token: str | None, token_file: str | None, form: Form | None, **kwargs: Any
+        *args: Any,
+        url: str | None,
+        token: str | None,
+        token_file: str | None,
+        ca: str | None,
+        form: Form | None,
+        **kwargs: Any,
     ) -> R:
-        session = Session(url, token, form, token_file)
+        session = Session(url, token, form, token_file=token_file, ca=ca)
         try:
             return command(session, *args, **kwargs)
         finally:

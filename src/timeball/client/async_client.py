@@ -42,16 +42,17 @@ class AsyncClient:
         token: str | None = None,
         *,
         token_file: str | None = None,
+        ca: str | None = None,
         timeout: float = 30.0,
         retries: int = exchange.RETRIES,
         transport: AsyncTransport | None = None,
     ) -> None:
-        """`url` may name several servers, with commas; `token_file` a file with the key, instead of `token`; `timeout`
-        is in seconds, per request."""
-        self._destination = Destination(url, token, token_file)
+        """`url` may name several servers, with commas; `token_file` a file with the key, instead of `token`; `ca` a PEM
+        file of authorities to trust instead of the system's; `timeout` is in seconds, per request."""
+        self._destination = Destination(url, token, token_file, ca)
         self._timeout = timeout
         self._retries = retries
-        self._transport: AsyncTransport = AiohttpTransport() if transport is None else transport
+        self._transport: AsyncTransport = AiohttpTransport(self._destination.ca) if transport is None else transport
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from io import BytesIO
+from pathlib import Path
 from typing import Final, Protocol
 
 import aiohttp
@@ -41,7 +43,9 @@ class AsyncTransport(Protocol):
 class AiohttpTransport:
     """Keeps connections open between requests. Belongs to the event loop in which it is used first."""
 
-    def __init__(self) -> None:
+    def __init__(self, ca: Path | None = None) -> None:
+        """`ca` is a file with the authorities to trust instead of the system's."""
+        self._ca = ca
         self._http: aiohttp.ClientSession | None = None
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._closed = False
@@ -86,11 +90,14 @@ class AiohttpTransport:
             raise RuntimeError("this client is closed")
         if self._http is None:
             self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE, ssl=self._trust()),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"Accept-Encoding": "identity"},
             )
         return self._http
+
+    def _trust(self) -> ssl.SSLContext | bool:
+        return True if self._ca is None else ssl.create_default_context(cafile=self._ca)
 
 
 @contextmanager

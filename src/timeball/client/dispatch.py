@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -49,14 +50,14 @@ class HttpDispatch:
     the poll that hangs there is given up: its connection may be as dead, and nobody tell.
     """
 
-    def __init__(self, servers: Sequence[str], token: str | None, *, home: int = 0) -> None:
+    def __init__(self, servers: Sequence[str], token: str | None, *, home: int = 0, ca: Path | None = None) -> None:
         if not servers:
             raise ValueError("a worker needs the address of at least one server")
         headers = {"Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self._servers = [server.rstrip("/") for server in servers]
-        self._wires = [Wire(server, headers) for server in self._servers]
+        self._wires = [Wire(server, headers, ca) for server in self._servers]
         self._home = self._current = home % len(self._servers)
         self._left_home_at = 0.0
         self._home_is_back = False

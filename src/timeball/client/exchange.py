@@ -28,10 +28,13 @@ _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 class Destination:
     """Where a client's requests go, and as whom."""
 
-    def __init__(self, url: str | None, token: str | None, token_file: str | None = None) -> None:
+    def __init__(
+        self, url: str | None, token: str | None, token_file: str | None = None, ca: str | None = None
+    ) -> None:
         from timeball import __version__, config
 
-        settings = config.client({"url": url, "token": token, "token_file": token_file})
+        settings = config.client({"url": url, "token": token, "token_file": token_file, "ca": ca})
+        self.ca = settings.ca
         self._servers = settings.servers
         self._current = 0
         self._headers = {"Accept": "application/json", "User-Agent": f"timeball/{__version__}"}
@@ -58,12 +61,19 @@ class Destination:
     def failed(self, request: Request[T], server: str, error: Unreachable | Interrupted) -> Unavailable:
         """What to tell the caller when a server did not answer; the next request goes to the next one."""
         self.leave(server)
+        if isinstance(error, Unreachable) and "certificate" in str(error):
+            return Unavailable(
+                f"the certificate of {server} is not trusted ({error}); name the authority that signed it with --ca or"
+                " TIMEBALL_CA"
+            )
         if isinstance(error, Unreachable):
             return Unavailable(
                 f"cannot reach Timeball at {' or '.join(self._servers)} ({error}); start it with"
                 " `timeball up`, or say where it runs with --url or TIMEBALL_URL"
             )
         fate = "" if request.repeatable else "; it may have taken effect: look before you repeat it"
+        if server.startswith("http://") and "without response" in str(error):
+            fate += f"; a server that speaks TLS has the address {server.replace('http', 'https', 1)}"
         return Unavailable(f"the connection to {server} broke during {request.method} {request.path} ({error}){fate}")
 
 

@@ -10,6 +10,7 @@ import select
 from collections import deque
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -56,7 +57,9 @@ class HttpTransport:
 
     _CHUNK = 65_536
 
-    def __init__(self) -> None:
+    def __init__(self, ca: Path | None = None) -> None:
+        """`ca` is a file with the authorities to trust instead of the system's."""
+        self._ca = ca
         self._idle: dict[str, deque[HTTPConnection]] = {}
 
     def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
@@ -110,13 +113,19 @@ class HttpTransport:
                 connection.sock.settimeout(timeout)
                 return connection
             connection.close()
-        return _connect(urlsplit(server), timeout)
+        return _connect(urlsplit(server), timeout, self._ca)
 
 
-def _connect(server: SplitResult, timeout: float) -> HTTPConnection:
-    kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
-    connection = kind(server.hostname or "", server.port, timeout=timeout)
+def _connect(server: SplitResult, timeout: float, ca: Path | None) -> HTTPConnection:
+    host = server.hostname or ""
     try:
+        if server.scheme == "https":
+            import ssl  # what most commands do not need
+
+            trust = ssl.create_default_context(cafile=ca)
+            connection: HTTPConnection = HTTPSConnection(host, server.port, timeout=timeout, context=trust)
+        else:
+            connection = HTTPConnection(host, server.port, timeout=timeout)
         connection.connect()
     except (OSError, HTTPException) as error:
         raise Unreachable(reason(error)) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from pathlib import Path
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -24,11 +25,12 @@ MOST_IDLE: Final = 8
 class Wire:
     """To one server. Any number of requests may be under way. Raises `OSError` when there is no answer."""
 
-    def __init__(self, server: str, headers: dict[str, str]) -> None:
+    def __init__(self, server: str, headers: dict[str, str], ca: Path | None = None) -> None:
         parts = urlsplit(server)
         self._host = parts.hostname or ""
         self._port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         self._secure = parts.scheme == "https"
+        self._ca = ca
         self._trust: ssl.SSLContext | None = None
         self._idle: list[_Connection] = []
         named = {"Host": parts.netloc.rpartition("@")[2].encode("idna").decode(), **headers}
@@ -61,7 +63,7 @@ class Wire:
 
     async def _connect(self) -> _Connection:
         if self._secure and self._trust is None:
-            self._trust = ssl.create_default_context()
+            self._trust = ssl.create_default_context(cafile=self._ca)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT):
             _, connection = await loop.create_connection(_Connection, self._host, self._port, ssl=self._trust)
