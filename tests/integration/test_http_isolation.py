@@ -215,15 +215,18 @@ async def switched(writer: asyncio.StreamWriter) -> None:
     ids=lambda each: each.__name__,
 )
 async def test_what_a_target_sends_beside_its_answer_is_nobodys_answer(fleet: Fleet, misbehave: Any) -> None:
+    sent = asyncio.Event()
+
     async def respond(request: RawRequest, writer: asyncio.StreamWriter) -> None:
         if request.path == "/odd":
             await misbehave(writer)
+            sent.set()
         else:
             await answer_with_path(request, writer)
 
     async with listening(respond) as url:
         await call_one(fleet, Http(url=f"{url}odd", method="GET", accepted_statuses=[101]))
-        await asyncio.sleep(0.1)
+        await sent.wait()  # from here on it is in the socket of the client
         for name in ("one", "two"):
             run = await call_one(fleet, Http(url=f"{url}{name}", method="GET", breaker=False))
             if run.status is Status.SUCCEEDED:
