@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import Api, Process, free_port, running_up, until
+from tests.support.processes import Api, Process, data_dir, free_port, running_up, until
 
 SHELL = {"task": {"kind": "shell", "command": "echo done"}}
 
@@ -28,14 +28,14 @@ def test_nobody_else_can_read_what_a_server_keeps(tmp_path: Path) -> None:
     with running_up(tmp_path) as (process, api):
         job = api.create({**SHELL, "parameters": {"large": "x" * 100_000}})
         until(lambda: api.ended_run_of(job), "the job to end")
-        assert {path.name for path in (tmp_path / "data").iterdir()} >= {"timeball.db", "timeball.db-wal", "objects"}
-        assert open_to_others(tmp_path / "data") == []
-        assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+        assert {path.name for path in data_dir(tmp_path).iterdir()} >= {"timeball.db", "timeball.db-wal", "objects"}
+        assert open_to_others(data_dir(tmp_path)) == []
+        assert stat.S_IMODE(data_dir(tmp_path).stat().st_mode) == 0o700
         assert "can be read by" not in process.output
 
 
 def test_files_of_an_earlier_version_are_closed_and_an_open_folder_is_warned_about(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+    data = data_dir(tmp_path)
     with running_up(tmp_path) as (process, _):
         process.kill()  # so that the WAL stays
     for path in (data, *data.rglob("*")):

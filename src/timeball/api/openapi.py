@@ -194,6 +194,8 @@ def _responses(route: Route, types: _Types) -> dict[str, Any]:
 
 def _problem_statuses(route: Route) -> set[int]:
     statuses = {*route.problems, 500, 503}
+    if "{" in route.path:
+        statuses.add(404)  # a parameter with an encoded slash in it names no path
     if route.permission is not Permission.PUBLIC:
         statuses |= {401, 403}
     if route.body is not None:
