@@ -24,7 +24,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """Gives the parser at most one more request than is being answered. The rest of what was read waits, as it came,
     and nothing more is read meanwhile."""
 
-    flow: FlowControl
+    flow: _HoldingFlow
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._peer = peer if peer is not None else Peer(Connections())
         super().__init__(config, server_state, {**app_state, "peer": self._peer}, _loop)
         self._unfed = b""
-        self._eventless = 0
-        """Bytes that the parser took since it last had something to tell."""
-        self._told = False
         self._head_bytes = 0
-        self._header_count = 0
+        """What the parser has of a head that is not complete; likewise of what stands around the chunks of a body."""
+        self._trailer_count = 0
+        self._began_behind = False
+        """Whether the head began in the same piece as the end of the body before it."""
         self._head_since: float | None = None
         """When the first byte came of a request whose head is not complete."""
         self._body_since: float | None = None
@@ -91,6 +91,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._discards_since is not None:
             return
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._body_since is self._head_since is None and (cycle is None or cycle.response_complete):
+            end = data.find(_END)
+            if 0 <= end <= MAX_HEAD_BYTES and data.find(_END, end + 4) < 0:  # one head, completely: as nearly always
+                self._head_since = self.loop.time()
+                HttpToolsProtocol.data_received(self, data)
+                if self._refused and not self.transport.is_closing():
+                    self._refuse()
+                return
         self._unset_keepalive_if_required()
         self._unfed = self._unfed + data if self._unfed else data
         self._feed()
@@ -98,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self._body_since is not None:
             self._body_since = self.loop.time()
-        self._hold(False)
+        self.flow.holds = False
         super().on_response_complete()
         if self._unfed and not self.transport.is_closing():
             self._unset_keepalive_if_required()
@@ -110,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
         while offset < len(data) and not (self._refused or self.transport.is_closing()):
             if self._is_behind():
                 self._unfed = data[offset:]
-                self._hold(True)
+                self._hold()
                 return
             end = self._end_of_piece(data, offset)
             self._feed_piece(data if end - offset == len(data) else data[offset:end])
@@ -131,22 +140,26 @@ class BoundedProtocol(HttpToolsProtocol):
         return end if in_body else min(end, offset + MAX_HEAD_BYTES + 1)
 
     def _feed_piece(self, piece: bytes) -> None:
-        if self._body_since is None and self._head_since is None:
-            self._head_since = self.loop.time()
-        self._told = False
-        super().data_received(piece)
-        self._eventless = 0 if self._told else self._eventless + len(piece)
-        if self._eventless > MAX_HEAD_BYTES:
-            self._refused = True
+        if self._body_since is None:
+            if self._head_since is None:
+                self._head_since = self.loop.time()
+            end = piece.find(_END)
+            self._head_bytes += len(piece) if end < 0 else end
+            self._refused = self._head_bytes > MAX_HEAD_BYTES
+            if not self._refused:
+                super().data_received(piece)
+        else:
+            before = self._body_bytes
+            super().data_received(piece)
+            if self._body_since is not None:
+                self._head_bytes = self._head_bytes + len(piece) if self._body_bytes == before else 0
+                self._refused = self._refused or self._head_bytes > MAX_HEAD_BYTES
         if self._refused and not self.transport.is_closing():
             self._refuse()
 
-    def _hold(self, holds: bool) -> None:
-        flow = self.flow
-        assert isinstance(flow, _HoldingFlow)
-        flow.holds = holds
-        if holds:
-            flow.pause_reading()
+    def _hold(self) -> None:
+        self.flow.holds = True
+        self.flow.pause_reading()
 
     def _refuse(self) -> None:
         """Nothing more is read. A request before this one is still answered, and then the connection closes."""
@@ -190,57 +203,51 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _close_after_answer(self) -> None:
         self.cycle.keep_alive = False
-        self._hold(True)
+        self._hold()
 
     # --- what the parser says ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._told = True
-        self._head_bytes = self._header_count = 0
-        self._body_bytes = 0
-        if self._head_since is None:  # it came together with the end of the one before
+        self._body_bytes = self._trailer_count = 0
+        self._began_behind = self._head_since is None
+        if self._began_behind:
             self._head_since = self.loop.time()
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        if not self._counts(len(url)):
-            super().on_url(url)
+        HttpToolsProtocol.on_message_begin(self)  # which is found faster than by super()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers are headers, too."""
-        self._told = True
-        self._header_count += 1
-        if not self._counts(len(name) + len(value) + 4) and self._body_since is None:
-            super().on_header(name, value)
-
-    def _counts(self, size: int) -> bool:
-        """Whether that is too much of a head."""
-        self._head_bytes += size
-        if self._head_bytes > MAX_HEAD_BYTES or self._header_count > MAX_HEADERS:
+        """A trailer is none."""
+        if self._body_since is not None:
+            self._trailer_count += 1
+            self._refused = self._refused or self._trailer_count > MAX_HEADERS
+        elif len(self.headers) < MAX_HEADERS:
+            name = name.lower()  # as uvicorn does, whose method is not called for each of them
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
+        else:
             self._refused = True
-        return self._refused
 
     def on_headers_complete(self) -> None:
-        self._told = True
         self._head_since = None
+        self._head_bytes = 0
+        if self._began_behind and self._size_of_head() > MAX_HEAD_BYTES:
+            self._refused = True
         if not self._refused:
             self._body_since = self.loop.time()
-            super().on_headers_complete()
+            HttpToolsProtocol.on_headers_complete(self)
 
-    def on_chunk_header(self) -> None:
-        self._told = True
+    def _size_of_head(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def on_body(self, body: bytes) -> None:
-        self._told = True
         self._body_bytes += len(body)
         if not self._refused:
-            super().on_body(body)
+            HttpToolsProtocol.on_body(self, body)
 
     def on_message_complete(self) -> None:
-        self._told = True
         self._body_since = None
         if not self._refused:
-            super().on_message_complete()
+            HttpToolsProtocol.on_message_complete(self)
 
 
 class _HoldingFlow(FlowControl):
@@ -249,5 +256,5 @@ class _HoldingFlow(FlowControl):
     holds = False
 
     def resume_reading(self) -> None:
-        if not self.holds:
+        if self.read_paused and not self.holds:
             super().resume_reading()
