@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.acceptance import stranger_tasks
-from tests.support.processes import Api, Process, free_port, start_worker, until
+from tests.support.processes import Api, Process, data_dir, free_port, start_worker, until
 from tests.support.thorough import THOROUGH
 
 STRANGERS, SECONDS, JOBS_PER_SECOND = (2_000, 300, 200) if THOROUGH else (300, 8, 40)
@@ -79,7 +79,7 @@ def house(kind: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[t
     port = free_port()
     witness = folder / "witness"
     more = {stranger_tasks.FILE: str(witness)}
-    common = ["--port", str(port), "--data-dir", str(folder / "data")]
+    common = ["--port", str(port), "--data-dir", str(data_dir(folder))]
     with contextlib.ExitStack() as stack:
         if kind == "up on SQLite":
             options = ["up", *common, "--tasks", stranger_tasks.__name__, "--slots", "16"]
