@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from timeball.api import http_server
+from timeball.api.connection_limits import ConnectionLimits, Connections
 from timeball.api.http_server import Acceptor
 
 
@@ -42,13 +43,9 @@ async def test_a_failed_accept_is_tried_again_later(number: int, monkeypatch: py
     monkeypatch.setattr(http_server, "ACCEPT_RETRY_SECONDS", 0.05)
     listener = Listener(number, failures=3)
     accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
-    evictions: list[None] = []
-
-    def evict() -> bool:
-        evictions.append(None)
-        return True
-
-    acceptor = Acceptor(listener, accepted.set_result, evict)  # type: ignore[arg-type]
+    connections = Connections()
+    oldest = [connections.open() for _ in range(4)][:3]
+    acceptor = Acceptor(listener, accepted.set_result, connections)  # type: ignore[arg-type]
     os.write(listener.writable, b"x")
     try:
         (await asyncio.wait_for(accepted, 10)).close()
@@ -56,4 +53,31 @@ async def test_a_failed_accept_is_tried_again_later(number: int, monkeypatch: py
         acceptor.close()
         os.close(listener.readable)
         os.close(listener.writable)
-    assert (min(listener.tries, 5), len(evictions)) == (5, 3)  # the fifth finds nothing more
+    assert min(listener.tries, 5) == 5  # the fifth finds nothing more
+    assert [peer is not None and peer.is_gone for peer in oldest] == [True] * 3, "each failure evicts a stranger"
+    assert len(connections) == 1
+
+
+async def test_a_crowded_server_accepts_at_a_bounded_rate() -> None:
+    """Each connection costs more than a request: a turn of the loop takes 16, and the next one comes later."""
+    listener = Listener(0, failures=0)
+    accepted: list[socket.socket] = []
+    connections = Connections(ConnectionLimits(max_strangers=1))
+    connections.open()
+    acceptor = Acceptor(listener, accepted.append, connections)  # type: ignore[arg-type]
+    os.write(listener.writable, b"x" * 100)
+    try:
+        while not accepted:
+            await asyncio.sleep(0)
+        for _ in range(3):  # turns of the loop: the acceptor sleeps
+            await asyncio.sleep(0)
+        assert len(accepted) == http_server.CROWDED_ACCEPTS_PER_TURN
+        async with asyncio.timeout(20):
+            while len(accepted) < 100:
+                await asyncio.sleep(0.01)
+    finally:
+        acceptor.close()
+        for each in (*accepted,):
+            each.close()
+        os.close(listener.readable)
+        os.close(listener.writable)

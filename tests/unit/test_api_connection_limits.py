@@ -160,9 +160,14 @@ async def test_trailers_are_no_headers(house: House) -> None:
 # --- pipelining -------------------------------------------------------------------------------------------------------
 
 
-async def test_pipelined_requests_are_taken_apart_one_by_one(house: House) -> None:
-    client = await connect(house)
+async def test_pipelined_requests_are_taken_apart_one_by_one() -> None:
     count = 20_000
+    async with serving(limits={"max_stranger_answers": count + 2}) as house:
+        await _take_apart(house, count)
+
+
+async def _take_apart(house: House, count: int) -> None:
+    client = await connect(house)
     with counting_cycles() as alive:
         sending = asyncio.create_task(client.send(post(b"first", "/slow") + get("/mine") * count))
         await until(lambda: "slow" in house.seen)
@@ -173,6 +178,21 @@ async def test_pipelined_requests_are_taken_apart_one_by_one(house: House) -> No
             assert (await client.answer()).status == 401
         await sending
     assert max(alive) < 10
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+async def test_a_connection_without_a_key_ends_after_some_answers(pipelined: bool) -> None:
+    """Thousands of requests in a row would cost more than the connections that they come on."""
+    async with serving(limits={"max_stranger_answers": 5}) as house:
+        client = await connect(house)
+        if pipelined:
+            await client.send(get("/mine") * 5)
+        for number in range(1, 6):
+            if not pipelined:
+                await client.send(get("/mine"))
+            answer = await client.answer()
+            assert (answer.status, answer.headers.get("connection")) == (401, "close" if number == 5 else None)
+        assert await client.rest() == b""
 
 
 async def test_a_client_that_reads_no_answers_cannot_queue_requests(house: House) -> None:

@@ -169,7 +169,7 @@ class Paths:
             headers=dict(headers),
             parameters=parameters,
             receive=receive,
-            admit=None if (peer := scope.get("state", {}).get("peer")) is None else peer.admit,
+            client=scope.get("state", {}).get("peer"),
         )
         if len(request.headers) != len(headers) and (name := find_repeated(headers)) is not None:
             answer = endpoint.refuse(RepeatedHeader(name), request)
@@ -206,7 +206,7 @@ class Endpoint:
             answer = await self._answer(request)
         except Exception as error:
             answer = self.refuse(error, request)
-        if self._services.stopping():
+        if self._services.stopping() or (request.client is not None and request.client.is_last_answer()):
             answer = msgspec.structs.replace(answer, headers=[*answer.headers, (b"connection", b"close")])
         return answer
 
@@ -220,8 +220,8 @@ class Endpoint:
         key = None
         if route.permission is not Permission.PUBLIC:
             key = await self._authenticate(headers.get(b"authorization"), route.permission)
-            if request.admit is not None:
-                request.admit()
+            if request.client is not None:
+                request.client.admit()
         query = read_query(request.query, route.query) if route.query is not None else None
         raw, body = b"", None
         if route.body is not None:

@@ -191,6 +191,8 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.write_eof()
 
     def send_400_response(self, msg: str) -> None:
+        if self._refused:  # the parser was stopped, and `_refuse` says why
+            return
         self._refused = True
         if self._body_since is None and self._is_answering():  # this 400 would look like that answer
             self._close_after_answer()
@@ -226,6 +228,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.headers.append((name, value))
         else:
             self._refused = True
+            raise _TooManyHeaders  # thousands may follow in the same piece
 
     def on_headers_complete(self) -> None:
         self._head_since = None
@@ -248,6 +251,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_since = None
         if not self._refused:
             HttpToolsProtocol.on_message_complete(self)
+
+
+class _TooManyHeaders(Exception):
+    """Stops the parser."""
 
 
 class _HoldingFlow(FlowControl):

@@ -27,6 +27,8 @@ class ConnectionLimits:
     max_strangers: int = 1_000
     max_unread_strangers: int = 100
     """Strangers that do not take their answers: each of those keeps up to a whole document in memory."""
+    max_stranger_answers: int = 20
+    """A stranger's connection closes after so many answers: requests in a row cost more than a connection."""
     head_seconds: float = 10.0
     """From a connection's start, or from a request's first byte, to the end of the request's head."""
     body_seconds: float = 10.0
@@ -51,6 +53,7 @@ class Peer:
     """One connection, whichever protocol has it."""
 
     __slots__ = (
+        "_answers",
         "_closing_since",
         "_connections",
         "_unread",
@@ -64,6 +67,7 @@ class Peer:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._answers = 0
         self._closing_since: float | None = None
         self._unread_since: float | None = None
         self._unread = 0
@@ -84,6 +88,13 @@ class Peer:
         if not self.is_known:
             self.is_known = True
             self._connections.admitted(self)
+
+    def is_last_answer(self) -> bool:
+        """Count an answer; whether the connection closes with it."""
+        if self.is_known:
+            return False
+        self._answers += 1
+        return self._answers >= self.limits.max_stranger_answers
 
     def gone(self) -> None:
         self.is_gone = True
@@ -143,10 +154,15 @@ class Connections:
     def __iter__(self) -> Iterator[Peer]:
         return iter([*self._strangers, *self._known])
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether each new connection evicts another one."""
+        return len(self._strangers) >= self.limits.max_strangers
+
     def open(self) -> Peer | None:
         """A new connection, for which an older stranger may have to go; None: there is no room."""
         limits = self.limits
-        if len(self._strangers) >= limits.max_strangers:
+        if self.is_crowded:
             self.evict()
         if len(self) >= limits.max_connections and not self.evict():
             if not self._full:

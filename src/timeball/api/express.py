@@ -90,7 +90,11 @@ class Express(asyncio.Protocol):
             self._waiting += data
             self._transport.pause_reading()
             return
-        head = data[: data.find(_END) + len(_END)]
+        end = data.find(_END)
+        if not 0 <= end <= MAX_HEAD_BYTES:  # to parse what is not for us would cost as much as to answer it
+            self._hand_over(data)
+            return
+        head = data[: end + len(_END)]
         asked = self._paths.asked.get(head)
         if asked is not None and len(head) + asked.length == len(data):
             body = data[len(head) :]
@@ -102,7 +106,7 @@ class Express(asyncio.Protocol):
         if self._peer.is_known:
             request = replace(asked.request, body=body)
         else:
-            request = replace(asked.request, body=body, admit=self._peer.admit)
+            request = replace(asked.request, body=body, client=self._peer)
         self._answering = self._loop.create_task(self._answer(asked.endpoint, request))
         self._state.tasks.add(self._answering)
 
@@ -219,6 +223,10 @@ class Express(asyncio.Protocol):
             self._until_idle.cancel()
 
 
+class _NotForUs(Exception):
+    """More than one request arrived, or one with too many headers."""
+
+
 class _Reader:
     """Tells whether bytes are one whole, ordinary request, and what it says."""
 
@@ -257,11 +265,15 @@ class _Reader:
 
     def on_message_begin(self) -> None:
         self._begun += 1
+        if self._begun > 1:  # not for us, however many follow
+            raise _NotForUs
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._header_count >= MAX_HEADERS:
+            raise _NotForUs
         self.headers[name.lower()] = value
         self._header_count += 1
 

@@ -16,6 +16,10 @@ from timeball.api.connection_limits import ConnectionLimits, Connections, Peer
 from timeball.api.express import Express
 
 MAX_ACCEPTS_PER_TURN: Final = 64
+CROWDED_ACCEPTS_PER_TURN: Final = 16
+CROWDED_PAUSE_SECONDS: Final = 0.025
+"""While there are as many strangers as may be, connections are accepted at no more than 640 per second: each of them
+costs more than a request, and evicts another one that comes again. The others wait in the kernel's queue."""
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """After an accept that failed for want of descriptors or memory: the connection stays in the kernel's queue."""
 
@@ -44,7 +48,7 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
         self.peers.start()
-        self._acceptors = [Acceptor(each, self._connect, self.peers.evict) for each in sockets or ()]
+        self._acceptors = [Acceptor(each, self._connect, self.peers) for each in sockets or ()]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
@@ -81,13 +85,10 @@ class HttpServer(uvicorn.Server):
 class Acceptor:
     """Takes connections from a listening socket as they come."""
 
-    def __init__(
-        self, listener: socket.socket, connect: Callable[[socket.socket], None], evict: Callable[[], bool]
-    ) -> None:
-        """`evict` closes a connection for which a new one has to make room, if there is any."""
+    def __init__(self, listener: socket.socket, connect: Callable[[socket.socket], None], peers: Connections) -> None:
         self._listener = listener
         self._connect = connect
-        self._evict = evict
+        self._peers = peers
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
         self._short = False
@@ -101,7 +102,8 @@ class Acceptor:
         self._loop.remove_reader(self._listener.fileno())
 
     def _readable(self) -> None:
-        for _ in range(MAX_ACCEPTS_PER_TURN):
+        crowded = self._peers.is_crowded
+        for _ in range(CROWDED_ACCEPTS_PER_TURN if crowded else MAX_ACCEPTS_PER_TURN):
             try:
                 accepted, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError):
@@ -109,20 +111,25 @@ class Acceptor:
             except ConnectionAbortedError:  # by the client
                 continue
             except OSError as error:
-                self._pause(error)
+                self._ran_short(error)
                 return
             self._short = False
             accepted.setblocking(False)
             self._connect(accepted)
+        if crowded:
+            self._pause(CROWDED_PAUSE_SECONDS)
 
-    def _pause(self, error: OSError) -> None:
+    def _ran_short(self, error: OSError) -> None:
         """Descriptors or memory ran out. The listener stays readable: to look again at once would take all CPU."""
         if not self._short:
             log.warning("cannot accept connections: %s; trying again", error.strerror or error)
         self._short = True
-        self._evict()
+        self._peers.evict()
+        self._pause(ACCEPT_RETRY_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
         self._loop.remove_reader(self._listener.fileno())
-        self._retry = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume)
+        self._retry = self._loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
         self._retry = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -64,6 +64,18 @@ class Services:
     """Whether the server is about to go: answers that last come to their end."""
 
 
+class Client(Protocol):
+    """A connection on which no valid key was seen yet."""
+
+    def admit(self) -> None:
+        """A request on it was made with a valid key."""
+        ...
+
+    def is_last_answer(self) -> bool:
+        """Count an answer; whether the connection closes with it."""
+        ...
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """What somebody asks, before anybody looked at it."""
 
@@ -77,8 +89,8 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     """None: it has yet to be received."""
     receive: Receive
-    admit: Callable[[], None] | None = None
-    """To be called once its key was found valid."""
+    client: Client | None = None
+    """The connection it came on, as long as no key is known of it."""
 
 
 class Call(Struct, frozen=True):
