@@ -41,7 +41,7 @@ say() {{ echo "$1 $TIMEBALL_FIRE_TIME $2" >> {file}; }}
 trap 'say term; exit 1' TERM
 others=0
 for pid in $(cat {file}.pids); do
-  if kill -0 $pid && ! grep -q '^State:.Z' /proc/$pid/status; then others=$((others + 1)); fi
+  if grep -q '^State:.[^Z]' /proc/$pid/status; then others=$((others + 1)); fi
 done 2> /dev/null
 echo $$ >> {file}.pids
 say start $others

@@ -3,10 +3,12 @@
 import itertools
 from typing import Literal
 
+import msgspec
 import pytest
 
 from tests.support.builders import one_shot, worker
 from timeball.domain.bootstrap_key import BootstrapSource
+from timeball.domain.errors import Conflict
 from timeball.domain.instant import MINUTE
 from timeball.ports.registry import Key
 from timeball.ports.runs import Want
@@ -144,3 +146,16 @@ async def test_sessions_of_a_replaced_key_get_nothing_more(store: Store) -> None
     await server.start("new")
     await store.submit([one_shot(store.now())])
     assert (await store.claim([Want("w_2", "", 1)], 0)).claims == []
+
+
+@pytest.mark.xfail(strict=True, reason="item 9: a worker's key replaces the admin key")
+@pytest.mark.parametrize("name", ["admin", "mine"])
+async def test_a_key_of_another_role_replaces_no_admin_key(store: Store, name: str) -> None:
+    server = Server(store)
+    await server.start("old")
+    await store.add_key(msgspec.structs.replace(key("of another role", name=name), role="worker"))
+    before = await valid(store)
+    for each in (server, Server(store)):
+        with pytest.raises(Conflict, match="role worker"):
+            await each.start("of another role")
+        assert await valid(store) == before

@@ -211,3 +211,37 @@ def test_a_key_with_a_line_break_is_not_a_key() -> None:
         with pytest.raises(InvalidSetting, match="token") as refused:
             config.client({"token": wrong}, {})
         assert wrong not in str(refused.value)
+
+
+@pytest.mark.xfail(strict=True, reason="item 5: a file in the current folder weakens the confinement of jobs")
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("job_landlock = false", "--job-landlock or set TIMEBALL_JOB_LANDLOCK"),
+        ("no_new_privs = false", "--no-new-privs or set TIMEBALL_NO_NEW_PRIVS"),
+        ("job_signals = true", "--job-signals or set TIMEBALL_JOB_SIGNALS"),
+        ("job_user = 'nobody'", "--job-user or set TIMEBALL_JOB_USER"),
+        (f"admin_key = '{KEY}'", "set TIMEBALL_ADMIN_KEY_FILE"),
+        ("admin_key_file = '../data/admin.key'", "set TIMEBALL_ADMIN_KEY_FILE"),
+    ],
+)
+def test_a_file_in_the_current_folder_weakens_no_protection(folder: Path, line: str, instead: str) -> None:
+    (folder / "timeball.toml").write_text(line)
+    name = line.partition(" ")[0]
+    with pytest.raises(InvalidSetting, match=f"does not decide about {name}.*{instead}") as refused:
+        config.up({}, {})
+    assert KEY not in str(refused.value)
+    assert f"TIMEBALL_CONFIG={folder / 'timeball.toml'}" in str(refused.value)
+    (folder / "timeball.toml").write_text("slots = 3")
+    assert config.up({}, {}).slots == 3
+
+
+@pytest.mark.xfail(strict=True, reason="item 3: there is no such setting")
+def test_files_that_the_user_names_and_flags_decide_about_protection(folder: Path) -> None:
+    (folder / "timeball.toml").write_text("job_signals = true")
+    assert config.up({}, {"TIMEBALL_CONFIG": str(folder / "timeball.toml")}).job_signals
+    assert not config.up({"job_signals": False}, {}).job_signals, "what a flag overrides is not used"
+    (folder / "timeball.toml").unlink()
+    assert not config.up({}, {}).job_signals
+    home_file(folder, "job_signals = true")
+    assert config.up({}, {}).job_signals

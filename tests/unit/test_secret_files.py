@@ -208,3 +208,38 @@ def test_the_documentation_puts_no_key_into_a_command_line() -> None:
     texts = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src/timeball/cli").glob("*.py")]
     lines = [(path.name, line.strip()) for path in texts for line in path.read_text().splitlines()]
     assert [line for line in lines if "timeball " in line[1] and re.search(r"--(token|key) ", line[1])] == []
+
+
+@pytest.mark.xfail(strict=True, reason="item 7: only the file behind a link is protected")
+def test_a_link_to_a_secret_is_protected_by_its_own_name_and_by_its_target(folder: Path) -> None:
+    path, link = secret_file(folder), folder / "link"
+    link.symlink_to(path.name)
+    assert {path, link} <= set(config.up({}, {"TIMEBALL_ADMIN_KEY_FILE": "link"}).protected)
+
+
+@pytest.mark.xfail(strict=True, reason="item 11: files with secrets that other settings name are not protected")
+def test_no_job_may_read_the_secret_files_that_values_name(folder: Path) -> None:
+    environ = {
+        "PGPASSFILE": "/k/pgpass",
+        "PGSSLKEY": "/k/pgkey",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/k/google",
+        "AWS_SHARED_CREDENTIALS_FILE": "relative",
+        "AWS_WEB_IDENTITY_TOKEN_FILE": "/k/aws",
+        "AZURE_FEDERATED_TOKEN_FILE": "/k/azure",
+    }
+    of_postgres, of_s3 = {Path("/k/pgpass"), Path("/k/pgkey")}, {folder / "relative", Path("/k/aws")}
+    everything = {*of_postgres, *of_s3, Path("/k/google"), Path("/k/azure")}
+
+    def protected(**flags: str) -> set[Path]:
+        up, worker = config.up(flags, environ), config.worker({"token": "t", **flags}, environ)
+        assert set(up.protected) == set(worker.protected)
+        return set(up.protected) & {*everything, Path("/dsn/pass"), Path("/dsn/key"), Path("/dsn/replica")}
+
+    assert protected() == set()
+    assert protected(objects="s3://bucket/a") == of_s3
+    assert protected(archive="gs://bucket/a") == {Path("/k/google")}
+    assert protected(archive="az://bucket/a", objects="s3://bucket/a") == {*of_s3, Path("/k/azure")}
+    dsn = "postgresql://db/x?passfile=%2Fdsn%2Fpass&sslkey=/dsn/key"
+    assert protected(store=dsn) == {*of_postgres, Path("/dsn/pass"), Path("/dsn/key")}
+    replica = "postgresql://db/x?passfile=/dsn/replica"
+    assert protected(store="postgresql://db/x", read_store=replica) == {*of_postgres, Path("/dsn/replica")}
