@@ -22,6 +22,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 BLKGETSIZE64 = 0x80081272
+OPEN_TREE, OPEN_TREE_CLONE = 428, 1
+CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
 MOST_BYTES = 64 << 20
 
 
@@ -134,7 +136,10 @@ class Hunt:
             self.read("link")
             os.unlink("link")
         with contextlib.suppress(OSError):
-            os.read(self.by_handle(path), 1)  # of a folder nothing can be read but its names
+            opened = self.by_handle(path)
+            if os.path.isdir(path):  # of a folder nothing can be read but its names
+                opened = os.open("admin.key", os.O_RDONLY, dir_fd=opened)
+            os.read(opened, 1)
             self.reached(f"opened {path} by its handle")
         with contextlib.suppress(OSError), open(path, "ab"):
             self.reached(f"may write {path}")
@@ -144,13 +149,42 @@ class Hunt:
         mount = ctypes.c_int()
         if LIBC.name_to_handle_at(-100, path.encode(), handle, ctypes.byref(mount), 0) < 0:
             raise OSError(ctypes.get_errno(), "name_to_handle_at")
-        for folder in ("/", os.path.dirname(path), os.getcwd()):
-            at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            opened = LIBC.open_by_handle_at(at, handle, os.O_RDONLY)
-            os.close(at)
-            if opened >= 0:
-                return opened
+        for folder in ("/", os.path.dirname(path), os.getcwd(), "/tmp", "/dev/shm"):
+            for at in self.mounts_of(folder):
+                flags = os.O_PATH | os.O_DIRECTORY if os.path.isdir(path) else os.O_RDONLY
+                opened = LIBC.open_by_handle_at(at, handle, flags)
+                os.close(at)
+                if opened >= 0:
+                    return opened
         raise OSError(ctypes.get_errno(), "open_by_handle_at")
+
+    def mounts_of(self, folder: str) -> list[int]:
+        """The folder as it is, and in a mount of its own that nothing is above of."""
+        found = []
+        with contextlib.suppress(OSError):
+            found.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+        clone = LIBC.syscall(OPEN_TREE, -100, folder.encode(), OPEN_TREE_CLONE)
+        if clone >= 0:
+            with contextlib.suppress(OSError):
+                found.append(os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=clone))
+            os.close(clone)
+        return found
+
+    def files_in_a_namespace(self) -> None:
+        """The same as the root of a user namespace of its own, which may clone mounts."""
+        reading, writing = os.pipe()
+        if (pid := os.fork()) == 0:
+            with contextlib.suppress(BaseException):
+                if LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0:
+                    self.found = []
+                    self.files()
+                    os.write(writing, json.dumps(self.found).encode()[:4096])
+            os._exit(0)
+        os.close(writing)
+        with open(reading) as file:
+            content = file.read()
+        os.waitpid(pid, 0)
+        self.found += [f"in a namespace: {way}" for way in json.loads(content or "[]")]
 
     def devices(self) -> None:
         disks = []
@@ -226,6 +260,7 @@ def main() -> None:
     hunt.processes()
     if hunt.case["files"]:
         hunt.files()
+        hunt.files_in_a_namespace()
         hunt.devices()
     print("HUNT", json.dumps({"uid": os.getuid(), "found": sorted(set(hunt.found)), "chain": hunt.chain()}))
 

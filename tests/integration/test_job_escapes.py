@@ -76,7 +76,6 @@ for folder in (clone, os.open(sys.argv[2], os.O_PATH)):
 """
 
 
-@pytest.mark.xfail(strict=True, reason="item 1: a cloned mount and a file handle lead to protected files")
 @NEEDS_LANDLOCK
 @NEEDS_ROOT
 async def test_a_file_handle_opens_no_protected_file(guarded: Guarded, folder: Path) -> None:

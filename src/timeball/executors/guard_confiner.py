@@ -24,8 +24,9 @@ PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_CAPBSET_DROP: Final = 24
 PR_SET_NO_NEW_PRIVS: Final = 38
-CAPABILITIES_OF_THE_KERNEL: Final = (16, 17, 19, 38, 39)
-"""SYS_MODULE, SYS_RAWIO, SYS_PTRACE, PERFMON, BPF: ways past a domain, to the memory of the whole machine."""
+CAPABILITIES_PAST_DOMAINS: Final = (2, 16, 17, 19, 38, 39)
+"""DAC_READ_SEARCH, with which a file handle opens files past the rules on their folders; SYS_MODULE, SYS_RAWIO,
+SYS_PTRACE, PERFMON, BPF: ways to the memory of the whole machine."""
 CAPABILITY_VERSION: Final = 0x20080522
 SEEN_SIZE: Final = 1 << 17
 
@@ -100,7 +101,7 @@ class Confiner:
         if self._no_new_privs:
             prctl(PR_SET_NO_NEW_PRIVS, 1)
         if self._must_enter:
-            drop_capabilities(CAPABILITIES_OF_THE_KERNEL)
+            drop_capabilities(CAPABILITIES_PAST_DOMAINS)
 
     def prepare(self) -> None:
         """In the guard, before a process is forked: forget a rule set that does not fit the folders any more."""
