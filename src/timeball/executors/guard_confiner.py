@@ -24,9 +24,9 @@ PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_CAPBSET_DROP: Final = 24
 PR_SET_NO_NEW_PRIVS: Final = 38
-CAPABILITIES_PAST_DOMAINS: Final = (2, 16, 17, 19, 38, 39)
+CAPABILITIES_PAST_DOMAINS: Final = (2, 16, 17, 19, 21, 22, 38, 39)
 """DAC_READ_SEARCH, with which a file handle opens files past the rules on their folders; SYS_MODULE, SYS_RAWIO,
-SYS_PTRACE, PERFMON, BPF: ways to the memory of the whole machine."""
+SYS_PTRACE, SYS_ADMIN, SYS_BOOT, PERFMON, BPF: ways to the memory of other processes, by swap, kexec and tracing."""
 CAPABILITY_VERSION: Final = 0x20080522
 SEEN_SIZE: Final = 1 << 17
 
