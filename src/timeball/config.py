@@ -151,6 +151,8 @@ class CrewConfig:
     """Process jobs run in a Landlock domain, if the kernel has it."""
     no_new_privs: bool
     """No program, such as sudo, gives a process job more privileges than its user has."""
+    job_signals: bool
+    """Process jobs in a Landlock domain may send signals to processes outside of their job."""
     protected: tuple[Path, ...]
     """Files and folders that a job may not open: keys, the store, and what else Timeball keeps. Some do not exist."""
 
@@ -517,6 +519,9 @@ JOB_LANDLOCK = Setting(
 NO_NEW_PRIVS = Setting(
     "no_new_privs", _yes_or_no, "keep process jobs from gaining privileges, as by sudo", "--no-new-privs"
 )
+JOB_SIGNALS = Setting(
+    "job_signals", _yes_or_no, "let process jobs send signals to processes outside of their job", "--job-signals"
+)
 DRAIN = Setting("drain", _seconds, "how long a stopping worker waits for its runs", "--drain")
 LOG_LEVEL = Setting("log_level", _one_of("debug", "info", "warning", "error"), "how much to log", "--log-level")
 LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log-format")
@@ -546,6 +551,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
             MEMORY,
         ),
         *(LABELS, DEDICATED, TAKEN_KINDS, TASKS, SCRIPTS_DIR, NAME, DRAIN, JOB_USER, JOB_LANDLOCK, NO_NEW_PRIVS),
+        JOB_SIGNALS,
         *(LOG_LEVEL, LOG_FORMAT),
     )
 }
@@ -791,7 +797,12 @@ class _Given:
                 "jobs that may gain privileges cannot be kept in a Landlock domain:"
                 " with no_new_privs off, set job_landlock to off as well"
             )
-        return {"job_user": self(JOB_USER), "job_landlock": landlock, "no_new_privs": no_new_privs}
+        return {
+            "job_user": self(JOB_USER),
+            "job_landlock": landlock,
+            "no_new_privs": no_new_privs,
+            "job_signals": _or(self(JOB_SIGNALS), False),
+        }
 
     def _protected(self, servers: Sequence[str]) -> tuple[Path, ...]:
         """Everything that this Timeball keeps on this machine, as far as this user's settings and notes tell."""

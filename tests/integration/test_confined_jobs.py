@@ -163,7 +163,6 @@ async def test_jobs_cannot_trace_each_other(guarded: Guarded) -> None:
     pid = attempt.text().strip()
     assert not (await run(guard, f"readlink /proc/{pid}/fd/1"))[0]
     assert not (await run(guard, f"ls /proc/{pid}/cwd/"))[0]
-    assert (await run(guard, f"kill -0 {pid}"))[0], "signals are as they were"
     attempt.cancel(force=True)
     await sleeping
 

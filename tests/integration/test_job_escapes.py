@@ -112,7 +112,6 @@ async def test_a_job_reads_no_environment_of_a_sibling(sibling: tuple[ProcessGua
     assert (await run(guard, "sleep 600 & cat /proc/$!/environ > /dev/null; kill $!"))[0]
 
 
-@pytest.mark.xfail(strict=True, reason="item 3: a job can end the guard, the worker and other jobs")
 @NEEDS_SCOPES
 async def test_a_job_signals_only_its_own_processes(sibling: tuple[ProcessGuard, str]) -> None:
     guard, pid = sibling
@@ -126,7 +125,6 @@ async def test_a_job_signals_only_its_own_processes(sibling: tuple[ProcessGuard,
     assert "SIGTERM" in said
 
 
-@pytest.mark.xfail(strict=True, reason="item 3: there is no setting for it")
 @NEEDS_SCOPES
 async def test_a_job_signals_other_processes_where_it_is_said(guarded: Guarded) -> None:
     guard = guarded(Confinement(landlock=True, signals=True))

@@ -236,7 +236,6 @@ def test_a_file_in_the_current_folder_weakens_no_protection(folder: Path, line: 
     assert config.up({}, {}).slots == 3
 
 
-@pytest.mark.xfail(strict=True, reason="item 3: there is no such setting")
 def test_files_that_the_user_names_and_flags_decide_about_protection(folder: Path) -> None:
     (folder / "timeball.toml").write_text("job_signals = true")
     assert config.up({}, {"TIMEBALL_CONFIG": str(folder / "timeball.toml")}).job_signals

@@ -81,6 +81,13 @@ _no_new_privs = click.option(
     default=None,
     help="Keep process jobs from gaining privileges (TIMEBALL_NO_NEW_PRIVS; default on; sudo needs it off).",
 )
+_job_signals = click.option(
+    f"{config.JOB_SIGNALS.flag}/--no-job-signals",
+    config.JOB_SIGNALS.name,
+    default=None,
+    help="Let process jobs send signals to processes outside of their job, as in `kill -HUP $(cat nginx.pid)`"
+    " (TIMEBALL_JOB_SIGNALS; default off, where the kernel has Landlock ABI 6).",
+)
 _drain = _flag(config.DRAIN, default="default 30s", metavar="TIME")
 _log_level = _flag(config.LOG_LEVEL, default="debug, info, warning or error", metavar="LEVEL")
 _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
@@ -111,6 +118,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_job_user
 @_job_landlock
 @_no_new_privs
+@_job_signals
 @_drain
 @_log_level
 @_log_format
@@ -183,6 +191,7 @@ def server(**flags: Any) -> None:
 @_job_user
 @_job_landlock
 @_no_new_privs
+@_job_signals
 @_drain
 @_log_level
 @_log_format

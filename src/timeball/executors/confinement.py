@@ -17,6 +17,8 @@ class Confinement:
     """Each job runs in a Landlock domain of its own."""
     no_new_privs: bool = True
     """No program gives a job more privileges than its user has."""
+    signals: bool = False
+    """A job in a domain may send signals to processes outside of its job."""
     protected: Sequence[str] = ()
     """Files and folders that are not granted to the domain."""
     readable: Sequence[str] = ()
@@ -30,6 +32,7 @@ class Confinement:
         return {
             "use_landlock": self.landlock,
             "no_new_privs": self.no_new_privs,
+            "signals": self.signals,
             "protected": list(self.protected),
             "readable": list(self.readable),
             "user": None if user is None else (user.uid, user.gid, list(user.groups)),

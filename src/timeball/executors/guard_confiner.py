@@ -66,11 +66,13 @@ class Confiner:
         *,
         use_landlock: bool = False,
         no_new_privs: bool = True,
+        signals: bool = False,
         protected: Sequence[str] = (),
         readable: Sequence[str] = (),
         user: tuple[int, int, list[int]] | None = None,
     ) -> None:
         self._no_new_privs = no_new_privs
+        self._signals = signals
         self._protected = protected
         self._readable = readable
         self._user = user
@@ -159,7 +161,8 @@ class Confiner:
 
     def _make(self) -> int:
         moved = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in self._held]
-        domain = job_domain.Domain([*self._protected, *moved, *job_domain.swap_files()], self._readable)
+        protected = [*self._protected, *moved, *job_domain.swap_files()]
+        domain = job_domain.Domain(protected, self._readable, signals=self._signals)
         if domain.is_settled:
             content = json.dumps([self._generation, domain.seen]).encode()
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [domain.ruleset]))]

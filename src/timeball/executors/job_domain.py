@@ -39,14 +39,14 @@ Seen = tuple[str, int, int, int]
 class Domain:
     """A rule set, and what it was made from."""
 
-    def __init__(self, protected: Iterable[str], readable: Iterable[str]) -> None:
-        """`readable` folders inside a protected one may be read and executed from."""
+    def __init__(self, protected: Iterable[str], readable: Iterable[str], *, signals: bool = False) -> None:
+        """`readable` folders inside a protected one may be read and executed from. `signals`: see `Ruleset`."""
         self.hidden = hidden_entries(protected)
         self.carved = {folder for entry in self.hidden for folder in ancestors(entry)} | {"/"}
         self.carved = {folder for folder in self.carved if not any(is_within(folder, entry) for entry in self.hidden)}
         self.seen: list[Seen] = []
         self._began = _time_of_files()
-        self._rules = landlock.Ruleset()
+        self._rules = landlock.Ruleset(signals=signals)
         self.ruleset = self._rules.descriptor
         try:
             self._grant("/", landlock.READ_DIR)

@@ -25,6 +25,7 @@ RULE_PATH_BENEATH: Final = 1
 RESTRICT_SELF_LOG_SAME_EXEC_OFF: Final = 1
 OLDEST_ABI: Final = 2
 """Version 1 cannot allow a rename from one folder to another."""
+SCOPES_ABI: Final = 6
 LOG_FLAGS_ABI: Final = 7
 
 EXECUTE: Final = 1 << 0
@@ -35,6 +36,9 @@ MAKE_CHAR: Final = 1 << 6
 MAKE_BLOCK: Final = 1 << 11
 TRUNCATE: Final = 1 << 14
 IOCTL_DEV: Final = 1 << 15
+
+SCOPE_SIGNAL: Final = 1 << 1
+"""Signals reach only processes of the same domain, and of those inside of it."""
 
 _RIGHTS_OF_ABI: Final = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many rights on files a version knows; version 5 and later know 16 of those that are used here."""
@@ -54,10 +58,13 @@ def abi() -> int:
 class Ruleset:
     """Handles every right on files that the kernel knows. `descriptor` is closed on exec and belongs to the caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, signals: bool = False) -> None:
+        """`signals`: also to processes outside of the domain, as always before version 6."""
         version = abi()
         self._handled = (1 << _RIGHTS_OF_ABI.get(version, _ALL_RIGHTS)) - 1
         attributes = struct.pack("=Q", self._handled)
+        if version >= SCOPES_ABI and not signals:
+            attributes = struct.pack("=QQQ", self._handled, 0, SCOPE_SIGNAL)  # files, networks, scopes
         self.descriptor = _call(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
         self.on_folders = self._handled & ~(MAKE_CHAR | MAKE_BLOCK)
         """Everything but making devices."""
