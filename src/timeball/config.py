@@ -649,7 +649,7 @@ class _Given:
         named = [_read_path(setting, source.file, "") for setting, source in sources if source.file is not None]
         if self._file_path is not None and any(setting.name in self._file for setting in SECRETS):
             named.append(self._file_path)
-        return [found for path in named if (found := secret_files.lasting(path)) is not None]
+        return [found for path in named for found in secret_files.lasting(path)]
 
     def connecting(self) -> ClientConfig:
         """The servers, and the key that may go to all of them."""

@@ -37,10 +37,14 @@ def read(path: Path) -> str:
     return text
 
 
-def lasting(path: Path) -> Path | None:
-    """Where a secret file really is; None if it is no file that could be read again."""
+def lasting(path: Path) -> list[Path]:
+    """The paths of a secret file; none if it is no file that could be read again.
+
+    As it is named: the target of a link may be replaced later, as Kubernetes does. And where it is now: the name may be
+    `/dev/fd/3`, which means another file in other processes.
+    """
     resolved = path.resolve()
-    return resolved if resolved.is_file() else None
+    return [path.absolute(), resolved] if resolved.is_file() else []
 
 
 def _at_most(descriptor: int, size: int) -> bytes:

@@ -210,7 +210,6 @@ def test_the_documentation_puts_no_key_into_a_command_line() -> None:
     assert [line for line in lines if "timeball " in line[1] and re.search(r"--(token|key) ", line[1])] == []
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: only the file behind a link is protected")
 def test_a_link_to_a_secret_is_protected_by_its_own_name_and_by_its_target(folder: Path) -> None:
     path, link = secret_file(folder), folder / "link"
     link.symlink_to(path.name)
