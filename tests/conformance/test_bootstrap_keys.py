@@ -148,7 +148,6 @@ async def test_sessions_of_a_replaced_key_get_nothing_more(store: Store) -> None
     assert (await store.claim([Want("w_2", "", 1)], 0)).claims == []
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: a worker's key replaces the admin key")
 @pytest.mark.parametrize("name", ["admin", "mine"])
 async def test_a_key_of_another_role_replaces_no_admin_key(store: Store, name: str) -> None:
     server = Server(store)

@@ -12,6 +12,8 @@ The first admin key of a store is *configured* (`TIMEBALL_ADMIN_KEY`, the same f
 - Without a memory (in a new container), a server with the newest configured key revokes what is left of older ones.
   With an older one it is late, or was set back: that key is valid again beside the newest, so that no user is locked
   out, until a server starts with the newest or with another one.
+- A key that the store knows with another role than admin is refused, and nothing is changed: it would lock the admins
+  out.
 - Keys that users create are never revoked here, and what a user revoked stays revoked.
 """
 
@@ -22,9 +24,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 
 BootstrapSource = Literal["configured", "generated"]
+ADMIN_ROLE = "admin"
 ADMIN_NAME = "admin"
 """What bootstrap keys are called. Versions that did not mark them are recognised by it."""
 
@@ -34,6 +38,7 @@ class KnownKey(Struct, frozen=True, kw_only=True):
 
     digest: str
     name: str
+    role: str
     source: str | None
     """None: a user created it, or revoked it."""
     current_since: Micros
@@ -57,6 +62,12 @@ def replacement(digest: str, source: BootstrapSource, last: str | None, known: S
     """`last`: the digest of the key that this server started with last time; None: it does not remember."""
     by_digest = {key.digest: key for key in known}
     found = by_digest.get(digest)
+    if found is not None and found.role != ADMIN_ROLE:
+        raise Conflict(
+            f"the admin key of this server is the key {found.name!r} of the role {found.role}, which cannot be an admin"
+            " key; no key was changed. Set TIMEBALL_ADMIN_KEY or TIMEBALL_ADMIN_KEY_FILE to a key of the role admin, or"
+            " to a new one"
+        )
     if found is not None and found.source is None:
         if found.revoked or found.name != ADMIN_NAME:
             return Replacement(accepted=not found.revoked, revoke=() if found.revoked else _last(last, digest, known))

@@ -122,8 +122,15 @@ def _key(row: Row) -> Key:
 
 
 def _known_key(row: Row) -> KnownKey:
-    digest, name, source, since, revoked_at = row
-    return KnownKey(digest=digest, name=name, source=source, current_since=since or 0, revoked=revoked_at is not None)
+    digest, name, role, source, since, revoked_at = row
+    return KnownKey(
+        digest=digest,
+        name=name,
+        role=role,
+        source=source,
+        current_since=since or 0,
+        revoked=revoked_at is not None,
+    )
 
 
 def _task(row: Row) -> RegisteredTask:

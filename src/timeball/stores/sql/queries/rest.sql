@@ -20,7 +20,7 @@ UPDATE keys SET revoked_at = {now}, bootstrap = NULL WHERE id = :id AND revoked_
 
 -- name: bootstrap_keys
 -- The keys that came from servers' settings, and the one with a digest.
-SELECT k.digest, k.name, k.bootstrap, k.bootstrap_at, k.revoked_at FROM keys k
+SELECT k.digest, k.name, k.role, k.bootstrap, k.bootstrap_at, k.revoked_at FROM keys k
 WHERE k.bootstrap IS NOT NULL OR k.digest = :digest {lock k};
 
 -- name: mark_bootstrap_key
