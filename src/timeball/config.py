@@ -459,6 +459,8 @@ class Setting(Generic[T]):
     secret: bool = False
     steers: bool = False
     """Decides which peer receives the key, so that its source has to be as trusted as the key's."""
+    protects: bool = False
+    """Decides what jobs and strangers can reach, so that no file in the current folder sets it."""
 
     @property
     def variable(self) -> str:
@@ -492,7 +494,7 @@ STORE_DIRECT = Setting(
 )
 READ_STORE = Setting("read_store", _postgres, "a replica for lists and histories", "--read-store", secret=True)
 # No flag: the arguments of a process can be read by everybody on its machine.
-ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=True)
+ADMIN_KEY = Setting("admin_key", _admin_key, "the first admin key", "", secret=True, protects=True)
 CREDIT_PER_LEVEL = Setting(
     "priority_credit", _credit, "what one level of priority is worth in waiting time", "--priority-credit"
 )
@@ -512,15 +514,33 @@ TAKEN_KINDS = Setting(
 TASKS = Setting("tasks", _words, "modules whose tasks a worker offers", "--tasks")
 SCRIPTS_DIR = Setting("scripts_dir", _folder, "the folder that script jobs are looked up in", "--scripts-dir")
 NAME = Setting("name", _worker_name, "a worker's name; host name and process id by default", "--name")
-JOB_USER = Setting("job_user", job_user.find, "the user that process jobs run as, if the worker is root", "--job-user")
+JOB_USER = Setting(
+    "job_user",
+    job_user.find,
+    "the user that process jobs run as, if the worker is root",
+    "--job-user",
+    protects=True,
+)
 JOB_LANDLOCK = Setting(
-    "job_landlock", _yes_or_no, "keep Timeball's own files and processes from process jobs", "--job-landlock"
+    "job_landlock",
+    _yes_or_no,
+    "keep Timeball's own files and processes from process jobs",
+    "--job-landlock",
+    protects=True,
 )
 NO_NEW_PRIVS = Setting(
-    "no_new_privs", _yes_or_no, "keep process jobs from gaining privileges, as by sudo", "--no-new-privs"
+    "no_new_privs",
+    _yes_or_no,
+    "keep process jobs from gaining privileges, as by sudo",
+    "--no-new-privs",
+    protects=True,
 )
 JOB_SIGNALS = Setting(
-    "job_signals", _yes_or_no, "let process jobs send signals to processes outside of their job", "--job-signals"
+    "job_signals",
+    _yes_or_no,
+    "let process jobs send signals to processes outside of their job",
+    "--job-signals",
+    protects=True,
 )
 DRAIN = Setting("drain", _seconds, "how long a stopping worker waits for its runs", "--drain")
 LOG_LEVEL = Setting("log_level", _one_of("debug", "info", "warning", "error"), "how much to log", "--log-level")
@@ -607,6 +627,8 @@ class _Given:
     def _find(self, setting: Setting[Any]) -> _Found | None:
         """What the first source says that says something."""
         for source in self._sources(setting):
+            if setting.protects and source.trust < Trust.USER and (source.value, source.file) != (None, None):
+                raise self._unprotected(setting, source)
             if source.value is not None and source.file is not None:
                 raise InvalidSetting(
                     f"both {source.name} and {source.file_name} are set{source.where}; leave one of them out"
@@ -616,6 +638,16 @@ class _Given:
             if source.value is not None:
                 return _Found(source.value, source.title, source.trust)
         return None
+
+    def _unprotected(self, setting: Setting[Any], source: _Source) -> InvalidSetting:
+        name = source.name if source.file is None else source.file_name
+        variable = setting.file_variable if setting.secret else setting.variable
+        instead = f"Pass {setting.flag} or set {variable}" if setting.flag else f"Set {variable}"
+        path = Path(source.title).absolute()
+        return InvalidSetting(
+            f"{path} sets {name}, and a file in the current folder does not decide about {name}. {instead} yourself;"
+            f" or, if you trust that file, set TIMEBALL_CONFIG={path}"
+        )
 
     def _sources(self, setting: Setting[Any]) -> Iterator[_Source]:
         """Where a setting is looked for, the most trusted source first."""

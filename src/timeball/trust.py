@@ -15,7 +15,8 @@ address has the same or a more trusted source:
 | file in the current folder         | sent    | sent | sent        | (only one file is read) | sent           |
 | secret file that it names          | sent    | sent | sent        | (only one file is read) | refused        |
 
-The same holds for every other setting that decides which peer receives the key (`Setting.steers`).
+The same holds for every other setting that decides which peer receives the key (`Setting.steers`). A file in the
+current folder cannot set what keeps jobs and strangers from Timeball (`Setting.protects`).
 """
 
 from __future__ import annotations
