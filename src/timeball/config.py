@@ -233,6 +233,15 @@ def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None
 # --- the settings -------------------------------------------------------------------------------------------------
 
 _SQLITE: Final = "sqlite:///"
+_POSTGRES: Final = "postgresql://"
+_SECRET_FILES_IN_DSN: Final = ("passfile", "sslkey")
+_SECRET_FILE_VARIABLES: Final = {
+    "postgresql": ("PGPASSFILE", "PGSSLKEY"),
+    "s3": ("AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    "gs": ("GOOGLE_APPLICATION_CREDENTIALS",),
+    "az": ("AZURE_FEDERATED_TOKEN_FILE",),
+}
+"""Environment variables that name files with secrets, by the scheme of the setting that needs them."""
 _SQLITE_FILES: Final = ("", "-wal", "-shm", "-journal", ".lock")
 
 
@@ -846,7 +855,17 @@ class _Given:
         found += [Path(place) for place in (self(ARCHIVE), self(OBJECTS)) if place and os.path.isabs(place)]
         if (tls_key := self(TLS_KEY)) is not None:
             found.append(tls_key)
-        return tuple(dict.fromkeys([*found, *self._secret_files()]))
+        return tuple(dict.fromkeys([*found, *self._secret_files(), *self._secret_files_of_drivers()]))
+
+    def _secret_files_of_drivers(self) -> list[Path]:
+        """The files that the drivers of databases and buckets take their secrets from."""
+        values = [value for setting in (STORE, STORE_DIRECT, READ_STORE, ARCHIVE, OBJECTS) if (value := self(setting))]
+        schemes = {urlsplit(value).scheme for value in values}
+        dsns = [value for value in values if value.startswith(_POSTGRES)]
+        named = [path for dsn in dsns for name, path in parse_qsl(urlsplit(dsn).query) if name in _SECRET_FILES_IN_DSN]
+        variables = [name for scheme in schemes for name in _SECRET_FILE_VARIABLES.get(scheme, ())]
+        named += [path for name in variables if (path := self._environ.get(name))]
+        return [Path(os.path.expanduser(path)).absolute() for path in named]
 
     def _noted_data_dirs(self, servers: Sequence[str]) -> list[Path]:
         """Those of servers that this user started on this machine. A note alone does not make a data folder."""

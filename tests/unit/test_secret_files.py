@@ -216,7 +216,6 @@ def test_a_link_to_a_secret_is_protected_by_its_own_name_and_by_its_target(folde
     assert {path, link} <= set(config.up({}, {"TIMEBALL_ADMIN_KEY_FILE": "link"}).protected)
 
 
-@pytest.mark.xfail(strict=True, reason="item 11: files with secrets that other settings name are not protected")
 def test_no_job_may_read_the_secret_files_that_values_name(folder: Path) -> None:
     environ = {
         "PGPASSFILE": "/k/pgpass",
