@@ -157,7 +157,6 @@ async def test_a_secret_behind_a_link_stays_protected_when_the_link_is_replaced(
             assert not (await run(guard, f"cat {secrets}/{way}"))[0], way
 
 
-@pytest.mark.xfail(strict=True, reason="a message without a descriptor ends the guard")
 @NEEDS_LANDLOCK
 def test_the_guard_survives_a_message_that_brings_no_rule_set() -> None:
     confiner = Confiner(use_landlock=True)

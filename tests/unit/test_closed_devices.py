@@ -18,7 +18,6 @@ class Device:
         return os.stat_result((self._mode, *[0] * 9))
 
 
-@pytest.mark.xfail(strict=True, reason="screens and the image of a suspended machine are open")
 @pytest.mark.parametrize("name", ["vcs", "vcs1", "vcsa", "vcsa63", "vcsu", "vcsu2", "snapshot"])
 def test_screens_and_the_image_of_a_suspended_machine_are_closed(name: str) -> None:
     assert is_closed_device(cast(os.DirEntry[str], Device(name)))

@@ -114,20 +114,23 @@ class Confiner:
             self._forget()
 
     def receive(self) -> None:
-        """Take over a rule set that a process made."""
+        """Take over a rule set that a process made. A message that was cut or lost its descriptor is ignored."""
         try:
-            data, ancillary, _, _ = self.made.recvmsg(SEEN_SIZE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+            data, ancillary, flags, _ = self.made.recvmsg(SEEN_SIZE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
         except OSError:
             return
-        [(_, _, content)] = ancillary
-        [descriptor] = array.array("i", content)
-        generation, seen = json.loads(data)
+        descriptors = [each for _, _, content in ancillary for each in array.array("i", content)]
+        generation, seen = None, []
+        if len(descriptors) == 1 and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            with contextlib.suppress(ValueError):
+                generation, seen = json.loads(data)
         self._notice_mounts()
         if generation != self._generation:
-            os.close(descriptor)
+            for descriptor in descriptors:
+                os.close(descriptor)
             return
         self._forget()
-        self._ruleset, self._seen = descriptor, seen
+        [self._ruleset], self._seen = descriptors, seen
 
     def confine(self) -> None:
         """In the new process. What fails here keeps it from becoming a job."""

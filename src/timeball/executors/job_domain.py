@@ -26,8 +26,12 @@ PROCESSES: Final = "/proc"
 DEVICES: Final = "/dev"
 SHARED_FOLDERS_OF_DEVICES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages")
 """File systems of their own, in which jobs make entries."""
-CLOSED_DEVICES: Final = ("mem", "kmem", "port", "oldmem", "crash", "sg", "bsg", "nvme", "ng", "raw", "mtd", "dax")
-"""Character devices that lead to memory or disks, whatever number follows the name."""
+CLOSED_DEVICES: Final = (
+    *("mem", "kmem", "port", "oldmem", "crash", "snapshot", "dax"),
+    *("sg", "bsg", "nvme", "ng", "raw", "mtd"),
+    *("vcs", "vcsa", "vcsu"),
+)
+"""Character devices that lead to memory, disks or screens, whatever number follows the name."""
 MAX_LINKS: Final = 40
 MTIME_RESOLUTION: Final = 50_000_000
 """Nanoseconds for which a folder's time may stay the same although its entries change, generously."""

@@ -128,9 +128,9 @@ class Processes:
         if closed:
             attempt.log(
                 "system",
-                "permission denied: jobs cannot create, remove or rename entries directly in the folders"
-                f" {', '.join(closed)}, which lead to files of Timeball; subfolders are not affected."
-                " A --data-dir elsewhere changes that\n",
+                "permission denied: if the path is directly in one of the folders"
+                f" {', '.join(closed)}: jobs cannot create, remove or rename entries there, because these folders lead"
+                " to files of Timeball; subfolders are not affected. A --data-dir elsewhere changes that\n",
             )
 
     async def _remove(self, folder: str) -> None:
