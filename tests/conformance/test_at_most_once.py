@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tests.support.builders import LEASE, one_shot, recurring, run, settlement, worker
@@ -13,6 +14,7 @@ from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
+NOTHING_BEGAN = msgspec.json.decode(b'{"type":"released","wait":0,"begun":false}', type=Released)
 AT_ONCE = Retry(max_retries=5, backoff=["0s"])
 
 
@@ -55,6 +57,27 @@ async def test_an_attempt_that_was_handed_back_before_it_started_costs_nothing(s
     (ended,) = await store.settle([settlement(again, Succeeded())])
     assert ended is not None
     assert ended.status is Status.SUCCEEDED
+
+
+@pytest.mark.xfail(strict=True, reason="item 3: a start that was reported ends a run of which nothing began")
+@pytest.mark.parametrize("attempts", [0, 1])
+async def test_a_worker_that_reported_a_start_may_still_say_that_nothing_began(store: Store, attempts: int) -> None:
+    """I29: a worker that lacks something may notice that late. Only the words of the holder of the run count."""
+    delivery = "at_least_once" if attempts else "at_most_once"
+    await store.submit([one_shot(store.now(), delivery=delivery, retry=AT_ONCE, start_deadline="1h")])
+    for _ in range(attempts):
+        (lost,) = await claim_all(store)
+        await store.settle([settlement(lost, Lost(), started_at=None)])
+    (claim,) = await claim_all(store)
+    before = await read(store, claim)
+    await store.note("w_1", [(Started(run_id=claim.run_id, token=claim.token, age=0), store.now())], [])
+    (settled,) = await store.settle([settlement(claim, NOTHING_BEGAN, started_at=None)])
+    assert settled is not None
+    assert settled.status is None
+    found = await read(store, claim)
+    assert (found.status, found.started_at, found.failure) == (Status.QUEUED, None, before.failure)
+    (again,) = await claim_all(store)
+    assert (again.run_id, again.attempt) == (claim.run_id, attempts + 1)
 
 
 async def test_whoever_falls_silent_may_have_started(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tests.conformance.conftest import Tamper
@@ -13,6 +14,7 @@ from timeball.domain.ledger import Verdict
 from timeball.domain.lifecycle import Failed, Failure, Released, Status
 from timeball.domain.limits import Concurrency
 from timeball.domain.retry import Retry
+from timeball.ports.dispatch import Started
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
@@ -137,6 +139,19 @@ async def test_one_that_is_running_is_left_alone_and_one_that_is_given_back_is_n
     assert await store.expire(10) == 0
     await store.settle([settlement(got, Released(), started_at=None)])
     assert await claim(store) == []
+    assert await store.expire(10) == 1
+
+
+@pytest.mark.xfail(strict=True, reason="item 3: a start that was reported takes the deadline away")
+async def test_one_of_which_nothing_began_keeps_its_deadline_although_its_start_was_reported(
+    store: Store, tamper: Tamper
+) -> None:
+    await store.submit([one_shot(store.now(), start_deadline="1h")])
+    (got,) = await claim(store)
+    await store.note(got.session, [(Started(run_id=got.run_id, token=got.token, age=0), store.now())], [])
+    nothing_began = msgspec.json.decode(b'{"type":"released","begun":false}', type=Released)
+    await store.settle([settlement(got, nothing_began, started_at=None)])
+    await tamper(f"{TOO_LATE.format(got.run_id)} AND start_by IS NOT NULL")
     assert await store.expire(10) == 1
 
 

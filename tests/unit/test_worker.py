@@ -16,7 +16,7 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.domain.task import Python
 from timeball.ports.dispatch import Hello, Receipt, Report, SessionLost
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import Attempt, OutOfResources
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
 
@@ -594,3 +594,26 @@ async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lea
     finally:
         bench.executor.go.set()
         await bench.worker.stop()
+
+
+@pytest.mark.xfail(strict=True, reason="item 3: a shortage after the report of the start is a start")
+@pytest.mark.parametrize("drains", [False, True])
+async def test_what_is_handed_back_for_a_shortage_has_not_begun_however_late_that_is_noticed(drains: bool) -> None:
+    """I29: the server has stored the start already, and repeats no run that is delivered at most once after that."""
+
+    async def run_short(attempt: Attempt) -> Outcome:
+        attempt.on_cancel(lambda: None)
+        await bench.server.until(lambda: attempt.token in bench.server.started)
+        if drains:
+            await bench.server.until(lambda: attempt.cancelled)
+        raise OutOfResources("no descriptors")
+
+    async with working() as bench:
+        bench.executor.behaviours["run_short"] = run_short
+        bench.server.give(python(1, "run_short"))
+        await bench.server.until(lambda: 1 in bench.server.started)
+        if drains:
+            await bench.worker.drain(0)
+        await bench.server.until(lambda: 1 in bench.server.ended)
+        said = msgspec.to_builtins(bench.server.ended[1])
+        assert (said["outcome"]["type"], said["outcome"].get("begun"), "age" in said) == ("released", False, False)
