@@ -12,9 +12,10 @@ from tests.simulation.inspector import host_in
 from tests.simulation.loop import Handle, Micros
 from tests.simulation.node import Node
 from tests.simulation.records import Witness
+from timeball.domain.instant import SECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.ports.executor import Attempt, OutOfResources
-from timeball.service.worker_attempts import SHORTAGE_PAUSE
+from timeball.service.worker_attempts import SHORTAGE_PAUSE, STARTED_AFTER
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -120,6 +121,8 @@ class SimulatedGuard:
 
 SHORTAGES: Final = 0.02
 """The share of attempts that a worker in bad weather cannot begin."""
+LATE_SHORTAGES: Final = 0.5
+"""The share of these in which the worker notices that after it has reported their start."""
 
 
 class SimulatedExecutor:
@@ -135,9 +138,12 @@ class SimulatedExecutor:
         world, parameters = self._world, attempt.spec.parameters
         if self._guard.lapsed:
             return Failed(Failure(kind="worker", message="the guard starts nothing after its deadline"))
-        if not world.weather.fair and Random(attempt.token).random() < SHORTAGES:
+        dice = Random(attempt.token)
+        if not world.weather.fair and dice.random() < SHORTAGES:
             # Before the witness: nothing has begun (I29), and it costs the run nothing, nor the dice a throw.
             world.damage.spell("worker out of resources", world.now, world.now + 2 * SHORTAGE_PAUSE)
+            if dice.random() < LATE_SHORTAGES:
+                await asyncio.sleep(2 * STARTED_AFTER / SECOND)  # its start is reported by then
             raise OutOfResources("simulated")
         witness = Witness(
             uid=parameters["uid"],

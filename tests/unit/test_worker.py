@@ -596,7 +596,6 @@ async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lea
         await bench.worker.stop()
 
 
-@pytest.mark.xfail(strict=True, reason="item 3: a shortage after the report of the start is a start")
 @pytest.mark.parametrize("drains", [False, True])
 async def test_what_is_handed_back_for_a_shortage_has_not_begun_however_late_that_is_noticed(drains: bool) -> None:
     """I29: the server has stored the start already, and repeats no run that is delivered at most once after that."""

@@ -140,11 +140,14 @@ class Cancelled(Struct, frozen=True, tag="cancelled"):
 
 
 class Released(Struct, frozen=True, tag="released", omit_defaults=True):
-    """Handed back without having been (completely) executed: a drain. Costs no attempt, but ends a run that is
-    delivered at most once if it had started."""
+    """Handed back without having been (completely) executed: a drain, or a worker that lacked something to begin it.
+    Costs no attempt, but ends a run that is delivered at most once if the attempt may have begun."""
 
     wait: Annotated[Micros, Meta(ge=0, le=MINUTE)] = 0
     """How long it makes no sense to try again."""
+    begun: bool = True
+    """False: its worker knows that nothing of it began, also if the worker has reported a start. True: that depends on
+    whether a start is known."""
 
 
 class Lost(Struct, frozen=True, tag="lost"):

@@ -273,29 +273,34 @@ class Attempts:
         self._end(attempt, outcome if attempt.stop is None else self._verdict(attempt, outcome))
 
     def _hand_back(self, attempt: HeldAttempt, error: OutOfResources) -> Outcome:
-        """Nothing of it has begun. To try again at once, here or with the next run, would only fail again."""
+        """Nothing of it has begun, although the server may know of a start. To try again at once, here or with the next
+        run, would only fail again."""
         attempt.started_at = None
         if not self._short_until:
             self._short_until = self._clock.monotonic() + SHORTAGE_PAUSE
             self._alarms.at(self._short_until, self._take_again)
             log.warning("runs are handed back: this machine lacks what it takes to start them: %s", error)
-        return Released(wait=SHORTAGE_PAUSE)
+        return Released(wait=SHORTAGE_PAUSE, begun=False)
 
     def _take_again(self) -> None:
         self._short_until = 0
         self._outbox.amend()
 
     def _verdict(self, attempt: HeldAttempt, outcome: Outcome) -> Outcome:
-        """What an attempt that was told to stop is reported as, whatever it made of that."""
+        """What an attempt that was told to stop is reported as, whatever it made of that. Only that nothing of it began
+        stays true."""
+        begun = not isinstance(outcome, Released) or outcome.begun
         match attempt.stop:
             case None | Stop.LOST:
                 return outcome
             case Stop.CANCEL | Stop.KILL:
                 return Cancelled()
             case Stop.YIELD:
-                return outcome if isinstance(outcome, Succeeded) else Released()
+                return outcome if isinstance(outcome, Succeeded) else Released(begun=begun)
             case Stop.RELEASE | Stop.ABANDON:
-                return Released()
+                return Released(begun=begun)
+            case Stop.TIMEOUT if not begun:
+                return outcome
             case Stop.TIMEOUT:
                 limit = attempt.spec.timeout
                 rendered = duration.render(duration.parse(limit)) if limit is not None else "its time limit"

@@ -197,6 +197,9 @@ def _is_ruled(run: RunRow, settlement: Settlement) -> bool:
 
 
 def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
+    """A worker reports a start when it hands an attempt to its executor; it may learn later that nothing began."""
+    if isinstance(settlement.outcome, Released) and not settlement.outcome.begun:
+        return False
     return settlement.started_at is not None or run.attempt_started_at is not None
 
 
@@ -212,9 +215,11 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     # A run that was claimed ahead of its time and comes back before it must not run early.
     eligible_at = min(max(transition.eligible_at, run.due), MAX)
     if transition.event is Event.GIVE_BACK:
-        started_at = run.started_at if run.attempt > 1 else None
+        may_have_started = _may_have_started(run, settlement)
+        of_this_attempt = run.attempt == 1 or (not may_have_started and run.started_at == run.attempt_started_at)
+        started_at = None if of_this_attempt else run.started_at
         # What has started in time is not too late when it has to start once more.
-        start_by = None if _may_have_started(run, settlement) else run.start_by
+        start_by = None if may_have_started else run.start_by
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure, start_by))
         writes.unsaid.append((run.id, run.attempt))
         return None
