@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.http_target import serving
+from tests.support.raw_target import RawRequest, listening
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
@@ -191,3 +192,26 @@ async def test_an_answer_nested_too_deep_is_kept_as_text(http: HttpExecutor, dep
     async with serving(handler) as url:
         outcome = await http.execute(RecordedAttempt(Http(url=url)))
     assert result(outcome)["body"] == text
+
+
+@pytest.mark.xfail(strict=True, reason="item 3: the HTTP client sends a request again by itself")
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+async def test_an_attempt_sends_its_request_once_also_on_a_connection_that_breaks(
+    http: HttpExecutor, method: str
+) -> None:
+    """The target may have done its work before the connection broke: I12, and nothing of it counts as not begun."""
+    seen: list[tuple[int, str]] = []
+
+    async def break_the_second(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+        seen.append((request.connection, request.method))
+        if len(seen) == 2:
+            writer.close()
+        else:
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async with listening(break_the_second) as url:
+        attempt = RecordedAttempt(Http(url=url, method=method))
+        result(await http.execute(attempt))
+        assert failure(await http.execute(attempt)).kind == "http"
+        assert seen == [(1, method), (1, method)]
+        result(await http.execute(attempt))
