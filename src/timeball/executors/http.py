@@ -81,6 +81,9 @@ class HttpExecutor:
             self._session = aiohttp.ClientSession(
                 connector=CleanConnector(limit=max(self._slots, 100)), cookie_jar=aiohttp.DummyCookieJar()
             )
+            # aiohttp sends an idempotent request again when a connection of the pool breaks, and has no public switch
+            # for that. Here every request belongs to one attempt: the retry policy decides about another.
+            self._session._retry_connection = False  # noqa: SLF001
         # The job's own timeout is the worker's business.
         total = None if attempt.spec.timeout is not None else DEFAULT_TIMEOUT
         try:
