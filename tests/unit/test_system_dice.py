@@ -1,0 +1,40 @@
+"""The dice of a process: one for all its parts and threads, at no cost that grows with its use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from timeball import system
+from timeball.client.requests import fresh_key
+
+
+@pytest.fixture
+def impatient_threads() -> Iterator[None]:
+    """Threads that interrupt each other as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.xfail(strict=True, reason="item 7: every key of a client leaves a hook that each fork calls")
+def test_keys_of_a_client_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks: list[object] = []
+    monkeypatch.setattr(os, "register_at_fork", lambda **hook: hooks.append(hook))
+    assert len({fresh_key() for _ in range(100)}) == 100
+    assert len(hooks) <= 1
+
+
+@pytest.mark.usefixtures("impatient_threads")
+def test_threads_share_the_dice_and_get_different_numbers() -> None:
+    def numbers(_: int) -> list[int]:
+        return [system.dice().getrandbits(64) for _ in range(20 * system.RESERVE_WORDS)]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [number for some in threads.map(numbers, range(8)) for number in some]
+    assert len(set(found)) == len(found) == 8 * 20 * system.RESERVE_WORDS
