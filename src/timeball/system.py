@@ -7,6 +7,7 @@ import random
 import secrets
 import struct
 import time
+from functools import cache
 from typing import Final
 
 from timeball.domain.instant import SECOND, Micros
@@ -52,13 +53,18 @@ class _SystemDice(random.SystemRandom):
     def getrandbits(self, k: int, /) -> int:
         if k != 64:
             return super().getrandbits(k)
-        if not self._reserve:
-            self._reserve += struct.unpack(f"{RESERVE_WORDS}Q", os.urandom(8 * RESERVE_WORDS))
-        return self._reserve.pop()
+        try:
+            return self._reserve.pop()
+        except IndexError:  # each thread that finds it empty fetches numbers
+            number, *others = struct.unpack(f"{RESERVE_WORDS}Q", os.urandom(8 * RESERVE_WORDS))
+            self._reserve += others
+            return int(number)
 
 
+@cache
 def dice() -> random.Random:
-    """For ids and jitter: nobody can tell the next number from those before."""
+    """For ids and jitter: no number can be told from those before. One for the whole process and all its threads: what
+    it registers for forks stays for ever."""
     return _SystemDice()
 
 

@@ -22,7 +22,6 @@ def impatient_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: every key of a client leaves a hook that each fork calls")
 def test_keys_of_a_client_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     hooks: list[object] = []
     monkeypatch.setattr(os, "register_at_fork", lambda **hook: hooks.append(hook))
