@@ -81,6 +81,23 @@ async def test_the_kind_of_a_registered_task_counts_also_when_it_changes(store: 
     assert await claim(store, ("w_http", 1)) == {run: "w_http"}
 
 
+@pytest.mark.xfail(strict=True, reason="item 7: a run stays in the queue of a kind that its task no longer has")
+@pytest.mark.parametrize("fields", [{}, {"resources": Resources(cpu=1)}])
+async def test_a_run_whose_task_changes_its_kind_goes_to_the_worker_that_refused_it(
+    store: Store, fields: dict[str, Any]
+) -> None:
+    """No other worker has to come by before."""
+    await store.put_task(_registered("shell", command="true"))
+    (run,) = await submit(store, task=None, task_id="t", **fields)
+    (other,) = await submit(store, task=SHELL, **fields)
+    assert await claim(store, ("w_http", 5)) == {}
+    await store.put_task(_registered("shell", command="false"))
+    assert await claim(store, ("w_http", 5)) == {}
+    await store.put_task(_registered("http", url="http://a"))
+    assert await claim(store, ("w_http", 5)) == {run: "w_http"}
+    assert await claim(store, ("w_1", 5)) == {other: "w_1"}
+
+
 def _registered(kind: str, **spec: str) -> RegisteredTask:
     return RegisteredTask(id="t", tenant="default", spec={"kind": kind, **spec}, version=1, updated_at=1)
 
