@@ -81,7 +81,6 @@ async def test_the_kind_of_a_registered_task_counts_also_when_it_changes(store: 
     assert await claim(store, ("w_http", 1)) == {run: "w_http"}
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: a run stays in the queue of a kind that its task no longer has")
 @pytest.mark.parametrize("fields", [{}, {"resources": Resources(cpu=1)}])
 async def test_a_run_whose_task_changes_its_kind_goes_to_the_worker_that_refused_it(
     store: Store, fields: dict[str, Any]

@@ -75,8 +75,11 @@ class Need(Struct, frozen=True):
         """The same, for a run whose task is of this kind; None: of any."""
         if kind is None or kind_label(kind) in self.labels:
             return self
-        others = {label for label in self.labels if not label.startswith(KIND_MARK)}
-        return structs.replace(self, labels=frozenset({*others, kind_label(kind)}))
+        return structs.replace(self, labels=self.of_any_kind().labels | {kind_label(kind)})
+
+    def of_any_kind(self) -> Need:
+        """The same, for a run whose kind is not named."""
+        return structs.replace(self, labels=frozenset(each for each in self.labels if not each.startswith(KIND_MARK)))
 
 
 PLAIN = Need()

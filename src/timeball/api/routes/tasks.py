@@ -15,6 +15,7 @@ from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task import Task
 from timeball.operation.check_tasks import refused_task
+from timeball.ports.hints import Topic
 from timeball.ports.registry import RegisteredTask
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
@@ -60,6 +61,7 @@ async def put(call: Call) -> Answer:
     saved = await call.context.store.put_task(
         RegisteredTask(id=task_id, tenant=call.tenant, spec=spec, version=1, updated_at=now)
     )
+    call.context.hints.give(Topic.READY)  # its runs may have waited for a worker that takes another kind
     return answer_json(_view(saved), 201 if saved.version == 1 else 200)
 
 

@@ -3,7 +3,7 @@
 A fleet without such workers pays nothing for them. For one of them, a claim looks at the candidates one by one, names
 the kind of each among what it asks for, and sets those aside that no worker with room takes: they get a profile that
 names their kind, and wait in its queue from then on. So what a worker refuses never stands before what it takes. The
-kind is that of the task as it is now: a registered one may have changed since a run of it was set aside.
+kind is that of the task as it is now: when a registered one gets another kind, its runs leave the queue of the old one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from timeball.domain.fitting import Need, Offer
+from timeball.domain.fitting import Need, Offer, need_of, profile
 from timeball.domain.task import Task, kind_of
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -22,6 +22,7 @@ from timeball.stores.sql.rows import unread
 
 KEEP_PROFILES = query("keep_profiles")
 WAIT_FOR_KIND = query("wait_for_kind")
+SET_ASIDE_RUNS_OF_TASK = query("set_aside_runs_of_task")
 
 
 class _Named(Struct):
@@ -56,8 +57,20 @@ def named(need: Need, each: Candidate, offers: Sequence[Offer]) -> Need:
 
 async def set_aside(tx: Tx, runs: Sequence[tuple[str, str]]) -> None:
     """Let runs wait in the queues of profiles that name their kinds: ids and profiles."""
-    await tx.execute(KEEP_PROFILES, b=sorted({profile for _, profile in runs}))
+    await tx.execute(KEEP_PROFILES, b=sorted({queue for _, queue in runs}))
     await tx.execute(WAIT_FOR_KIND, b=sorted(runs))
+
+
+async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
+    """A registered task is of this kind now: its runs that wait in the queue of another kind leave that queue."""
+    called: list[tuple[str, str | None]] = []
+    for run_id, priority, queue in await tx.fetch(SET_ASIDE_RUNS_OF_TASK, tenant=tenant, id=task_id):
+        need = need_of(queue)
+        if need.of_kind(kind) != need:
+            called.append((run_id, profile(need.of_any_kind(), priority)))
+    if called:
+        await tx.execute(KEEP_PROFILES, b=sorted({queue for _, queue in called if queue is not None}))
+        await tx.execute(WAIT_FOR_KIND, b=called)
 
 
 def _kind(each: Candidate) -> str | None:

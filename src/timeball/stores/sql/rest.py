@@ -8,6 +8,7 @@ from timeball.domain.bootstrap_key import BootstrapSource, KnownKey, Replacement
 from timeball.domain.errors import Conflict
 from timeball.ports.paging import Page
 from timeball.ports.registry import Key, RegisteredTask
+from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
@@ -85,6 +86,8 @@ class Tasks(Part):
                 spec=as_json(task.spec),
                 updated_at=task.updated_at,
             )
+            if isinstance(kind := task.spec.get("kind"), str):
+                await claim_kinds.call_back(tx, task.tenant, plain(task.id), kind)
             return msgspec.structs.replace(task, version=version)
 
         return await self._db.write(work)

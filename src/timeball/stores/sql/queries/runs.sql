@@ -72,6 +72,15 @@ FROM (
 -- Let ready runs wait for a worker that takes their kind.
 UPDATE runs SET profile = b.profile FROM {batch b: id text, profile text} WHERE runs.id = b.id AND runs.state = 'ready';
 
+-- name: set_aside_runs_of_task
+-- The ready runs of a registered task that wait for a worker that takes their kind, kept from every other writer.
+SELECT r.id, r.priority, r.profile FROM profiles p
+JOIN runs r ON r.profile = p.profile AND r.state = 'ready'
+JOIN jobs j ON j.id = r.job_id
+WHERE p.profile LIKE '%@%' AND r.tenant = :tenant
+  AND CASE WHEN r.spec IS NULL THEN j.task_id ELSE r.task_id END = :id
+{lock r};
+
 -- name: offers
 -- What workers offer, each kept from other servers that claim for it.
 SELECT w.session, w.slots, w.labels, w.cpu, w.memory, w.dedicated
