@@ -14,6 +14,7 @@ from timeball.domain.instant import SECOND
 from timeball.domain.lifecycle import Lost, Released
 from timeball.domain.limits import Concurrency
 from timeball.domain.preemption import Preemption
+from timeball.domain.task import Http, Shell
 from timeball.ports.dispatch import Pausing, Started
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
@@ -208,3 +209,17 @@ async def test_two_servers_at_once_ask_one(stores: tuple[Store, Store]) -> None:
     await house.submit(priority="high")
     await asyncio.gather(*(each.preempt() for each in (one, other, one, other)))
     assert len(await other.pause_orders()) == 1
+
+
+@pytest.mark.xfail(strict=True, reason="item 7: a worker that takes only some kinds never makes room")
+@pytest.mark.parametrize("fields", [{}, {"resources": Resources(slots=1, cpu=1)}])
+async def test_a_worker_that_takes_only_some_kinds_makes_room_for_these_only(
+    house: House, fields: dict[str, Any]
+) -> None:
+    await house.store.register(worker("w_2", slots=1, kinds=["http"]), LEASE)
+    await house.busy(preemptible=False)
+    low = await house.busy("w_2", task=Http(url="http://a"))
+    await house.submit(priority="high", task=Shell(command="true"), **fields)
+    assert await house.orders() == []
+    await house.submit(priority="high", task=Http(url="http://a"), **fields, ago=2 * LONG_AGO)
+    assert await house.orders() == [("w_2", low.token, 1)]
