@@ -211,7 +211,6 @@ async def test_two_servers_at_once_ask_one(stores: tuple[Store, Store]) -> None:
     assert len(await other.pause_orders()) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: a worker that takes only some kinds never makes room")
 @pytest.mark.parametrize("fields", [{}, {"resources": Resources(slots=1, cpu=1)}])
 async def test_a_worker_that_takes_only_some_kinds_makes_room_for_these_only(
     house: House, fields: dict[str, Any]

@@ -22,6 +22,7 @@ from timeball.stores.sql.rows import unread
 
 KEEP_PROFILES = query("keep_profiles")
 WAIT_FOR_KIND = query("wait_for_kind")
+TASKS_OF_RUNS = query("tasks_of_runs")
 SET_ASIDE_RUNS_OF_TASK = query("set_aside_runs_of_task")
 
 
@@ -71,6 +72,20 @@ async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
     if called:
         await tx.execute(KEEP_PROFILES, b=sorted({queue for _, queue in called if queue is not None}))
         await tx.execute(WAIT_FOR_KIND, b=called)
+
+
+async def kinds_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, str | None]:
+    """The kinds of the tasks of live runs, by their ids; None: it cannot be read here."""
+    return {row[0]: _kind(_Read(*row)) for row in await tx.fetch(TASKS_OF_RUNS, b=list(run_ids))}
+
+
+class _Read(Struct, frozen=True):
+    """The order of the columns of `tasks_of_runs`."""
+
+    id: str
+    job_id: str
+    spec: str
+    task: str | None
 
 
 def _kind(each: Candidate) -> str | None:

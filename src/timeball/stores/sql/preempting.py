@@ -18,6 +18,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.preemption import Preemption, Running, Waiting
 from timeball.domain.priority import rank
 from timeball.ports.dispatch import Pausing
+from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
@@ -141,6 +142,8 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
         return _Scene(True, some_open=some_open)
     ((now,),) = await tx.fetch(NOW)
     workers = await alive(tx)
+    restricted = any(worker.offer.kinds is not None for worker in workers)
+    kinds = await claim_kinds.kinds_of(tx, [row[0] for row in waiting]) if restricted else {}
     left = {worker.session: worker.offer for worker in workers}
     for worker in workers:
         left[worker.session].take(worker.used)
@@ -148,7 +151,10 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
         if session in left:
             left[session].take(Need(-need.slots, -need.cpu))
     chosen = preemption.choose(
-        [Waiting(row[0], row[1], row[2], _need(row[2]), row[3], bool(row[5])) for row in waiting],
+        [
+            Waiting(row[0], row[1], row[2], _need(row[2]).of_kind(kinds.get(row[0])), row[3], bool(row[5]))
+            for row in waiting
+        ],
         running,
         left,
         {worker.session: worker.offer for worker in workers},

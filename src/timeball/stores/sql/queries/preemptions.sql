@@ -28,6 +28,13 @@ JOIN runs r ON r.id = (
   ORDER BY x.eligible_at, x.fire_time, x.id LIMIT 1
 );
 
+-- name: tasks_of_runs
+-- What runs are to execute: for each its spec, and that of its registered task if it has one.
+SELECT r.id, r.job_id, COALESCE(r.spec, j.spec),
+  (SELECT t.spec FROM tasks t
+    WHERE t.tenant = r.tenant AND t.id = CASE WHEN r.spec IS NULL THEN j.task_id ELSE r.task_id END)
+FROM {batch b: id text} JOIN runs r ON r.id = b.id JOIN jobs j ON j.id = r.job_id;
+
 -- name: lock_preempted
 -- An attempt that is to make room, if it still may, kept from every other writer.
 SELECT r.preemptible, r.needs FROM runs r
