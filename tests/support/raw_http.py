@@ -80,6 +80,13 @@ class House:
 
         return Answer(body())
 
+    async def endless(self, call: Call) -> Answer:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"one\n"
+            await self.goes_on.wait()
+
+        return Answer(body())
+
     async def nothing(self, call: Call) -> Answer:
         return Answer(status=204)
 
@@ -99,6 +106,7 @@ class House:
         yield route("POST", "/slow", self.slow, body=Any, reads_raw=True)
         yield route("POST", "/poll", self.poll, body=Any, reads_raw=True, lasts=True)
         yield route("GET", "/lines", self.lines, lasts=True)
+        yield route("GET", "/endless", self.endless, lasts=True)
         yield route("DELETE", "/nothing", self.nothing)
         yield route("GET", "/large", self.large)
         yield route("GET", "/refuse", self.refuse)
@@ -256,6 +264,17 @@ class Client:
     async def rest(self) -> bytes:
         """Until the server closes."""
         return await asyncio.wait_for(self._reader.read(), LATE)
+
+    async def until_closed(self) -> bytes:
+        """What comes before the server closes or resets the connection."""
+        came = b""
+        with suppress(ConnectionError):
+            while part := await asyncio.wait_for(self._reader.read(65_536), LATE):
+                came += part
+        return came
+
+    async def until_sent(self, end: bytes) -> bytes:
+        return await asyncio.wait_for(self._reader.readuntil(end), LATE)
 
     def close(self) -> None:
         self._writer.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.raw_http import Client, get, serving, until
 from timeball.api import http_server
 from timeball.api.connection_limits import ConnectionLimits, Connections
 from timeball.api.http_server import Acceptor
@@ -81,3 +82,20 @@ async def test_a_crowded_server_accepts_at_a_bounded_rate() -> None:
             each.close()
         os.close(listener.readable)
         os.close(listener.writable)
+
+
+@pytest.mark.xfail(strict=True, reason="item 2: one line in the log for each mistake of a client")
+async def test_mistakes_of_clients_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """One line for each would let strangers fill the disk."""
+    async with serving() as house:
+        for request in (
+            b"\x00\r\n\r\n",
+            get("/echo", "Connection: Upgrade, close", "Upgrade: websocket"),
+            get("/echo", method="CONNECT"),
+            get("/echo", "Transfer-Encoding: chunked", "Connection: close") + b"no chunk\r\n",
+            get("/echo", *["X: y"] * 101),
+        ):
+            client = await Client.of(house)
+            await client.send(request)
+            assert await client.until_closed()
+    assert [each.getMessage() for each in caplog.records if each.levelname != "DEBUG"] == []
