@@ -84,7 +84,6 @@ async def test_a_crowded_server_accepts_at_a_bounded_rate() -> None:
         os.close(listener.writable)
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: one line in the log for each mistake of a client")
 async def test_mistakes_of_clients_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """One line for each would let strangers fill the disk."""
     async with serving() as house:

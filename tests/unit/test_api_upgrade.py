@@ -13,7 +13,6 @@ INNER = get("/echo/inner")
 H2C = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
 """As curl and Java's HttpClient send it."""
 
-ignored_until_fixed = pytest.mark.xfail(strict=True, reason="item 2: the body of an upgrade runs as the next request")
 both_paths = pytest.mark.parametrize("fast", [True, False], ids=["fast path", "uvicorn"])
 upgrades = pytest.mark.parametrize(
     "upgrade",
@@ -58,7 +57,6 @@ def chunked(body: bytes, path: str, headers: Sequence[str], trailers: bytes = b"
 # --- one request ------------------------------------------------------------------------------------------------------
 
 
-@ignored_until_fixed
 @both_paths
 @segments
 @upgrades
@@ -76,7 +74,6 @@ async def test_the_body_of_an_upgrade_is_its_body(
     assert house.seen == [INNER.decode(), INNER.decode(), ""]
 
 
-@ignored_until_fixed
 @both_paths
 @segments
 @pytest.mark.parametrize("path", ["/nope", "/mine", "/refuse"])
@@ -101,7 +98,6 @@ async def test_an_upgrade_without_a_body_is_answered(
         assert (answer.status, answer.json()["path"], "upgrade" in answer.headers) == (200, "/echo/name", False)
 
 
-@ignored_until_fixed
 @both_paths
 async def test_an_upgrade_that_is_the_last_request_closes_the_connection(house: House, fast: bool) -> None:
     client = await connect(house, fast=fast)
@@ -115,7 +111,6 @@ async def test_an_upgrade_that_is_the_last_request_closes_the_connection(house: 
 # --- pipelines --------------------------------------------------------------------------------------------------------
 
 
-@ignored_until_fixed
 @both_paths
 @segments
 async def test_pipelined_upgrades_are_answered_in_order(house: House, segment: int, fast: bool) -> None:
@@ -137,7 +132,6 @@ async def test_pipelined_upgrades_are_answered_in_order(house: House, segment: i
     ]
 
 
-@ignored_until_fixed
 @segments
 async def test_an_upgrade_behind_a_slow_request_waits_for_its_answer(house: House, segment: int) -> None:
     client = await connect(house, fast=True)
@@ -149,7 +143,6 @@ async def test_an_upgrade_behind_a_slow_request_waits_for_its_answer(house: Hous
     await sending
 
 
-@ignored_until_fixed
 @pytest.mark.parametrize("behind", range(0, 120, 13))
 async def test_an_upgrade_behind_a_body_of_any_length_is_read_as_a_request(house: House, behind: int) -> None:
     """The parser gets both of them in pieces."""
@@ -186,7 +179,6 @@ async def test_the_head_of_an_upgrade_is_bounded(house: House, headers: list[str
     assert house.seen == []
 
 
-@ignored_until_fixed
 @both_paths
 @pytest.mark.parametrize("in_pieces", [False, True], ids=["one segment", "many segments"])
 @pytest.mark.parametrize("target", ["/echo", "http://x/echo"])

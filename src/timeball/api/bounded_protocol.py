@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+import httptools
 import msgspec
 from uvicorn import Config
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -91,16 +92,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._discards_since is not None:
             return
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         cycle: RequestResponseCycle | None = self.cycle
         if self._body_since is self._head_since is None and (cycle is None or cycle.response_complete):
             end = data.find(_END)
             if 0 <= end <= MAX_HEAD_BYTES and data.find(_END, end + 4) < 0:  # one head, completely: as nearly always
                 self._head_since = self.loop.time()
-                HttpToolsProtocol.data_received(self, data)
+                self._parse(data)
                 if self._refused and not self.transport.is_closing():
                     self._refuse()
                 return
-        self._unset_keepalive_if_required()
         self._unfed = self._unfed + data if self._unfed else data
         self._feed()
 
@@ -147,15 +149,34 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_bytes += len(piece) if end < 0 else end
             self._refused = self._head_bytes > MAX_HEAD_BYTES
             if not self._refused:
-                super().data_received(piece)
+                self._parse(piece)
         else:
             before = self._body_bytes
-            super().data_received(piece)
+            self._parse(piece)
             if self._body_since is not None:
                 self._head_bytes = self._head_bytes + len(piece) if self._body_bytes == before else 0
                 self._refused = self._refused or self._head_bytes > MAX_HEAD_BYTES
         if self._refused and not self.transport.is_closing():
             self._refuse()
+
+    def _parse(self, data: bytes) -> None:
+        """uvicorn's method would log a line for each mistake of a client, and forget the body of an upgrade."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self._refused:
+                self._parse_without_upgrade(data[upgrade.args[0] :])
+
+    def _parse_without_upgrade(self, rest: bytes) -> None:
+        """Read the request whose head was parsed last as if it had no `Upgrade`, as RFC 9110 §7.8 allows. The parser
+        ends a message that asks for an upgrade behind its head: it would read the body as the next request."""
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        headers = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self._parse(b"%b%b\r\n%b" % (line, b"".join(headers), rest))
 
     def _hold(self) -> None:
         self.flow.holds = True
@@ -231,10 +252,14 @@ class BoundedProtocol(HttpToolsProtocol):
             raise _TooManyHeaders  # thousands may follow in the same piece
 
     def on_headers_complete(self) -> None:
-        self._head_since = None
         self._head_bytes = 0
         if self._began_behind and self._size_of_head() > MAX_HEAD_BYTES:
             self._refused = True
+        if self.parser.should_upgrade() and not self._refused:
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("tunnels are not supported")  # the parser's error, and so a 400
+            return  # the head comes again, without the upgrade
+        self._head_since = None
         if not self._refused:
             self._body_since = self.loop.time()
             HttpToolsProtocol.on_headers_complete(self)
@@ -249,7 +274,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._body_since = None
-        if not self._refused:
+        if not (self._refused or self.parser.should_upgrade()):
             HttpToolsProtocol.on_message_complete(self)
 
 
