@@ -84,6 +84,28 @@ async def test_a_crowded_server_accepts_at_a_bounded_rate() -> None:
         os.close(listener.writable)
 
 
+@pytest.mark.xfail(strict=True, reason="item 2: the connection stays open and keeps its place")
+@pytest.mark.parametrize("broken", ["protocol", "certificate"])
+async def test_a_connection_that_cannot_be_established_is_closed_and_gives_its_place_back(
+    broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_arguments: Any) -> Any:
+        raise RuntimeError("broken")
+
+    async with serving() as house:
+        with monkeypatch.context() as patched:
+            if broken == "protocol":
+                patched.setattr(http_server, "Express", fail)
+            else:
+                patched.setattr(house.server, "_tls", fail)
+            for _ in range(5):
+                assert await (await Client.of(house)).until_closed() == b""
+            await until(lambda: len(house.server.peers) == 0)
+        assert (await (await Client.of(house)).ask(get("/echo"))).status == 200
+    lines = [each for each in caplog.records if each.name == "timeball.api"]
+    assert (len(lines), "broken" in lines[0].getMessage()) == (1, True)
+
+
 async def test_mistakes_of_clients_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """One line for each would let strangers fill the disk."""
     async with serving() as house:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from tests.support.raw_http import Client, House, get, post, serving, until
+from tests.support.raw_http import LARGE, Client, House, get, post, serving, until
 
 HEAD = 32 * 1024
 """Bytes of a head that is still answered."""
@@ -224,6 +224,28 @@ async def test_nonsense_behind_a_request_is_refused_after_its_answer(house: Hous
     assert await is_closed(client)
 
 
+@pytest.mark.xfail(strict=True, reason="item 2: a broken body is answered a second time")
+@both_paths
+async def test_a_broken_body_is_not_answered_after_its_request_was(house: House, fast: bool) -> None:
+    client = await connect(house, fast=fast)
+    await client.send(b"POST /mine HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert (await client.answer()).status == 401
+    await client.send(b"no chunk\r\n\r\n" + get("/echo"))
+    assert await client.until_closed() == b""
+    assert house.seen == []
+
+
+@pytest.mark.xfail(strict=True, reason="item 2: a 400 stands in the middle of another answer")
+@both_paths
+async def test_a_broken_body_does_not_disturb_an_answer_that_has_begun(house: House, fast: bool) -> None:
+    client = await connect(house, fast=fast)
+    await client.send(get("/endless", "Transfer-Encoding: chunked"))
+    await client.until_sent(b"one\n\r\n")
+    await client.send(b"no chunk\r\n\r\n" + get("/echo"))
+    assert await client.until_closed() == b""
+    assert house.seen == []
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +326,28 @@ async def test_a_client_that_does_not_read_is_dropped(house: House, fast: bool) 
     client = await connect(house, fast=fast)
     await client.send(get("/large"))
     async with asyncio.timeout(LASTS):
+        await until(lambda: not house.state.connections)
+
+
+@pytest.mark.xfail(strict=True, reason="item 2: a known client may not pause for longer than a stranger")
+@both_paths
+async def test_a_known_client_may_pause_for_longer_than_a_stranger(fast: bool) -> None:
+    async with serving(limits={**SHORT, "known_write_seconds": 60}) as house:
+        known, stranger = await connect(house, fast=fast), await connect(house, fast=fast)
+        assert (await known.ask(get("/mine", KEY))).status == 200
+        await known.send(get("/large"))
+        await stranger.send(get("/large"))
+        await until(lambda: len(house.state.connections) == 1)
+        await asyncio.sleep(2 * SHORT["write_seconds"])
+        assert len((await known.answer()).body) == len(LARGE)
+
+
+@pytest.mark.xfail(strict=True, reason="item 2: a known client may not pause for longer than a stranger")
+async def test_a_known_client_that_does_not_read_is_dropped_in_the_end() -> None:
+    async with serving(limits={**SHORT, "write_seconds": 60, "known_write_seconds": 0.4}) as house:
+        known = await connect(house)
+        assert (await known.ask(get("/mine", KEY))).status == 200
+        await known.send(get("/large"))
         await until(lambda: not house.state.connections)
 
 
