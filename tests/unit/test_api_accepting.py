@@ -84,7 +84,6 @@ async def test_a_crowded_server_accepts_at_a_bounded_rate() -> None:
         os.close(listener.writable)
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: the connection stays open and keeps its place")
 @pytest.mark.parametrize("broken", ["protocol", "certificate"])
 async def test_a_connection_that_cannot_be_established_is_closed_and_gives_its_place_back(
     broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -224,7 +224,6 @@ async def test_nonsense_behind_a_request_is_refused_after_its_answer(house: Hous
     assert await is_closed(client)
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: a broken body is answered a second time")
 @both_paths
 async def test_a_broken_body_is_not_answered_after_its_request_was(house: House, fast: bool) -> None:
     client = await connect(house, fast=fast)
@@ -235,7 +234,6 @@ async def test_a_broken_body_is_not_answered_after_its_request_was(house: House,
     assert house.seen == []
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: a 400 stands in the middle of another answer")
 @both_paths
 async def test_a_broken_body_does_not_disturb_an_answer_that_has_begun(house: House, fast: bool) -> None:
     client = await connect(house, fast=fast)
@@ -329,7 +327,6 @@ async def test_a_client_that_does_not_read_is_dropped(house: House, fast: bool) 
         await until(lambda: not house.state.connections)
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: a known client may not pause for longer than a stranger")
 @both_paths
 async def test_a_known_client_may_pause_for_longer_than_a_stranger(fast: bool) -> None:
     async with serving(limits={**SHORT, "known_write_seconds": 60}) as house:
@@ -342,7 +339,6 @@ async def test_a_known_client_may_pause_for_longer_than_a_stranger(fast: bool) -
         assert len((await known.answer()).body) == len(LARGE)
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: a known client may not pause for longer than a stranger")
 async def test_a_known_client_that_does_not_read_is_dropped_in_the_end() -> None:
     async with serving(limits={**SHORT, "write_seconds": 60, "known_write_seconds": 0.4}) as house:
         known = await connect(house)

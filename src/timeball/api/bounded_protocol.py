@@ -215,8 +215,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:  # the parser was stopped, and `_refuse` says why
             return
         self._refused = True
-        if self._body_since is None and self._is_answering():  # this 400 would look like that answer
-            self._close_after_answer()
+        if self._body_since is None:
+            if self._is_answering():  # this 400 would look like that answer
+                self._close_after_answer()
+            else:
+                super().send_400_response(msg)
+        elif self.pipeline:  # likewise
+            self._peer.drop()
+        elif self.cycle.response_complete:
+            self._linger(self._peer.transport or self.transport)
+        elif self.cycle.response_started:
+            self._peer.drop()
         else:
             super().send_400_response(msg)
 
@@ -261,8 +270,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return  # the head comes again, without the upgrade
         self._head_since = None
         if not self._refused:
-            self._body_since = self.loop.time()
             HttpToolsProtocol.on_headers_complete(self)
+            self._body_since = self.loop.time()
 
     def _size_of_head(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

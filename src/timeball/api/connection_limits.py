@@ -36,7 +36,9 @@ class ConnectionLimits:
     discard_seconds: float = 10.0
     """For the rest of a body that was refused: a client that still sends would not see the answer otherwise."""
     write_seconds: float = 30.0
-    """A client whose buffers are full may take nothing of its answers for this long."""
+    """A stranger whose buffers are full may take nothing of its answers for this long."""
+    known_write_seconds: float = 300.0
+    """The same for a known connection: a client may pause while it reads a long stream."""
     min_bytes_per_second: int = 1_024
     sweep_seconds: float = 1.0
 
@@ -123,15 +125,16 @@ class Peer:
         transport, limits = self.transport, self.limits
         if transport is None:
             return False
+        write_seconds = limits.known_write_seconds if self.is_known else limits.write_seconds
         if self._unread_since is not None:
             unread = transport.get_write_buffer_size()
             if unread < self._unread:
                 self._unread, self._unread_since = unread, now
-            return now - self._unread_since > limits.write_seconds
+            return now - self._unread_since > write_seconds
         if transport.is_closing():
             if self._closing_since is None:
                 self._closing_since = now
-            return now - self._closing_since > limits.write_seconds
+            return now - self._closing_since > write_seconds
         return self.served is not None and self.served.overdue(now)
 
 

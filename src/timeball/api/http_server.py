@@ -40,6 +40,8 @@ class HttpServer(uvicorn.Server):
         self.peers = Connections(limits or ConnectionLimits())
         self._tls = tls
         self._acceptors: list[Acceptor] = []
+        self._fails = False
+        """Whether the last connection failed through an error of the server, which is logged once."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -69,13 +71,18 @@ class HttpServer(uvicorn.Server):
 
     async def _establish(self, accepted: socket.socket, peer: Peer) -> None:
         loop = asyncio.get_running_loop()
-        protocol = Express(self.config, self.server_state, {}, loop, peer)
-        context = None if self._tls is None else self._tls()
-        patience = None if context is None else peer.limits.head_seconds
         try:
+            protocol = Express(self.config, self.server_state, {}, loop, peer)
+            context = None if self._tls is None else self._tls()
+            patience = None if context is None else peer.limits.head_seconds
             await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience)
-        except OSError as error:  # no handshake, or gone already
-            log.debug("connection not established: %r", error)
+            self._fails = False
+        except Exception as error:
+            if isinstance(error, OSError):  # no handshake, or gone already
+                log.debug("connection not established: %r", error)
+            elif not self._fails:
+                self._fails = True
+                log.error("connections cannot be established: %r; they are closed", error, exc_info=error)
             peer.gone()
             accepted.close()
         finally:
