@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Final
 
 import httptools
 import msgspec
 from uvicorn import Config
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -48,6 +49,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_since: float | None = None
         """When a body began, as long as it is not complete."""
         self._body_bytes = 0
+        self._idle_since = math.inf
+        """When the last answer was complete."""
         self._refused = False
         self._discards_since: float | None = None
         """When a refusal was sent, after which nothing is read any more."""
@@ -79,6 +82,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_since is not None:
             return now - self._head_since > limits.head_seconds
         if self._body_since is None:
+            if now - self._idle_since > self.timeout_keep_alive and self.cycle.response_complete:
+                self.transport.close()
             return False
         if self.cycle.response_complete:  # what comes is discarded
             return now - self._body_since > limits.discard_seconds
@@ -92,8 +97,6 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._discards_since is not None:
             return
-        if self.timeout_keep_alive_task is not None:
-            self._unset_keepalive_if_required()
         cycle: RequestResponseCycle | None = self.cycle
         if self._body_since is self._head_since is None and (cycle is None or cycle.response_complete):
             end = data.find(_END)
@@ -107,12 +110,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._feed()
 
     def on_response_complete(self) -> None:
+        """As uvicorn does, but without a timer for each request: the sweep closes idle connections."""
+        self._idle_since = now = self.loop.time()
         if self._body_since is not None:
-            self._body_since = self.loop.time()
+            self._body_since = now
         self.flow.holds = False
-        super().on_response_complete()
-        if self._unfed and not self.transport.is_closing():
-            self._unset_keepalive_if_required()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        if self._unfed:
             self._feed()
 
     def _feed(self) -> None:
@@ -251,14 +260,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._body_since is not None:
             self._trailer_count += 1
             self._refused = self._refused or self._trailer_count > MAX_HEADERS
-        elif len(self.headers) < MAX_HEADERS:
-            name = name.lower()  # as uvicorn does, whose method is not called for each of them
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-            self.headers.append((name, value))
-        else:
+            return
+        if len(self.headers) >= MAX_HEADERS:
             self._refused = True
             raise _TooManyHeaders  # thousands may follow in the same piece
+        name = name.lower()  # as uvicorn does, whose method is not called for each of them
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
@@ -278,13 +287,23 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
-        if not self._refused:
-            HttpToolsProtocol.on_body(self, body)
+        cycle = self.cycle
+        if self._refused or cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._body_since = None
-        if not (self._refused or self.parser.should_upgrade()):
-            HttpToolsProtocol.on_message_complete(self)
+        if self._refused or self._head_since is not None:  # the head comes again
+            return
+        if self.cycle.response_complete:
+            self._idle_since = self.loop.time()
+        else:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
 
 class _TooManyHeaders(Exception):
