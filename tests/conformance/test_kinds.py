@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.fitting import Resources
 from timeball.domain.lifecycle import Released
@@ -141,3 +142,16 @@ async def test_workers_are_shown_with_their_kinds_and_no_label_pretends_to_be_on
     assert shown["w_1"] == ([], None, False)
     await submit(store, task=SHELL)
     assert await claim(store, ("w_liar", 5), ("w_none", 5)) == {}
+
+
+@pytest.mark.xfail(strict=True, reason="item 7: runs without a readable task stay before all others")
+async def test_runs_whose_task_cannot_be_read_are_in_no_other_ones_way(
+    store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "LOOK_AT", 5)
+    strange = await submit(store, 7, task=SHELL, priority="high")
+    for run in strange:
+        await tamper(f"UPDATE runs SET spec = '{{\"task\": {{\"kind\": 7}}}}' WHERE id = '{run}'")
+    (wanted,) = await submit(store, task=HTTP, priority="low")
+    assert await claim(store, ("w_http", 2)) == {wanted: "w_http"}
+    assert await claim(store, ("w_1", 50)) == dict.fromkeys(strange, "w_1")

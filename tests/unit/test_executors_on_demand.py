@@ -1,13 +1,17 @@
 """An executor that is made with the first attempt that needs it."""
 
 import asyncio
+import errno
+import os
 import threading
 from typing import Any
 
+import pytest
 from msgspec import Raw
 
 from timeball.domain.lifecycle import Outcome, Succeeded
 from timeball.executors.on_demand import OnDemand
+from timeball.ports.executor import OutOfResources
 
 DONE = Succeeded(Raw(b"1"))
 
@@ -53,3 +57,23 @@ async def test_attempts_that_come_at_once_share_one_which_is_closed() -> None:
     assert len(used) == 1
     assert sorted(used[0].executed) == ["a", "b", "c"]
     assert used[0].closed == 1
+
+
+@pytest.mark.xfail(strict=True, reason="item 3: a library that could not be opened fails the run")
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+async def test_a_library_that_cannot_be_opened_for_lack_of_something_is_tried_again(number: int) -> None:
+    """I29: the loader of libraries says why in words only."""
+    errors = [ImportError(f"x.so: cannot open shared object file: {os.strerror(number)}"), ImportError("no module x")]
+
+    def make() -> Counting:
+        if errors:
+            raise errors.pop(0)
+        return Counting()
+
+    executor = OnDemand("http", make)
+    attempt: Any = "a"
+    with pytest.raises(OutOfResources):
+        await executor.execute(attempt)
+    with pytest.raises(ImportError):
+        await executor.execute(attempt)
+    assert await executor.execute(attempt) == DONE

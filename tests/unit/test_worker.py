@@ -616,3 +616,25 @@ async def test_what_is_handed_back_for_a_shortage_has_not_begun_however_late_tha
         await bench.server.until(lambda: 1 in bench.server.ended)
         said = msgspec.to_builtins(bench.server.ended[1])
         assert (said["outcome"]["type"], said["outcome"].get("begun"), "age" in said) == ("released", False, False)
+
+
+@pytest.mark.xfail(strict=True, reason="item 7: an outcome that is refused twice is in the way of all others")
+async def test_an_attempt_of_which_the_server_takes_no_outcome_is_in_no_other_ones_way() -> None:
+    class Picky(FakeDispatch):
+        async def report(self, report: Report) -> Receipt:
+            if any(ended.token == 1 for ended in report.ended):
+                raise Invalid("x" * 100_000, "/ended")
+            return await super().report(report)
+
+    bench = Bench()
+    bench.server = Picky()
+    bench.worker = Worker(bench.server, {"python": bench.executor}, CLOCK, Hello(name="w", slots=9), dice=dice())
+    await bench.worker.start()
+    try:
+        bench.server.give(python(1, "noop"), python(2, "noop"))
+        await bench.server.until(lambda: 2 in bench.server.ended)
+        bench.server.give(python(3, "noop"))
+        await bench.server.until(lambda: 3 in bench.server.ended)
+        await bench.server.until_polled(lambda poll: poll.held == [1])
+    finally:
+        await bench.worker.stop()
