@@ -22,6 +22,8 @@ def is_shortage(error: BaseException) -> bool:
             return error.errno in SHORTAGES
         case MemoryError():
             return True
+        case ImportError():  # of a library: its loader gives the reason in words only
+            return any(os.strerror(number) in str(error) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM))
         case RuntimeError():
             return "can't start new thread" in str(error)
         case _:

@@ -144,7 +144,6 @@ async def test_workers_are_shown_with_their_kinds_and_no_label_pretends_to_be_on
     assert await claim(store, ("w_liar", 5), ("w_none", 5)) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: runs without a readable task stay before all others")
 async def test_runs_whose_task_cannot_be_read_are_in_no_other_ones_way(
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

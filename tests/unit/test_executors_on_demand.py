@@ -59,7 +59,6 @@ async def test_attempts_that_come_at_once_share_one_which_is_closed() -> None:
     assert used[0].closed == 1
 
 
-@pytest.mark.xfail(strict=True, reason="item 3: a library that could not be opened fails the run")
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 async def test_a_library_that_cannot_be_opened_for_lack_of_something_is_tried_again(number: int) -> None:
     """I29: the loader of libraries says why in words only."""

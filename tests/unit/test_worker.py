@@ -618,7 +618,6 @@ async def test_what_is_handed_back_for_a_shortage_has_not_begun_however_late_tha
         assert (said["outcome"]["type"], said["outcome"].get("begun"), "age" in said) == ("released", False, False)
 
 
-@pytest.mark.xfail(strict=True, reason="item 7: an outcome that is refused twice is in the way of all others")
 async def test_an_attempt_of_which_the_server_takes_no_outcome_is_in_no_other_ones_way() -> None:
     class Picky(FakeDispatch):
         async def report(self, report: Report) -> Receipt:

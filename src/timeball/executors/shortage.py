@@ -14,7 +14,7 @@ def beginning() -> Iterator[None]:
     """Around what has to be there before an attempt begins."""
     try:
         yield
-    except (OSError, MemoryError, RuntimeError) as error:
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
         if is_shortage(error):
             raise OutOfResources(str(error) or type(error).__name__) from error
         raise

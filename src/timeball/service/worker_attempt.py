@@ -77,6 +77,8 @@ class HeldAttempt(Struct, eq=False):
     """Whether the server was told that it runs."""
     ended_at: Micros = 0
     outcome: Outcome | None = None
+    refused: bool = False
+    """Whether the server has refused its outcome."""
     output: Output | None = None
     alarm: Alarm | None = None
     """Rings at its start while it waits for it, then at its time-out."""

@@ -7,6 +7,7 @@ its outcome: a server takes no output of an attempt that ended.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from itertools import islice
 from typing import Final, Literal
@@ -38,6 +39,11 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 """A report's output, and a report's results, stay below about this."""
 MOST_UNSAID: Final = 20_000
 MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
+
+MAX_REASON_LENGTH: Final = 1_000
+"""Characters of a refusal that become part of a failure."""
+
+log = logging.getLogger("timeball.worker")
 
 
 class Said(Struct, frozen=True):
@@ -83,7 +89,13 @@ class Batch(Struct):
                 for half in (first, second)
             ]
         for attempt in self.ended:
-            attempt.outcome = Failed(Failure(kind="worker", message=f"the server refused its outcome: {reason}"))
+            if attempt.refused:
+                # It stays in the worker's hands: as one that the worker does not hold, it might be executed again.
+                log.error("run %s: its end is not reported, the server refused it: %s", attempt.run_id, reason)
+                return []
+            attempt.refused = True
+            message = f"the server refused its outcome: {reason[:MAX_REASON_LENGTH]}"
+            attempt.outcome = Failed(Failure(kind="worker", message=message))
         return [self] if self.ended else []
 
     @property

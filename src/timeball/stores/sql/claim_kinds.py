@@ -9,13 +9,12 @@ kind is that of the task as it is now: when a registered one gets another kind, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from timeball.domain.fitting import Need, Offer, need_of, profile
-from timeball.domain.task import Task, kind_of
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import unread
@@ -26,14 +25,24 @@ TASKS_OF_RUNS = query("tasks_of_runs")
 SET_ASIDE_RUNS_OF_TASK = query("set_aside_runs_of_task")
 
 
+UNKNOWN_KIND: Final = "unknown"
+"""Of a run whose task cannot be read here, or is not registered any more: restricted workers leave it."""
+
+
+class _Task(Struct):
+    """What is wanted of a task here. Kinds that only later versions know count, too."""
+
+    kind: Annotated[str, Meta(pattern=r"^[a-z_]{1,50}\Z")]
+
+
 class _Named(Struct):
     """What is wanted of a spec here."""
 
-    task: Task | None = None
+    task: _Task | None = None
 
 
 _decode_spec = msgspec.json.Decoder(_Named).decode
-_decode_task: Any = msgspec.json.Decoder(Task).decode
+_decode_task = msgspec.json.Decoder(_Task).decode
 
 
 class Candidate(Protocol):
@@ -74,8 +83,8 @@ async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
         await tx.execute(WAIT_FOR_KIND, b=called)
 
 
-async def kinds_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, str | None]:
-    """The kinds of the tasks of live runs, by their ids; None: it cannot be read here."""
+async def kinds_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, str]:
+    """The kinds of the tasks of live runs, by their ids."""
     return {row[0]: _kind(_Read(*row)) for row in await tx.fetch(TASKS_OF_RUNS, b=list(run_ids))}
 
 
@@ -88,11 +97,10 @@ class _Read(Struct, frozen=True):
     task: str | None
 
 
-def _kind(each: Candidate) -> str | None:
-    """The kind of its task; None: it cannot be read here, or is not registered any more."""
+def _kind(each: Candidate) -> str:
     try:
         task = _decode_spec(each.spec).task if each.task is None else _decode_task(each.task)
     except msgspec.MsgspecError as error:
         unread(each.job_id, error)
-        return None
-    return None if task is None else kind_of(task)
+        return UNKNOWN_KIND
+    return UNKNOWN_KIND if task is None else task.kind
