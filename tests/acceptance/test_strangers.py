@@ -159,6 +159,7 @@ def test_strangers_cost_honest_work_nothing(
             "jobs": len(expected),
             "jobs/s": len(expected) / SECONDS,
             "statuses": dict(Counter((run["status"], run["attempt"]) for run in runs.values())),
+            "not succeeded": [run for run in runs.values() if run["status"] != "succeeded"][:5],
             "closed": closed,
             "problems of honest clients": dict(traffic.problems),
             "memory MiB before": before >> 20,
