@@ -146,7 +146,7 @@ class CrewConfig:
     drain_seconds: float
     """How long a stopping worker waits for what it runs before it hands it back."""
     job_user: JobUser | None
-    """Whom process jobs run as; None: the worker's own user."""
+    """The user that process jobs run as; None: the worker's own."""
     job_landlock: bool
     """Process jobs run in a Landlock domain, if the kernel has it."""
     no_new_privs: bool

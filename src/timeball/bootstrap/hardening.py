@@ -1,7 +1,7 @@
 """Keeps what this process was started with from other processes: the secrets in its environment and its arguments.
 
 `/proc/PID/environ` and `/proc/PID/cmdline` show the memory in which the kernel put both at the start, whatever the
-program does to its copies, and everybody may read the latter.
+program does to its copies, and every user may read the latter.
 """
 
 from __future__ import annotations

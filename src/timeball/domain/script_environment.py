@@ -1,6 +1,6 @@
 """Variables that a script job must not set: they make interpreters, loaders and usual tools run other code.
 
-The operator of a worker chooses what its scripts do; whoever submits a job chooses only which of them, and with what.
+The operator of a worker chooses what its scripts do; a submitter chooses only which of them runs, and with what.
 Names are refused rather than allowed one by one, since scripts read variables with names of their own. A script that
 hands such a variable to a shell, or calls a program whose variables are not listed here, decides about that itself.
 """

@@ -65,7 +65,7 @@ def parent(pid: int) -> int:
 
 
 def kill_tree(pid: int) -> None:
-    """Kill a process and its descendants, from the top, so that nobody is left to start more."""
+    """Kill a process and its descendants, from the top, so that no process is left to start more."""
     pids = [pid]
     for each in pids:
         with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ def kill_tree(pid: int) -> None:
 
 
 def make_expendable(pid: int) -> None:
-    """When memory runs out, let it be the job's turn before anybody else's."""
+    """When memory runs out, let the kernel end the job before any other process."""
     if LINUX:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
             file.write("500")

@@ -381,7 +381,7 @@ def monotonic() -> int:
 
 
 def main() -> None:
-    # Not after exec: nobody reads its memory, environment or descriptors, unless root does.
+    # Exec resets it. No process but root's reads the guard's memory, environment or descriptors.
     prctl(PR_SET_DUMPABLE, 0)
     worker = socket.socket(fileno=int(sys.argv[1]))
     worker.setblocking(False)

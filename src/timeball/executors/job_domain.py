@@ -100,7 +100,7 @@ class Domain:
             self._grant(folder, landlock.READ_FILE | landlock.READ_DIR | landlock.EXECUTE)
 
     def _grant(self, path: str, rights: int) -> None:
-        """What went away meanwhile, or cannot be opened by this user, needs no rule."""
+        """What is gone, or cannot be opened by this user, needs no rule."""
         with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
             descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
