@@ -6,11 +6,16 @@ once more, for jobs that were stored before there was such a rule.
 
 from __future__ import annotations
 
+from typing import Final
+
 from timeball.domain import http_headers, script_environment
 from timeball.domain.errors import Invalid, Problem
 from timeball.domain.job import JobSpec
 from timeball.domain.task import Http, Script, Task
 from timeball.domain.workflow import Workflow
+
+CHECKED: Final = frozenset({Http, Script, Workflow})
+"""The types of tasks that may be refused: for all others a submit does not even ask."""
 
 
 def refused_tasks(spec: JobSpec) -> Invalid | None:

@@ -16,7 +16,7 @@ from timeball.domain.job import Job, JobSpec, workflow_of
 from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Follow, Window
-from timeball.operation.check_tasks import refused_tasks
+from timeball.operation.check_tasks import CHECKED, refused_tasks
 from timeball.operation.closures import never_together
 from timeball.operation.context import Context
 from timeball.operation.follow import followed, pointed_at
@@ -186,7 +186,7 @@ class Submit:
         calendars: Mapping[tuple[str, str], NamedCalendar],
         bound: dict[str, Closures],
     ) -> Submission | TimeballError:
-        if (refused := refused_tasks(new.spec)) is not None:
+        if type(new.spec.task) in CHECKED and (refused := refused_tasks(new.spec)) is not None:
             return refused
         try:
             job, fire = planning.begin(job_id, new.tenant, new.spec, now)
