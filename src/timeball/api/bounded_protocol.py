@@ -24,7 +24,7 @@ MIN_BODY_PIECE_BYTES: Final = 64
 
 class BoundedProtocol(HttpToolsProtocol):
     """Gives the parser at most one more request than is being answered. The rest of what was read waits, as it came,
-    and nothing more is read meanwhile."""
+    and nothing more is read until it was fed."""
 
     flow: _HoldingFlow
 

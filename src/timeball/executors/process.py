@@ -60,7 +60,7 @@ class Processes:
 
     @property
     def user(self) -> JobUser | None:
-        """Whom the processes run as; None: the worker's own user."""
+        """The user that the processes run as; None: the worker's own."""
         return self._guard.confinement.user
 
     async def run(
