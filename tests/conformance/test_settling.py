@@ -455,6 +455,21 @@ async def test_an_attempt_is_ended_by_the_session_that_holds_it_and_by_no_other(
     assert settled.status is Status.SUCCEEDED
 
 
+async def test_successes_of_several_sessions_are_told_apart_in_one_batch(store: Store) -> None:
+    """I31, in the statement that records plain successes: nothing of a batch with a forged one is recorded by it."""
+    await store.register(worker("w_2"), LEASE)
+    await store.submit([one_shot(store.now()) for _ in range(4)])
+    claims = (await store.claim([Want("w_1", "", 2), Want("w_2", "", 2)], 0)).claims
+    ended = [settlement(claim, Succeeded(), at=store.now()) for claim in claims]
+    assert {each.session for each in ended} == {"w_1", "w_2"}
+    other = {"w_1": "w_2", "w_2": "w_1"}[ended[0].session]
+    swapped = [msgspec.structs.replace(ended[0], session=other), ended[1]]
+    forged, true = await store.settle(swapped)
+    assert (forged, true is not None) == (None, True)
+    rest = await store.settle([ended[0], *ended[2:]])
+    assert [each and each.status for each in rest] == [Status.SUCCEEDED] * 3
+
+
 async def test_what_a_session_says_of_another_sessions_attempt_is_stale(store: Store) -> None:
     """I31, I8."""
     await store.register(worker("w_2"), LEASE)

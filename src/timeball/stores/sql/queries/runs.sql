@@ -200,10 +200,11 @@ SELECT
   m.progress, m.progress_note, m.failure, m.result, m.retry_of, m.due_at
 FROM (
   SELECT r.*, COALESCE(r.due_at, r.fire_time) AS due, {greatest}(b.began, COALESCE(r.due_at, r.fire_time)) AS began,
-    b.ended, b.result
-  FROM {batch b: id text, attempt bigint, token bigint, session text, began bigint, ended bigint, result text}
+    b.ended, b.result, CAST({session} AS text) AS holder
+    -- `holder` names the session before the batch, whose values SQLite takes after all other parameters.
+  FROM {batch b: id text, attempt bigint, token bigint, began bigint, ended bigint, result text{session_column}}
   {each_locked runs r: b.id}
-  WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.session = b.session
+  WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.session = {session}
     AND r.cancel_requested_at IS NULL
     AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL
     -- Whether anybody follows anything is asked once, and only then of each.
