@@ -46,9 +46,22 @@ def start(guard: ProcessGuard, name: Path, then: str = "None", main: str = WAIT)
 
 
 async def agent(name: Path) -> int:
-    while not name.exists():
+    """The process id of the agent that writes to this file, once it is there."""
+    while (pid := written(name)) is None:
         await asyncio.sleep(0.01)
-    return int(name.read_text())
+    return pid
+
+
+def written(name: Path) -> int | None:
+    return int(name.read_text()) if name.exists() else None
+
+
+def go(name: Path) -> None:
+    Path(f"{name}.go").touch()
+
+
+def parent(pid: int | None) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def runs(pid: int) -> bool:
@@ -91,7 +104,7 @@ async def main_ends(folder: Path) -> object:
     child = start(guard, name, main=f"[time.sleep(0.01) for _ in iter(lambda: os.path.exists('{name}.go'), True)]")
     pid = await agent(name)
     before = runs(pid)
-    Path(f"{name}.go").touch()
+    go(name)
     status = await child.exited
     after = runs(pid)
     await guard.close()
@@ -106,7 +119,7 @@ async def guard_killed(folder: Path) -> object:
     child = start(guard, name, then=f"os.kill({guard.pid}, signal.SIGKILL)")
     bystander = start(guard, folder / "bystander")
     agents = [await agent(name), await agent(folder / "bystander")]
-    Path(f"{name}.go").touch()
+    go(name)
     ends = await asyncio.gather(child.exited, bystander.exited, return_exceptions=True)
     found = [runs(pid) for pid in agents]
     again = await run(guard, "true")
@@ -119,11 +132,11 @@ async def keeper_killed(folder: Path) -> object:
     guard = ProcessGuard()
     name = folder / "name"
     await run(guard, "true")
-    keeper = int(Path(f"/proc/{guard.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    keeper = parent(guard.pid)
     assert keeper != os.getpid()
     child = start(guard, name, then=f"os.kill({keeper}, signal.SIGKILL)")
     pid = await agent(name)
-    Path(f"{name}.go").touch()
+    go(name)
     end = (await asyncio.gather(child.exited, return_exceptions=True))[0]
     found = runs(pid)
     again = await run(guard, "true")

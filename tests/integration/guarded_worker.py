@@ -45,6 +45,8 @@ async def main(folder: str, lease_ms: int) -> None:
         )
         for token, command in enumerate(commands)
     ]
+    while guard.pid is None:
+        await asyncio.sleep(0.01)
     print(guard.pid, flush=True)
     statuses = await asyncio.gather(*(child.exited for child in children), return_exceptions=True)
     print(*(status if isinstance(status, int) else type(status).__name__ for status in statuses), flush=True)

@@ -13,10 +13,10 @@ spec.loader.exec_module(guard_program)
 become = guard_program.become
 
 
-def hang(message, descriptors, errors, guard):  # type: ignore[no-untyped-def]
+def hang(message, *arguments, **settings):  # type: ignore[no-untyped-def]
     if message["argv"][0] == "hangs":
         time.sleep(600)
-    become(message, descriptors, errors, guard)
+    become(message, *arguments, **settings)
 
 
 guard_program.become = hang

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.ordinary_user import IS_ROOT, NEEDS_ROOT, ORDINARY, _as, give, module_path, open_python, shared_folder
+from tests.support import ordinary_user
+from tests.support.ordinary_user import NEEDS_ROOT, ORDINARY, shared_folder
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's subreaper"),
@@ -26,19 +27,22 @@ def play(request: pytest.FixtureRequest) -> Iterator[Play]:
     """Plays a scene as a user."""
     user = request.param
     with shared_folder("/var/tmp") as folder:
-        give(folder, user)
+        ordinary_user.give(folder, user)
         (folder / "scene.py").write_text(SCENE.read_text())
-        python = open_python() if user is not None and IS_ROOT else sys.executable
+        python = sys.executable if user is None else ordinary_user.open_python()
+        as_user: dict[str, Any] = {}
+        if user is not None:
+            as_user = {"user": user, "group": ordinary_user.user_group(user), "extra_groups": []}
 
         def play(name: str) -> Any:
             done = subprocess.run(
                 [python, str(folder / "scene.py"), name, str(folder)],
-                env={"PYTHONPATH": module_path()},
+                env={"PYTHONPATH": ordinary_user.module_path()},
                 capture_output=True,
                 text=True,
                 timeout=50,
                 check=False,
-                **_as(user),
+                **as_user,
             )
             assert done.returncode == 0, done
             return json.loads(done.stdout)
@@ -46,19 +50,21 @@ def play(request: pytest.FixtureRequest) -> Iterator[Play]:
         yield play
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: an agent of a living job is killed when another job ends")
 def test_an_agent_outlives_other_jobs_and_not_its_own(play: Play) -> None:
     """I7: an `ssh-agent` of a living job stays, and is gone before the end of its job is reported."""
     assert play("another_ends") == [[True, True], [False, True], [False, True], [False, False]]
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: the end of a job is reported before its processes are gone")
 def test_an_agent_ends_with_a_job_that_ends_by_itself(play: Play) -> None:
     """I7: a job that ends leaves no process beside its second attempt."""
     assert play("main_ends") == [True, 0, False]
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: a job that kills the guard escapes")
 def test_a_job_that_kills_the_guard_does_not_escape(play: Play) -> None:
     """I7: when the worker reports a job that lost its guard, no process of the job runs."""
     assert play("guard_killed") == [[True, True], [False, False], 0]
+
+
+def test_a_job_that_kills_the_keeper_of_the_guard_does_not_escape(play: Play) -> None:
+    """I7: likewise."""
+    assert play("keeper_killed") == [True, False, 0]

@@ -1,4 +1,7 @@
-"""A worker's end of its guard: starts job processes through it, and replaces it when it dies."""
+"""A worker's end of its guard: starts job processes through it, and replaces it when it dies.
+
+The process that is started here becomes the keeper of the guard (`guard_keeper`), and forks the guard.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeball.domain.instant import Micros
+from timeball.executors import orphans
 from timeball.executors.confinement import Confinement
 
 PROGRAM: Final = Path(__file__).with_name("guard_program.py")
 PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
 """Environment variables that an interpreter may need. The guard gets no others: a job could read them in /proc."""
 LEAVING: Final = 15.0
-"""Seconds that a guard gets to end all processes and itself."""
+"""Seconds that a guard and its keeper get to end all processes and themselves."""
 
 FLUSH_RETRY_SECONDS: Final = 0.05
 _FULL: Final = frozenset({errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM})
@@ -35,7 +39,7 @@ log = logging.getLogger("timeball.guard")
 
 
 class GuardDied(Exception):
-    """The process that watched over this one is gone; so is this one."""
+    """The guard of this process is gone; so are this process and its descendants."""
 
 
 class Refused(Exception):
@@ -55,6 +59,8 @@ class Child:
         self._id = ident
         self.mark = mark
         self.pid: int | None = None
+        self.seen = 0.0
+        """When the worker learned its process id, in seconds since the machine was started."""
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
         """Its wait status, or `Refused`, or `GuardDied`."""
@@ -66,7 +72,7 @@ class Child:
             self._guard.say(do="signal", id=self._id, number=number)
 
     def kill(self) -> None:
-        """By force: its group, its descendants, and whoever detached itself from it."""
+        """By force: its group, and all its descendants."""
         if not self.exited.done():
             self._guard.say(do="kill", id=self._id)
 
@@ -79,6 +85,9 @@ class ProcessGuard:
         self.confinement = confinement or Confinement()
         self._job_descriptors = job_descriptors
         self._process: subprocess.Popen[bytes] | None = None
+        """The keeper."""
+        self._pid: int | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._children: dict[int, Child] = {}
         self._count = 0
@@ -89,8 +98,8 @@ class ProcessGuard:
 
     @property
     def pid(self) -> int | None:
-        """Of the guard process."""
-        return self._process.pid if self._process is not None else None
+        """Of the guard process; None until it is up."""
+        return self._pid
 
     def renew(self, deadline: Micros) -> None:
         self._deadline = deadline
@@ -114,9 +123,9 @@ class ProcessGuard:
     ) -> Child:
         """Start a process in a group of its own; `descriptors` become its 0, 1, 2 and so on, and are closed here.
 
-        `mark` is an entry of its environment (`NAME=value`) by which its descendants can be told from others'. `folder`
-        is removed by the guard if the worker dies before the process. `script` is the scripts folder and the file in
-        it that is a word of `argv`: the process reaches them also if its user has no way to the folder.
+        `mark` is an entry of its environment (`NAME=value`) that no other process has. `folder` is removed by the
+        guard if the worker dies before the process. `script` is the scripts folder and the file in it that is a word of
+        `argv`: the process reaches them also if its user has no way to the folder.
         """
         if self._socket is None:
             self._launch()
@@ -128,7 +137,6 @@ class ProcessGuard:
             "argv": list(argv),
             "env": dict(env),
             "cwd": cwd,
-            "mark": mark,
             "folder": folder,
             "descriptors": len(descriptors),
             "scripts": script[0] if script else None,
@@ -144,11 +152,10 @@ class ProcessGuard:
 
     async def close(self) -> None:
         """End all processes, and the guard."""
-        process = self._process
-        self._disconnect()
-        if process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(process.wait, LEAVING)
+        if self._process is not None:
+            await self._end(self._process, self._disconnect())
+        if self._ending:
+            await asyncio.wait(self._ending)
 
     def say(self, **message: Any) -> None:
         self._send(message, [])
@@ -244,8 +251,12 @@ class ProcessGuard:
             self._heard(message)
 
     def _heard(self, message: dict[str, Any]) -> None:
+        if message["did"] == "ready":
+            self._pid = message["pid"]
+            return
         if message["did"] == "started":
-            self._children[message["id"]].pid = message["pid"]
+            child = self._children[message["id"]]
+            child.pid, child.seen = message["pid"], orphans.since_boot()
             return
         exited = self._children.pop(message["id"]).exited
         if exited.done():
@@ -258,15 +269,17 @@ class ProcessGuard:
     # --- the end of a guard ----------------------------------------------------------------------------------------
 
     def _died(self) -> None:
-        """It was killed: whoever it started has to go, since nobody would end them in an emergency."""
-        log.error("the guard process died; its %d processes are killed", len(self._children))
-        process = self._process
-        self._disconnect(orphaned=True)
-        if process is not None:
-            asyncio.get_running_loop().run_in_executor(None, process.wait)
+        """It was killed. Its processes have to go, since nothing would end them in an emergency."""
+        process, children = self._process, self._disconnect()
+        log.error("the guard process died; its %d processes are killed", len(children))
+        assert process is not None
+        ending = asyncio.get_running_loop().create_task(self._end(process, children))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
-    def _disconnect(self, *, orphaned: bool = False) -> None:
-        connection, self._socket, self._process = self._socket, None, None
+    def _disconnect(self) -> list[Child]:
+        """The next process gets a new guard. Returns those of this one."""
+        connection, self._socket, self._process, self._pid = self._socket, None, None, None
         if connection is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(connection.fileno())
@@ -278,24 +291,42 @@ class ProcessGuard:
             _close(descriptors)
         self._outgoing.clear()
         children, self._children = self._children, {}
-        for child in children.values():
-            if child.pid is not None:
-                with contextlib.suppress(OSError):
-                    os.killpg(child.pid, signal.SIGKILL)
-            if not child.exited.done():
-                child.exited.set_exception(GuardDied())
-        if orphaned and children:
-            _kill_marked({child.mark.encode() for child in children.values()})
+        return list(children.values())
+
+    async def _end(self, keeper: subprocess.Popen[bytes], children: list[Child]) -> None:
+        """Wait until the keeper has ended all processes. What it was kept from is done here."""
+        try:
+            keeper.send_signal(signal.SIGCONT)
+            await _wait(keeper, LEAVING)
+            if keeper.returncode and children:
+                marks = {child.mark.encode() for child in children}
+                orphans.kill({child.pid: child.seen for child in children if child.pid is not None}, marks)
+        finally:
+            for child in children:
+                if not child.exited.done():
+                    child.exited.set_exception(GuardDied())
 
 
-def _kill_marked(marks: set[bytes]) -> None:
-    """Those who detached themselves have lost their last relative with the guard; only their environment tells."""
-    with contextlib.suppress(OSError):
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
-                    if not marks.isdisjoint(file.read().split(b"\0")):
-                        os.kill(int(entry), signal.SIGKILL)
+async def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Until it ended. Needs no thread where the kernel tells by a descriptor."""
+    if process.poll() is not None:
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(process.wait, seconds)
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), seconds)
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        process.poll()
 
 
 def _close(descriptors: Sequence[int]) -> None:

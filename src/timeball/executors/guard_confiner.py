@@ -15,7 +15,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from timeball.executors import job_domain, landlock
@@ -23,6 +23,7 @@ from timeball.executors import job_domain, landlock
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_CAPBSET_DROP: Final = 24
+PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 CAPABILITIES_PAST_DOMAINS: Final = (2, 16, 17, 19, 21, 22, 38, 39)
 """DAC_READ_SEARCH, with which a file handle opens files past the rules on their folders; SYS_MODULE, SYS_RAWIO,
@@ -146,21 +147,6 @@ class Confiner:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if ruleset is not None:
             landlock.enter(ruleset, self._abi)
-
-    @contextlib.contextmanager
-    def as_user(self) -> Iterator[None]:
-        """Open files as the jobs' user: without CAP_SYS_PTRACE root may not read its processes' environment."""
-        if self._user is None or _libc is None:
-            yield
-            return
-        uid, gid, _ = self._user
-        _libc.setfsgid(gid)
-        _libc.setfsuid(uid)
-        try:
-            yield
-        finally:
-            _libc.setfsuid(os.geteuid())
-            _libc.setfsgid(os.getegid())
 
     def _make(self) -> int:
         moved = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in self._held]

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
+import time
+from collections.abc import Collection
 
 LINUX = sys.platform == "linux"
 KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+END_TICK_SECONDS = 0.005
+UNKNOWN = -1
+"""As a parent: the process is gone, or hidden."""
 
 
 def find(program: str, path: str) -> str:
@@ -58,22 +64,66 @@ def children(pid: int) -> list[int]:
 
 def parent(pid: int) -> int:
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
-        return -1
+        return UNKNOWN
 
 
 def kill_tree(pid: int) -> None:
-    """Kill a process and its descendants, from the top, so that no process is left to start more."""
-    pids = [pid]
-    for each in pids:
-        with contextlib.suppress(OSError):
-            os.kill(each, signal.SIGSTOP)
-        pids.extend(children(each))
-    for each in pids:
-        with contextlib.suppress(OSError):
-            os.kill(each, signal.SIGKILL)
+    """Kill a child of this process and its descendants.
+
+    All of them are stopped first, from the top, so that no process starts more; then killed, from the bottom, so that
+    each of them still has the parent by which it is known.
+    """
+    tree = [pid]
+    parents = {os.getpid()}
+    for each in tree:
+        signal_child(each, signal.SIGSTOP, parents)
+        parents.add(each)
+        tree.extend(child for child in children(each) if child not in parents)
+    for each in reversed(tree):
+        signal_child(each, signal.SIGKILL, parents)
+
+
+def signal_child(pid: int, number: int, parents: Collection[int]) -> None:
+    """Signal a process, provided that its parent is one of these: its number may belong to another process by now.
+
+    The parent is read between opening the process and signalling it, so that both are about the same process. A parent
+    that cannot be read is no objection: /proc may be mounted so that it hides processes that are not dumpable.
+    """
+    try:
+        descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        return
+    except OSError:  # an old kernel, or no descriptor is left
+        descriptor = None
+    try:
+        found = parent(pid)
+        if found == UNKNOWN or found in parents:
+            with contextlib.suppress(OSError):
+                if descriptor is None:
+                    os.kill(pid, number)
+                else:
+                    signal.pidfd_send_signal(descriptor, number)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def end_children(seconds: float) -> bool:
+    """Kill all children, and what comes from them, until none is left; whether that was so in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for pid in children(os.getpid()):
+            kill_tree(pid)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return True
+        select.select([], [], [], END_TICK_SECONDS)
+    return False
 
 
 def make_expendable(pid: int) -> None:

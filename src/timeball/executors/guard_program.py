@@ -1,59 +1,62 @@
 """The guard: a small process between a worker and its job processes.
 
-It starts them, tells the worker how they ended, and kills them all when the worker is gone (their socket closes) or
-when the moment passes until which the worker holds the right to run them. It is started as a plain file with an
+It starts them, reports to the worker how they ended, and kills them all when the worker is gone (their socket closes)
+or when the moment passes until which the worker holds the right to run them. It is started as a plain file with an
 isolated interpreter and imports next to nothing, so that a fork costs little.
 
-    worker → guard   confine, spawn (with descriptors), signal, kill, kill_all, deadline
-    guard → worker   started, refused, exited
+    worker → guard   confine, spawn (with descriptors), signal, kill, kill_all, deadline, forget
+    guard → worker   ready, started, refused, exited
 
-Every message is JSON behind its length in four bytes. On Linux the guard is a subreaper: whoever detaches itself from
-its job becomes a child of the guard, is recognised by the mark in its environment, and dies with the job. Such a
-process that has also wiped its environment is killed when the next process of any job ends.
+On Linux, the main process of a job, the guard and its keeper (`guard_keeper`) are subreapers. A process that detaches
+itself from its job becomes a child of the job's main process. When that ends, everything that it leaves becomes a child
+of the guard, which kills it, and only then reports the end of the job.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import errno
-import fcntl
 import gc
-import json
 import os
 import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 # An isolated interpreter does not know the folder that Timeball is in.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from timeball.executors.guard_confiner import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, Confiner, prctl
-from timeball.executors.guard_processes import children, find, kill_tree, make_expendable, next_ended
+from timeball.executors import guard_keeper
+from timeball.executors.guard_confiner import PR_SET_DUMPABLE, Confiner, prctl
+from timeball.executors.guard_link import Link
+from timeball.executors.guard_processes import (
+    LINUX,
+    children,
+    end_children,
+    kill_tree,
+    make_expendable,
+    next_ended,
+)
+from timeball.executors.job_start import become
 
-PR_SET_CHILD_SUBREAPER = 36
-MOST_DESCRIPTORS = 64
-SCRIPTS_FOLDER = 100
-"""The descriptor of the scripts folder in a job whose user cannot reach it by its path."""
 TICK = 0.05
-FAREWELL = 10.0
-"""Seconds to wait for killed processes to be gone before leaving."""
+STRAY_SECONDS = 1.0
+"""How long the end of a job waits for killed processes that it left: one that waits for a device may never be gone."""
+LEAVE_SECONDS = 10.0
+"""For killed processes to be gone before the guard leaves."""
 JOB_DESCRIPTORS = int(sys.argv[2]) if len(sys.argv) > 2 else None
 """The soft limit of descriptors for jobs: the worker's own may be higher than programs that use select() can bear."""
 
 
 class Job:
-    __slots__ = ("folder", "id", "mark", "pid", "signals", "starting")
+    __slots__ = ("folder", "id", "pid", "signals", "starting")
 
-    def __init__(self, ident: int, pid: int, mark: bytes, folder: str | None, starting: int) -> None:
+    def __init__(self, ident: int, pid: int, folder: str | None, starting: int) -> None:
         self.id = ident
         self.pid = pid
-        self.mark = mark
         self.folder = folder
         self.starting: int | None = starting
         """Says what went wrong, or ends when the program has begun. None from then on."""
@@ -62,21 +65,23 @@ class Job:
 
 
 class Guard:
-    def __init__(self, worker: socket.socket) -> None:
-        self.worker = worker
+    def __init__(self, worker: socket.socket, keeper: int) -> None:
+        """`keeper` is the process id of this one's parent, without which the guard does not stay."""
+        self.link = Link(worker)
+        self.keeper = keeper
         self.confiner = Confiner()
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
         self.starting: dict[int, Job] = {}
         """By the descriptor to watch. A folder or a program on a dead file server may keep them there for long."""
+        self.ended: list[tuple[int, int, float]] = []
+        """Jobs whose end is to be reported: ids, statuses, and until when processes that they left may delay it."""
+        self.strays: dict[int, float] = {}
+        """Killed processes of jobs that ended, and until when they delay the reports."""
         self.folders: set[str] = set()
         """To be removed by the guard, unless the worker lives to do so."""
         self.deadline: int | None = None
         """Microseconds of the monotonic clock, which all processes of a machine share."""
-        self.incoming = bytearray()
-        self.descriptors: list[list[int]] = []
-        """Those of each message that came with some."""
-        self.outgoing = bytearray()
         self.pid = os.getpid()
         self.wake, wake_w = os.pipe()
         os.set_blocking(self.wake, False)
@@ -84,11 +89,12 @@ class Guard:
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """Until the worker is gone."""
-        while True:
+        """Until the worker or the keeper is gone."""
+        self.link.say(did="ready", pid=self.pid)
+        while self.link.is_open and os.getppid() == self.keeper:
             self.reap()
             self.check_deadline()
-            worker = self.worker.fileno()
+            worker = self.link.fileno()
             ready = self.wait()
             # After a long stop (SIGSTOP) the deadline comes first: nothing that waited may start any more.
             self.check_deadline()
@@ -101,20 +107,23 @@ class Guard:
                 if descriptor in self.starting:
                     self.see_start(self.starting[descriptor])
             if ready.get(worker, 0) & select.POLLOUT:
-                self.flush()
-            if ready.get(worker, 0) & ~select.POLLOUT and not self.listen():
-                return
+                self.link.flush()
+            if ready.get(worker, 0) & ~select.POLLOUT:
+                for message, descriptors in self.link.receive():
+                    self.obey(message, descriptors)
 
     def wait(self) -> dict[int, int]:
         """For something to happen; which descriptors it happened to."""
         poll = select.poll()
-        poll.register(self.worker.fileno(), select.POLLIN | (select.POLLOUT if self.outgoing else 0))
+        poll.register(self.link.fileno(), select.POLLIN | (select.POLLOUT if self.link.has_unsent else 0))
         for descriptor in (self.wake, self.confiner.made.fileno(), *self.starting):
             poll.register(descriptor, select.POLLIN)
         patience = self.patience()
         return dict(poll.poll(None if patience is None else min(patience, 60.0) * 1e3))
 
     def patience(self) -> float | None:
+        if self.ended:
+            return TICK
         if self.deadline is None or not self.jobs:
             return None
         return max(TICK, (self.deadline - monotonic()) / 1e6)
@@ -129,44 +138,11 @@ class Guard:
 
     # --- the worker ------------------------------------------------------------------------------------------
 
-    def listen(self) -> bool:
-        """Do what the worker says; whether it is still there."""
-        room = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
-        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-        try:
-            data, ancillary, truncated, _ = self.worker.recvmsg(1 << 16, room, flags)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        came: list[int] = []
-        for level, kind, content in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                received = array.array("i")
-                received.frombytes(content[: len(content) - len(content) % received.itemsize])
-                for descriptor in received:
-                    os.set_inheritable(descriptor, False)
-                came.extend(received)
-        # One call brings the descriptors of one message, and fewer of them when this process may open no more.
-        if came or truncated & socket.MSG_CTRUNC:
-            self.descriptors.append(came)
-        if not data:
-            return False
-        self.incoming += data
-        while len(self.incoming) >= 4:
-            (length,) = struct.unpack_from("!I", self.incoming)
-            if len(self.incoming) < 4 + length:
-                break
-            message = json.loads(self.incoming[4 : 4 + length])
-            del self.incoming[: 4 + length]
-            self.obey(message)
-        return True
-
-    def obey(self, message: dict[str, Any]) -> None:
+    def obey(self, message: dict[str, Any], descriptors: list[int]) -> None:
         what = message["do"]
         job = self.jobs.get(message.get("id", -1))
         if what == "spawn":
-            self.spawn(message, self.descriptors.pop(0) if message["descriptors"] else [])
+            self.spawn(message, descriptors)
         elif what == "confine":
             self.confiner.close()
             self.confiner = Confiner(**message["how"])
@@ -186,27 +162,13 @@ class Guard:
             with contextlib.suppress(OSError):
                 os.killpg(job.pid, message["number"])
 
-    def say(self, **message: Any) -> None:
-        content = json.dumps(message).encode()
-        self.outgoing += struct.pack("!I", len(content)) + content
-        self.flush()
-
-    def flush(self) -> None:
-        try:
-            sent = self.worker.send(self.outgoing)
-            del self.outgoing[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.outgoing.clear()
-
     # --- processes -------------------------------------------------------------------------------------------
 
     def spawn(self, message: dict[str, Any], descriptors: list[int]) -> None:
         ident = message["id"]
         if self.expired:
             close_all(descriptors)
-            self.say(did="refused", id=ident, step="lease", error=0)
+            self.link.say(did="refused", id=ident, step="lease", error=0)
             return
         ends: tuple[int, ...] = ()
         try:
@@ -217,13 +179,20 @@ class Guard:
             pid = os.fork()
         except OSError as error:
             close_all([*descriptors, *ends])
-            self.say(did="refused", id=ident, step="fork", error=error.errno)
+            self.link.say(did="refused", id=ident, step="fork", error=error.errno)
             return
         errors, errors_w = ends
         if pid == 0:
-            become(message, descriptors, errors_w, self)
+            become(
+                message,
+                descriptors,
+                errors_w,
+                guard=self.pid,
+                confiner=self.confiner,
+                max_descriptors=JOB_DESCRIPTORS,
+            )
         close_all([*descriptors, errors_w])
-        job = Job(ident, pid, message["mark"].encode(), message["folder"], errors)
+        job = Job(ident, pid, message["folder"], errors)
         self.jobs[ident] = self.by_pid[pid] = self.starting[errors] = job
         if job.folder is not None:
             self.folders.add(job.folder)
@@ -240,16 +209,16 @@ class Guard:
             if job.folder is not None:
                 self.folders.discard(job.folder)
             step, number = problem.decode().split()
-            self.say(did="refused", id=job.id, step=step, error=int(number))
+            self.link.say(did="refused", id=job.id, step=step, error=int(number))
             return
         make_expendable(job.pid)
-        self.say(did="started", id=job.id, pid=job.pid)
+        self.link.say(did="started", id=job.id, pid=job.pid)
         for early in job.signals:
             with contextlib.suppress(OSError):
                 os.killpg(job.pid, early)
 
     def reap(self) -> None:
-        """Take note of who ended. A job's end ends its group, and whoever detached itself from it."""
+        """Take note of what ended. A job's end ends its group, and everything that detached itself from it."""
         any_ended = False
         while (ended := next_ended()) is not None:
             any_ended = True
@@ -263,11 +232,21 @@ class Guard:
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
                 self.tidy(job)
-                self.say(did="exited", id=job.id, status=status)
+                self.ended.append((job.id, status, time.monotonic() + STRAY_SECONDS))
             with contextlib.suppress(OSError):
                 os.waitpid(pid, 0)
-        if any_ended:
+        if any_ended or self.ended:
             self.kill_strays()
+            self.report_ends()
+
+    def report_ends(self) -> None:
+        """Once nothing is left of the jobs that ended."""
+        now = time.monotonic()
+        has_strays = any(until > now for until in self.strays.values())
+        waiting = [each for each in self.ended if has_strays and each[2] > now]
+        for ident, status, _ in self.ended[: len(self.ended) - len(waiting)]:
+            self.link.say(did="exited", id=ident, status=status)
+        self.ended = waiting
 
     def tidy(self, job: Job) -> None:
         """Most jobs leave their folder empty. The worker has the time to remove the others."""
@@ -277,26 +256,17 @@ class Guard:
                 self.folders.discard(job.folder)
 
     def kill_strays(self) -> None:
-        """Children that are no job's main process are orphans; those without the mark of a living job go."""
-        marks = {job.mark for job in self.jobs.values()}
-        for pid in children(self.pid):
-            if pid not in self.by_pid and marks.isdisjoint(self.environment(pid)):
-                kill_tree(pid)
+        """Children that are no job's main process come from jobs that ended."""
+        until = time.monotonic() + STRAY_SECONDS
+        strays = [pid for pid in children(self.pid) if pid not in self.by_pid]
+        for pid in strays:
+            kill_tree(pid)
+        self.strays = {pid: self.strays.get(pid, until) for pid in strays}
 
     def kill(self, job: Job) -> None:
         kill_tree(job.pid)
         with contextlib.suppress(OSError):
             os.killpg(job.pid, signal.SIGKILL)
-        for pid in children(self.pid):
-            if pid not in self.by_pid and job.mark in self.environment(pid):
-                kill_tree(pid)
-
-    def environment(self, pid: int) -> set[bytes]:
-        try:
-            with self.confiner.as_user(), open(f"/proc/{pid}/environ", "rb") as file:
-                return set(file.read().split(b"\0"))
-        except OSError:
-            return set()
 
     def kill_all(self) -> None:
         for job in self.jobs.values():
@@ -306,69 +276,13 @@ class Guard:
             kill_tree(pid)
 
     def leave(self) -> None:
-        """Kill everybody, see them gone, remove what they left."""
-        until = time.monotonic() + FAREWELL
-        while time.monotonic() < until:
-            self.kill_all()
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                break
-            select.select([self.wake], [], [], TICK / 10)
+        """Kill all processes, see them gone, remove what they left."""
+        end_children(LEAVE_SECONDS)
         if self.folders:
             import shutil
 
             for folder in self.folders:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def become(message: dict[str, Any], descriptors: list[int], errors: int, guard: Guard) -> NoReturn:
-    """In the new process: turn into the job, quickly: every page touched here is copied first."""
-    step = "prepare"
-    try:
-        os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard.pid:
-            os._exit(127)
-        # Descriptors are moved out of the way before they take their places from 0 on.
-        lowest = SCRIPTS_FOLDER + 1 if message["script"] else len(descriptors)
-        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, lowest)
-        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, lowest) for each in descriptors]
-        for place, descriptor in enumerate(aside):
-            os.dup2(descriptor, place, inheritable=True)
-        argv, script = message["argv"], message["script"]
-        scripts = os.open(message["scripts"], os.O_PATH | os.O_DIRECTORY) if script else -1
-        step = "confine"
-        guard.confiner.confine()
-        if os.getppid() != guard.pid:
-            os._exit(127)
-        if script:
-            step = "script"
-            argv = reach(script, message["scripts"], scripts, argv)
-        step = "folder"
-        os.chdir(message["cwd"])
-        step = "program"
-        if JOB_DESCRIPTORS is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (JOB_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        program = find(argv[0], message["env"].get("PATH", os.defpath))
-        os.execve(program, argv, message["env"])
-    except OSError as error:
-        os.write(errors, f"{step} {error.errno or errno.EIO}".encode())
-    except BaseException:
-        os.write(errors, f"{step} {errno.EINVAL}".encode())
-    os._exit(127)
-
-
-def reach(script: str, folder: str, opened: int, argv: list[str]) -> list[str]:
-    """The command with a path by which this user can read the script: through its folder's descriptor if need be."""
-    if os.access(script, os.R_OK):
-        return argv
-    way = f"/proc/{os.getpid()}/fd/{SCRIPTS_FOLDER}/{os.path.relpath(script, folder)}"
-    os.dup2(opened, SCRIPTS_FOLDER, inheritable=True)
-    if not os.access(way, os.R_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    return [way if word == script else word for word in argv]
 
 
 def close_all(descriptors: list[int]) -> None:
@@ -386,18 +300,18 @@ def main() -> None:
     worker = socket.socket(fileno=int(sys.argv[1]))
     worker.setblocking(False)
     os.set_inheritable(worker.fileno(), False)
-    # Not for the guard: whoever stops the worker decides about the jobs through it. Handled rather than ignored, since
-    # what is ignored stays so in the jobs.
+    # Not for the guard: a signal that stops the worker decides about the jobs through it. Handled rather than ignored,
+    # since what is ignored stays so in the jobs.
     ignored = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
     for number in ignored:
         signal.signal(number, lambda *_: None)
     # The jobs inherit these.
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
     gc.disable()
     gc.freeze()
-    guard = Guard(worker)
+    keeper = guard_keeper.split(worker.fileno()) if LINUX else os.getppid()
+    guard = Guard(worker, keeper)
     try:
         guard.run()
     finally:

@@ -1,0 +1,80 @@
+"""The guard's end of its socket to the worker: messages in JSON, each behind its length in four bytes.
+
+Only the standard library is imported here: the guard process uses this module.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+MAX_DESCRIPTORS = 64
+
+
+class Link:
+    def __init__(self, worker: socket.socket) -> None:
+        self._worker = worker
+        self._incoming = bytearray()
+        self._descriptors: list[list[int]] = []
+        """Those of each message that came with some."""
+        self._outgoing = bytearray()
+        self.is_open = True
+
+    def fileno(self) -> int:
+        return self._worker.fileno()
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._outgoing)
+
+    def receive(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
+        """What the worker says, with the descriptors of each message. `is_open` is false once the worker is gone."""
+        room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        try:
+            data, ancillary, truncated, _ = self._worker.recvmsg(1 << 16, room, flags)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.is_open = False
+            return
+        came: list[int] = []
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                received = array.array("i")
+                received.frombytes(content[: len(content) - len(content) % received.itemsize])
+                if not flags:
+                    for descriptor in received:
+                        os.set_inheritable(descriptor, False)
+                came.extend(received)
+        # One call brings the descriptors of one message, and fewer of them when this process may open no more.
+        if came or truncated & socket.MSG_CTRUNC:
+            self._descriptors.append(came)
+        self.is_open = bool(data)
+        self._incoming += data
+        while len(self._incoming) >= 4:
+            (length,) = struct.unpack_from("!I", self._incoming)
+            if len(self._incoming) < 4 + length:
+                break
+            message = json.loads(self._incoming[4 : 4 + length])
+            del self._incoming[: 4 + length]
+            yield message, self._descriptors.pop(0) if message.get("descriptors") else []
+
+    def say(self, **message: Any) -> None:
+        content = json.dumps(message).encode()
+        self._outgoing += struct.pack("!I", len(content)) + content
+        self.flush()
+
+    def flush(self) -> None:
+        try:
+            sent = self._worker.send(self._outgoing)
+            del self._outgoing[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._outgoing.clear()

@@ -1,0 +1,78 @@
+"""How a process that the guard forked becomes a job, quickly: every page that is touched here is copied first.
+
+Only the standard library is imported here: the guard process uses this module.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import signal
+from typing import Any, NoReturn
+
+from timeball.executors.guard_confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Confiner, prctl
+from timeball.executors.guard_processes import find
+
+SCRIPTS_FOLDER = 100
+"""The descriptor of the scripts folder in a job whose user cannot reach it by its path."""
+
+
+def become(
+    message: dict[str, Any],
+    descriptors: list[int],
+    errors: int,
+    *,
+    guard: int,
+    confiner: Confiner,
+    max_descriptors: int | None,
+) -> NoReturn:
+    """Turn into the job, or write to `errors` which step failed. `guard` is the guard's process id."""
+    step = "prepare"
+    try:
+        os.setsid()
+        # The descendants of a job that detach themselves become children of its main process. So each of them is known
+        # to be this job's, and those that become children of the guard come from jobs that ended.
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(127)
+        # Descriptors are moved out of the way before they take their places from 0 on.
+        lowest = SCRIPTS_FOLDER + 1 if message["script"] else len(descriptors)
+        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, lowest)
+        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, lowest) for each in descriptors]
+        for place, descriptor in enumerate(aside):
+            os.dup2(descriptor, place, inheritable=True)
+        argv, script = message["argv"], message["script"]
+        scripts = os.open(message["scripts"], os.O_PATH | os.O_DIRECTORY) if script else -1
+        step = "confine"
+        confiner.confine()
+        if os.getppid() != guard:
+            os._exit(127)
+        if script:
+            step = "script"
+            argv = reach(script, message["scripts"], scripts, argv)
+        step = "folder"
+        os.chdir(message["cwd"])
+        step = "program"
+        if max_descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max_descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        program = find(argv[0], message["env"].get("PATH", os.defpath))
+        os.execve(program, argv, message["env"])
+    except OSError as error:
+        os.write(errors, f"{step} {error.errno or errno.EIO}".encode())
+    except BaseException:
+        os.write(errors, f"{step} {errno.EINVAL}".encode())
+    os._exit(127)
+
+
+def reach(script: str, folder: str, opened: int, argv: list[str]) -> list[str]:
+    """The command with a path by which this user can read the script: through its folder's descriptor if need be."""
+    if os.access(script, os.R_OK):
+        return argv
+    way = f"/proc/{os.getpid()}/fd/{SCRIPTS_FOLDER}/{os.path.relpath(script, folder)}"
+    os.dup2(opened, SCRIPTS_FOLDER, inheritable=True)
+    if not os.access(way, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return [way if word == script else word for word in argv]
