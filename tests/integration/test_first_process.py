@@ -53,7 +53,6 @@ def up(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.stdout.close()
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: PID 1 keeps zombies")
 def test_the_first_process_reaps_orphans_and_passes_signals_on(up: subprocess.Popen[str]) -> None:
     """As `docker exec` and health checks leave them."""
     [first] = psutil.Process(up.pid).children()
@@ -89,7 +88,6 @@ os._exit(7) if sys.argv[2] == "exit" else os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: PID 1 keeps zombies")
 @pytest.mark.parametrize(("loop", "end", "status"), [("uvloop", "exit", 7), ("asyncio", "kill", 128 + 9)])
 def test_no_exit_code_is_taken_away(loop: str, end: str, status: int) -> None:
     """I30: the reaping of orphans takes the status of no process that Timeball or a function waits for."""

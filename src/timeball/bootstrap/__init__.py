@@ -13,6 +13,7 @@ import structlog
 import uvloop
 
 from timeball import system
+from timeball.bootstrap.first_process import stay_as_init
 from timeball.bootstrap.hardening import hide_secrets
 from timeball.bootstrap.private_files import make_new_files_private
 from timeball.bootstrap.process import StopSignals, tune_interpreter
@@ -31,6 +32,7 @@ def run_up(config: UpConfig) -> int:
     """A server and a worker in one process, until a signal."""
     make_new_files_private()
     hide_secrets()
+    stay_as_init()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_up(config))
 
@@ -38,6 +40,7 @@ def run_up(config: UpConfig) -> int:
 def run_server(config: ServerConfig) -> int:
     make_new_files_private()
     hide_secrets()
+    stay_as_init()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_server(config))
 
@@ -45,6 +48,7 @@ def run_server(config: ServerConfig) -> int:
 def run_worker(config: WorkerConfig) -> int:
     make_new_files_private()
     hide_secrets()
+    stay_as_init()
     logging.configure(config.log_level, config.log_format)
     return uvloop.run(_worker(config))
 
