@@ -24,7 +24,6 @@ def said(found: UpConfig) -> list[str]:
     return [entry["event"] for entry in logs if entry["log_level"] == "warning" and "sudo" in entry["event"]]
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs that may gain privileges are not warned about")
 @pytest.mark.parametrize(("uid", "survives"), [(0, False), (1000, True)])
 def test_a_worker_whose_jobs_may_gain_privileges_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, survives: bool

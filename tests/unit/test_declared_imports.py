@@ -133,7 +133,6 @@ def test_what_is_not_carried_over_is_told_with_its_line(line: str, told: str) ->
     assert any(told in remark for remark in remarks(cron(line)))
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: sudo fails in jobs, and the import says nothing")
 @pytest.mark.parametrize(
     ("command", "programs"),
     [

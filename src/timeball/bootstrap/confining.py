@@ -33,6 +33,8 @@ def confine(config: CrewConfig) -> Confinement:
         _open_scripts(config, config.job_user)
     if not confinement.landlock and confinement.user is None:
         _log.warning(_what_jobs_can_read(config))
+    if not confinement.no_new_privs:
+        _log.warning(_what_jobs_can_become())
     closed = confinement.closed_folders()
     if closed:
         _log.info(
@@ -66,6 +68,17 @@ def _what_jobs_can_read(config: CrewConfig) -> str:
     return (
         f"shell and script jobs can read the key files and the data of Timeball ({files}): {why}, and they run as the"
         " worker's own user; its memory, environment, arguments and descriptors stay closed to them"
+    )
+
+
+def _what_jobs_can_become() -> str:
+    """With programs such as sudo."""
+    may = "process jobs may gain privileges, as by sudo (no_new_privs is off)"
+    if os.geteuid() == 0:
+        return f"{may}: they can become every user that the rules of such programs allow"
+    return (
+        f"{may}: this worker is not root, so it cannot end what runs as another user. Such a process may outlive its"
+        " job, its timeout and this worker, and run beside a second attempt"
     )
 
 

@@ -48,7 +48,17 @@ _WRAPPERS: Final[dict[str, tuple[int, str]]] = {
     "flock": (1, "wE"),
 }
 """Programs that run another one: how many words of their own come before it, and which options take a value."""
+_PRIVILEGED: Final = frozenset(
+    (
+        *("sudo", "su", "doas", "pkexec", "sg", "newgrp", "passwd", "at", "batch", "crontab"),
+        *("mount", "umount", "fusermount", "fusermount3", "ping", "ping6", "traceroute"),
+        *("mail", "mailx", "sendmail", "exim", "exim4", "podman"),
+    )
+)
+"""Programs that have, or start, a file with a setuid or setgid bit or with capabilities on common systems."""
+_PARTS: Final = re.compile(r"&&|\|\||[;|&(){}`]")
 _INTERPRETERS: Final = re.compile(r"(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby|php[\d.]*|node")
+_KEYWORDS: Final = frozenset({"!", "if", "then", "elif", "else", "while", "until", "do"})
 _ABOUT_MAIL: Final = ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING")
 
 
@@ -207,6 +217,12 @@ class _Translator:
                 "cron starts it in the home folder, Timeball in an empty one of its own:"
                 " ./ and ../ need a HOME= line above, or whole paths",
             )
+        if privileged := privileged_programs(command):
+            self._found.note(
+                number,
+                f"{_listed(privileged)} may need privileges that jobs cannot gain: see that the worker's account has"
+                " them, or start the worker with --no-job-landlock --new-privs",
+            )
         self._found.jobs.append(
             Translated(
                 number,
@@ -282,12 +298,39 @@ def name_of(command: str) -> str:
     return slug(command)
 
 
+def privileged_programs(command: str) -> list[str]:
+    """The programs in it that gain privileges when they are started, as sudo does."""
+    found: dict[str, None] = {}
+    for part in _PARTS.split(command):
+        words = _words(part)
+        while words:
+            program = words[0].rpartition("/")[2]
+            if program in _PRIVILEGED:
+                found[program] = None
+                break
+            if re.match(r"[A-Za-z_]\w*=", words[0]) or program in _KEYWORDS:
+                words = words[1:]
+            elif program in _WRAPPERS:
+                words = _without_own(words[1:], *_WRAPPERS[program])
+            else:
+                break
+    return list(found)
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _words(part: str) -> list[str]:
+    try:
+        return shlex.split(part, comments=True)
+    except ValueError:
+        return part.split()
+
+
 def _program(part: str) -> list[str]:
     """The words of a simple command, without what is set for it and what it is run by."""
-    try:
-        words = shlex.split(part, comments=True)
-    except ValueError:
-        words = part.split()
+    words = _words(part)
     while words:
         if re.match(r"[A-Za-z_]\w*=", words[0]) or words[0] in ("!", "if", "then"):
             words = words[1:]
