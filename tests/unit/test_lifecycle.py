@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 from msgspec import UNSET, Raw
 
+from timeball.domain import duration
 from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.ledger import Origin, Verdict, verdict
 from timeball.domain.lifecycle import (
@@ -127,6 +128,14 @@ def test_default_backoff_is_10_20_40_seconds() -> None:
 def test_the_target_may_ask_for_more_patience_than_the_backoff() -> None:
     busy = Failed(Failure(kind="http", message="503", status=503, retry_after=HOUR))
     assert judge(busy).eligible_at == NOW + HOUR
+
+
+@pytest.mark.xfail(strict=True, reason="item 10: a Retry-After pushes a retry past the job's cap")
+@pytest.mark.parametrize("cap", ["0s", "30s", "1h"])
+def test_a_targets_patience_ends_at_the_cap_of_the_job(cap: str) -> None:
+    """I15: a retry starts within the cap of its job, whatever the target asks for."""
+    busy = Failed(Failure(kind="http", message="503", status=503, retry_after=2 * HOUR))
+    assert judge(busy, policy=Retry(cap=cap)).eligible_at == NOW + duration.parse(cap)
 
 
 @pytest.mark.parametrize(
