@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain.instant import MAX, SECOND, Micros
+from timeball.domain.instant import HOUR, MAX, SECOND, Micros
 from timeball.domain.ledger import TOLERANCE, Origin, Verdict
 from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
 from timeball.domain.retry import NonRetryable, Retry
@@ -172,11 +172,15 @@ async def test_a_late_start_is_called_late(store: Store) -> None:
     assert (await read(store, claim)).verdict is Verdict.LATE
 
 
-async def test_absurd_patience_does_not_overflow(store: Store) -> None:
-    claim = await start(store, retry=Retry(max_retries=1))
+async def test_absurd_patience_ends_at_the_cap(store: Store) -> None:
+    """I15: it neither overflows nor pushes the retry past the cap."""
+    claim = await start(store, retry=Retry(max_retries=1, cap="1h"))
+    before = store.now()
     patient = Failed(Failure(kind="http", message="", status=429, retry_after=2**70))
     assert await end(store, claim, patient) is None
-    assert await store.next_eligible_at() == MAX
+    again = await store.next_eligible_at()
+    assert again is not None
+    assert before + HOUR <= again <= store.now() + HOUR
 
 
 @pytest.mark.parametrize("changes", [{"attempt": 2}, {"token": 999_999}, {"run_id": "r_other"}, {"token": 2**70}])

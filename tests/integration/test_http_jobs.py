@@ -31,17 +31,18 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 @pytest.mark.parametrize(
-    ("status", "patience", "waits"),
+    ("status", "patience", "cap", "waits"),
     [
-        (429, "7200", 2 * HOUR),
-        (503, "Thu, 01 Jan 2026 02:00:00 GMT", 2 * HOUR),
-        (503, "999999999999", DAY),
-        (500, "7200", 10 * SECOND),
+        (429, "7200", "7d", 2 * HOUR),
+        (503, "Thu, 01 Jan 2026 02:00:00 GMT", "7d", 2 * HOUR),
+        (503, "999999999999", "7d", DAY),
+        (503, "7200", "1h", HOUR),
+        (500, "7200", "7d", 10 * SECOND),
     ],
-    ids=["seconds", "date", "at most a day", "not for other answers"],
+    ids=["seconds", "date", "at most a day", "at most the cap", "not for other answers"],
 )
 async def test_retry_after_moves_the_retry_and_not_the_series(
-    fleet: Fleet, status: int, patience: str, waits: int
+    fleet: Fleet, status: int, patience: str, cap: str, waits: int
 ) -> None:
     calls = 0
 
@@ -59,7 +60,7 @@ async def test_retry_after_moves_the_retry_and_not_the_series(
                 task=Http(url=url),
                 schedule=Interval(expression="1s"),
                 overlap=Overlap.ALLOW,
-                retry=Retry(backoff=["10s"]),
+                retry=Retry(backoff=["10s"], cap=cap),
             )
         )
         runs = await fleet.runs(job_id, lambda runs: [run.status for run in runs[1:3]] == [Status.SUCCEEDED] * 2)

@@ -246,3 +246,13 @@ def test_attempts_are_counted_as_the_policy_has_them() -> None:
     (reason,) = why.of_run(facts(retried, rules={"retry": Retry(max_retries=4)}))
     assert reason.text == "Its retry is due in 12 s; attempt 2 of 5 failed: boom."
     assert reason.until == NOW + 12 * SECOND
+
+
+def test_a_wait_that_the_cap_cut_is_named() -> None:
+    """I15: the reason says why the retry starts before the target wanted it to."""
+    busy = Failure(kind="http", message="503", status=503, retry_after=2 * 3600 * SECOND)
+    retried = waiting(attempt=1, eligible_at=NOW + 30 * SECOND, failure=busy)
+    (reason,) = why.of_run(facts(retried, rules={"retry": Retry(cap="30s")}))
+    assert reason.text.endswith("attempt 1 of 4 failed: 503. The target asked to wait 2 h; the cap is 30 s.")
+    (reason,) = why.of_run(facts(retried, rules={"retry": Retry(cap="2h")}))
+    assert reason.text.endswith("failed: 503.")

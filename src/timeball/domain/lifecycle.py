@@ -123,7 +123,7 @@ class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
     exceptions: tuple[str, ...] = ()
     """Qualified names of the exception's class and its bases, most specific first."""
     retry_after: Micros | None = None
-    """The target asked for this much patience (HTTP 429 or 503 with Retry-After)."""
+    """The target asked for this wait (HTTP 429 or 503 with Retry-After). It ends at the cap of the job's retries."""
 
 
 class Succeeded(Struct, frozen=True, tag="succeeded"):
@@ -219,7 +219,7 @@ def settle(
                 return Transition(Event.GIVE_UP, failure=failure)
             if attempt > policy.max_retries:
                 return Transition(exhausted, failure=failure)
-            wait = max(retry.delay(policy, attempt, spread), failure.retry_after or 0)
+            wait = retry.delay(policy, attempt, spread, failure.retry_after or 0)
             return Transition(Event.RETRY, eligible_at=now + wait, failure=failure)
         case _:
             assert_never(outcome)

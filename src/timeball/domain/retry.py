@@ -56,12 +56,22 @@ def _check_durations(base: Duration, cap: Duration) -> None:
     check_duration("cap", cap)
 
 
-def delay(policy: Retry, attempt: int, spread: float) -> Micros:
+def limit(policy: Retry) -> Micros:
+    """The longest wait before a retry."""
+    return min(duration.parse(policy.cap), 366 * DAY)
+
+
+def delay(policy: Retry, attempt: int, spread: float, asked: Micros = 0) -> Micros:
     """How long to wait after attempt number `attempt` (from 1) failed; `spread` is a random number in [0, 1).
 
-    Never negative, never above the cap, and exact integers throughout: 2**attempt cannot overflow.
+    `asked` is the wait that the target asked for: the retry starts no earlier, within the cap. Never negative, never
+    above the cap, and exact integers throughout: 2**attempt cannot overflow.
     """
-    cap = min(duration.parse(policy.cap), 366 * DAY)
+    cap = limit(policy)
+    return min(cap, max(asked, _backoff(policy, attempt, spread, cap)))
+
+
+def _backoff(policy: Retry, attempt: int, spread: float, cap: Micros) -> Micros:
     if isinstance(policy.backoff, list):
         return min(cap, duration.parse(policy.backoff[min(attempt, len(policy.backoff)) - 1]))
     base = duration.parse(policy.base)

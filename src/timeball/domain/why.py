@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from timeball.domain import circuit, crew, ended, follow, planning, preemption, priority
+from timeball.domain import circuit, crew, ended, follow, planning, preemption, priority, retry
 from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing, Weaving
 from timeball.domain.english import about, counted, listed, moment, when
@@ -234,10 +234,14 @@ def _too_early(facts: Circumstances) -> list[Reason]:
     if run.attempt and run.eligible_at is not None and run.eligible_at > now:
         most = facts.spec.retry.max_retries + 1
         failed = "" if run.failure is None else f": {run.failure.message}"
+        asked = 0 if run.failure is None else run.failure.retry_after or 0
+        longest = retry.limit(facts.spec.retry)
+        cut = f" The target asked to wait {about(asked)}; the cap is {about(longest)}." if asked > longest else ""
+        due = when(run.eligible_at, now)
         return [
             Reason(
                 code=Code.RETRY,
-                text=f"Its retry is due {when(run.eligible_at, now)}; attempt {run.attempt} of {most} failed{failed}.",
+                text=f"Its retry is due {due}; attempt {run.attempt} of {most} failed{failed}.{cut}",
                 unblocks=f"Time; or retry it now: timeball runs retry {run.id}.",
                 until=run.eligible_at,
             )
