@@ -6,8 +6,11 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.conformance.test_gates import claim
 from tests.support.builders import one_shot, plan_due, recurring, settlement
 from timeball.domain.instant import SECOND
+from timeball.domain.lifecycle import Failed, Failure, Status
+from timeball.domain.task import Http, host_of
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
 from timeball.stores.postgres import _CLOCK
@@ -46,6 +49,11 @@ RECURRING = [
     "release",
     "close_spans",
 ]
+
+ILL = Http(url="https://ill.example/x")
+WELL = Http(url="https://well.example/x")
+NO_ANSWER = Failed(Failure(kind="http", message="no answer"))
+SHARED = pytest.mark.xfail(strict=True, reason="item 10: one failed call takes the fast path from every job")
 
 
 class _Recorder:
@@ -152,3 +160,79 @@ async def test_recurring_jobs_take_as_few_statements_as_ever(store: Store, said:
     await plan_due(store, limit=JOBS)
     assert await run_all(store) == JOBS
     assert said == RECURRING
+
+
+async def fail_a_call(store: Store, task: Http = ILL) -> None:
+    await store.submit([one_shot(store.now(), task=task)])
+    (got,) = await claim(store)
+    await store.settle([settlement(got, NO_ANSWER, host=host_of(task))])
+
+
+@SHARED
+async def test_one_shots_do_not_notice_an_ill_host(store: Store, said: list[str]) -> None:
+    """I28: what one host costs is paid by the jobs that call it."""
+    await fail_a_call(store)
+    said.clear()
+    await store.submit([one_shot(store.now()) for _ in range(JOBS)])
+    assert await run_all(store) == JOBS
+    assert said == ONE_SHOTS
+
+
+@SHARED
+async def test_recurring_jobs_do_not_notice_an_ill_host(store: Store, said: list[str]) -> None:
+    await fail_a_call(store)
+    due = store.now() - SECOND
+    await store.submit([recurring(due - 10 * SECOND, seconds=10, next_fire_at=due) for _ in range(JOBS)])
+    said.clear()
+    await plan_due(store, limit=JOBS)
+    assert await run_all(store) == JOBS
+    assert said == RECURRING
+
+
+@SHARED
+async def test_calls_to_other_hosts_take_one_look_more_while_a_host_is_ill(store: Store, said: list[str]) -> None:
+    await fail_a_call(store)
+    said.clear()
+    await store.submit([one_shot(store.now(), task=WELL) for _ in range(JOBS)])
+    claims = (await store.claim([Want("w_1", "", JOBS)], 0)).claims
+    await store.settle([settlement(each, host=host_of(WELL)) for each in claims])
+    expected = list(ONE_SHOTS)
+    expected.insert(expected.index("claimable_of_level") + 1, "ill_hosts")
+    expected.insert(expected.index("record_successes"), "ill_hosts")
+    assert said == expected
+
+
+@SHARED
+async def test_a_fresh_job_is_born_claimed_while_a_host_is_ill(store: Store, said: list[str]) -> None:
+    await fail_a_call(store)
+    said.clear()
+    for task in ({}, {"task": WELL}):
+        _, claims = await store.submit_and_claim([one_shot(store.now(), **task)], [Want("w_1", "", 1)])
+        assert len(claims) == 1
+    assert "leased_sessions" not in said
+
+
+@SHARED
+async def test_an_answer_of_the_ill_host_is_heard_among_other_successes(store: Store, said: list[str]) -> None:
+    """One batch of settlements: the call that concerns the host is judged, the others move at once."""
+    await fail_a_call(store)
+    await store.submit([one_shot(store.now(), **task) for task in ({}, {"task": ILL}, {"task": WELL})])
+    claims = await claim(store)
+    hosts = {each.run_id: _host(each.spec) for each in claims}
+    said.clear()
+    settled = await store.settle([settlement(each, host=hosts[each.run_id]) for each in claims])
+    assert [each is not None and each.status for each in settled] == [Status.SUCCEEDED] * 3
+    assert [each.run_id for each in settled if each is not None] == [each.run_id for each in claims]
+    assert said.count("record_successes") == 1
+    assert said.count("lock_attempts") == 1
+    said.clear()
+    await store.submit([one_shot(store.now(), task=WELL)])
+    await claim(store)
+    assert "ill_hosts" not in said  # its answer closed the circuit
+
+
+def _host(spec: bytes) -> str | None:
+    for task in (ILL, WELL, *(Http(url=f"https://ill-{n}.example/") for n in range(3))):
+        if task.url.encode() in spec:
+            return host_of(task)
+    return None
