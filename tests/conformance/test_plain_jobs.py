@@ -14,6 +14,7 @@ from timeball.domain.task import Http, host_of
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
 from timeball.stores.postgres import _CLOCK
+from timeball.stores.sql import gates
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.tables import Table
@@ -53,7 +54,6 @@ RECURRING = [
 ILL = Http(url="https://ill.example/x")
 WELL = Http(url="https://well.example/x")
 NO_ANSWER = Failed(Failure(kind="http", message="no answer"))
-SHARED = pytest.mark.xfail(strict=True, reason="item 10: one failed call takes the fast path from every job")
 
 
 class _Recorder:
@@ -168,7 +168,6 @@ async def fail_a_call(store: Store, task: Http = ILL) -> None:
     await store.settle([settlement(got, NO_ANSWER, host=host_of(task))])
 
 
-@SHARED
 async def test_one_shots_do_not_notice_an_ill_host(store: Store, said: list[str]) -> None:
     """I28: what one host costs is paid by the jobs that call it."""
     await fail_a_call(store)
@@ -178,7 +177,6 @@ async def test_one_shots_do_not_notice_an_ill_host(store: Store, said: list[str]
     assert said == ONE_SHOTS
 
 
-@SHARED
 async def test_recurring_jobs_do_not_notice_an_ill_host(store: Store, said: list[str]) -> None:
     await fail_a_call(store)
     due = store.now() - SECOND
@@ -189,7 +187,6 @@ async def test_recurring_jobs_do_not_notice_an_ill_host(store: Store, said: list
     assert said == RECURRING
 
 
-@SHARED
 async def test_calls_to_other_hosts_take_one_look_more_while_a_host_is_ill(store: Store, said: list[str]) -> None:
     await fail_a_call(store)
     said.clear()
@@ -202,7 +199,6 @@ async def test_calls_to_other_hosts_take_one_look_more_while_a_host_is_ill(store
     assert said == expected
 
 
-@SHARED
 async def test_a_fresh_job_is_born_claimed_while_a_host_is_ill(store: Store, said: list[str]) -> None:
     await fail_a_call(store)
     said.clear()
@@ -212,7 +208,6 @@ async def test_a_fresh_job_is_born_claimed_while_a_host_is_ill(store: Store, sai
     assert "leased_sessions" not in said
 
 
-@SHARED
 async def test_an_answer_of_the_ill_host_is_heard_among_other_successes(store: Store, said: list[str]) -> None:
     """One batch of settlements: the call that concerns the host is judged, the others move at once."""
     await fail_a_call(store)
@@ -229,6 +224,18 @@ async def test_an_answer_of_the_ill_host_is_heard_among_other_successes(store: S
     await store.submit([one_shot(store.now(), task=WELL)])
     await claim(store)
     assert "ill_hosts" not in said  # its answer closed the circuit
+
+
+async def test_more_ill_hosts_than_are_named_still_have_their_circuits(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "MAX_ILL_HOSTS", 1)
+    others = [Http(url=f"https://ill-{n}.example/") for n in range(3)]
+    for _ in range(5):
+        for task in others:
+            await fail_a_call(store, task)
+    await store.submit([one_shot(store.now(), task=task) for task in (*others, WELL)])
+    assert [_host(each.spec) for each in await claim(store)] == [host_of(WELL)]
 
 
 def _host(spec: bytes) -> str | None:

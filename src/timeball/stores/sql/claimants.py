@@ -21,8 +21,8 @@ class Crew(Struct, frozen=True):
     rows: dict[str, Row]
     """Of `leased_sessions`."""
     wants: list[Want]
-    unwell: bool = False
-    """A host is."""
+    ill_host: bool = False
+    """A host is ill."""
     fitted: bool = False
     """Runs wait that not every worker can take."""
     level: int | None = None
@@ -44,6 +44,6 @@ async def crew(tx: Tx, wants: Sequence[Want], ahead: Micros) -> Crew:
     rows = {row[0]: row for row in await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)}
     if not rows:
         return Crew({}, [])
-    *_, unwell, fitted, lowest, highest = next(iter(rows.values()))
+    *_, ill_host, fitted, lowest, highest = next(iter(rows.values()))
     level = lowest if lowest == highest else None
-    return Crew(rows, [want for want in wants if want.session in rows], bool(unwell), bool(fitted), level)
+    return Crew(rows, [want for want in wants if want.session in rows], bool(ill_host), bool(fitted), level)

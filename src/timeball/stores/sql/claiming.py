@@ -26,7 +26,7 @@ from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.claimants import crew
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.gates import Gatehouse, Gates
+from timeball.stores.sql.gates import NO_HOSTS, Gatehouse, Gates, IllHosts, ill_hosts
 from timeball.stores.sql.library import many, query, text
 from timeball.stores.sql.rows import unread
 from timeball.stores.sql.workers import DEDICATED, told_apart
@@ -73,7 +73,7 @@ class _Candidate(Struct, frozen=True):
     profile: str | None
 
 
-_GATED = 12
+_SPEC, _TASK, _GATED = 8, 9, 12
 _ORDER_OF_LEVEL = itemgetter(4, 3, 0)
 """Among runs of one priority, the order of their ranks."""
 UNREADABLE: Final = Gates("")
@@ -119,7 +119,7 @@ class Handed(Struct, frozen=True):
 
 async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, before: Micros) -> Handed:
     waiting = await crew(tx, wants, ahead)
-    leased, unwell, fitted = waiting.rows, waiting.unwell, waiting.fitted
+    leased, fitted = waiting.rows, waiting.fitted
     if not leased:
         return Handed([], before)
     everybody, level = waiting.for_anybody, waiting.level
@@ -132,11 +132,16 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
     rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
     if len(rows) == free < len(slots) and any(row[4] > row[7] for row in rows):
         rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
-    if fitted or unwell or choosy or any(row[_GATED] for row in rows):
-        if len(slots) < LOOK_AT and any(row[_GATED] or unwell or choosy for row in rows):  # most may have to wait
+    gated = any(row[_GATED] for row in rows)
+    ill = NO_HOSTS
+    if waiting.ill_host and (fitted or choosy or gated or any(_is_http(row[_TASK] or row[_SPEC]) for row in rows)):
+        ill = await ill_hosts(tx)
+        gated = gated or any(_gates(_Candidate(*row), ill) is not None for row in rows)
+    if fitted or choosy or gated:
+        if len(slots) < LOOK_AT and rows and (gated or choosy):  # most may have to wait
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
         choice = _Choice(tx, waiting.wants, leased, credit)
-        return await choice.make(rows, ahead, before, fitted or bool(choosy), unwell)
+        return await choice.make(rows, ahead, before, fitted or bool(choosy), ill)
     if not rows:
         return Handed([], before, left=wanted)
     now: Micros = rows[0][7]
@@ -168,7 +173,7 @@ class _Choice:
         self._idle: dict[str, Offer] = {}
         """What the workers would offer if they had nothing to do."""
 
-    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, unwell: bool) -> Handed:
+    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, ill: IllHosts) -> Handed:
         offers = await self._offers() if fitted else self._slots_only()
         again = len(offers) < len(self._wants)
         if fitted:
@@ -177,7 +182,8 @@ class _Choice:
             return Handed([], before, again and _left(offers) > 0, _left(offers))
         self._now = rows[0][7]
         candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
-        gates = {each.id: _gates(each, unwell) for each in candidates if each.gated or unwell}
+        looked_at = candidates if ill != NO_HOSTS else [each for each in candidates if each.gated]
+        gates = {each.id: _gates(each, ill) for each in looked_at}
         wanted = [each for each in gates.values() if isinstance(each, Gates)]
         house = await Gatehouse.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
         chosen: list[tuple[_Candidate, Offer]] = []
@@ -332,9 +338,14 @@ def _left(offers: Sequence[Offer]) -> int:
     return sum(offer.slots for offer in offers if offer.suits(PLAIN) and offer.reserved_for is None)
 
 
-def _gates(each: _Candidate, unwell: bool) -> Gates | None:
-    """The gates of a run, if it has any; hosts only matter while one is unwell."""
-    if not each.gated and '"http"' not in (each.task or each.spec):
+def _is_http(task: str) -> bool:
+    """Whether a task, or a spec with one, may be a call. That costs less than to read it."""
+    return '"http"' in task
+
+
+def _gates(each: _Candidate, ill: IllHosts) -> Gates | None:
+    """The gates of a run, if it has any; a host is one only while it is ill."""
+    if not each.gated and not _is_http(each.task or each.spec):
         return None
     try:
         limits = _decode_limits(each.spec)
@@ -342,7 +353,9 @@ def _gates(each: _Candidate, unwell: bool) -> Gates | None:
     except msgspec.MsgspecError as error:
         unread(each.job_id, error)
         return UNREADABLE
-    host = host_of(task) if unwell and task is not None else None
+    host = None if task is None else host_of(task)
+    if host is not None and not ill.includes(each.tenant, host):
+        host = None
     if limits.concurrency is None and limits.rate_limit is None and host is None:
         return None
     return Gates(each.tenant, limits.concurrency, limits.rate_limit, host)

@@ -23,6 +23,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import plain
 from timeball.stores.sql.tables import GateRow, as_tuple
 
+ILL_HOSTS = query("ill_hosts")
 GATES_THAT_EXIST = query("gates_that_exist")
 TAKE_GATES = query("take_gates")
 NEW_GATES = query("new_gates")
@@ -43,8 +44,34 @@ LATELY: Final = SECOND
 MOST_AT_ONCE: Final = 500
 """Runs that are let through in one transaction: those that a recovered host kept waiting may be thousands."""
 
+MAX_ILL_HOSTS = 200
+"""Ill hosts that are named to a batch. If there are more, each host counts as ill, and has its circuit looked at."""
+
 GateKey = tuple[str, str]
 """Tenant and gate."""
+
+
+class IllHosts(Struct, frozen=True):
+    """The hosts whose last call failed. Only runs that call one of them have to look at its circuit."""
+
+    keys: frozenset[GateKey] = frozenset()
+    complete: bool = True
+    """False: there are more of them than are named."""
+
+    def includes(self, tenant: str, host: str) -> bool:
+        return not self.complete or (tenant, host_gate(host)) in self.keys
+
+    def may_include(self, host: str) -> bool:
+        """Whether the host is ill for some tenant."""
+        return not self.complete or any(gate == host_gate(host) for _, gate in self.keys)
+
+
+NO_HOSTS: Final = IllHosts()
+
+
+async def ill_hosts(tx: Tx) -> IllHosts:
+    keys = [(tenant, gate) for tenant, gate in await tx.look(ILL_HOSTS, most=MAX_ILL_HOSTS + 1)]
+    return IllHosts(frozenset(keys), len(keys) <= MAX_ILL_HOSTS)
 
 
 class Gates(Struct, frozen=True):

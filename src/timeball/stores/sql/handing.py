@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain.instant import Micros
+from timeball.domain.job import JobSpec
 from timeball.domain.priority import rank
 from timeball.domain.run import NewRun
+from timeball.domain.task import Http, host_of
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Want
 from timeball.stores.sql.claiming import interleaved
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.gates import ill_hosts
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import handed, handed_run_row
 from timeball.stores.sql.tables import HANDED_RUNS
@@ -28,8 +31,8 @@ async def hand_over(
 ) -> dict[str, Claim] | None:
     """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
     decide. `specs` are those of the jobs, encoded."""
-    ((now, has_to_choose, spare),) = await tx.look(WAITING_NOW)
-    if has_to_choose:
+    ((now, has_to_choose, ill_host, spare),) = await tx.look(WAITING_NOW)
+    if has_to_choose or (ill_host and await _call_ill_hosts(tx, submissions)):
         return None
     ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
     for submission, spec in zip(submissions, specs, strict=True):
@@ -55,6 +58,19 @@ async def hand_over(
         if theirs := rows.get(want.session):
             await tx.insert(HANDED_RUNS, theirs, **handed(want.session, workers[want.session], want.poll, now))
     return claims
+
+
+async def _call_ill_hosts(tx: Tx, submissions: Sequence[Submission]) -> bool:
+    """Whether one of them calls a host whose circuit may be open."""
+    calls = [(each.job.tenant, host) for each in submissions if (host := _host(each.job.spec)) is not None]
+    if not calls:
+        return False
+    ill = await ill_hosts(tx)
+    return any(ill.includes(*call) for call in calls)
+
+
+def _host(spec: JobSpec) -> str | None:
+    return host_of(spec.task) if isinstance(spec.task, Http) else None
 
 
 def _claim(run: NewRun, spec: str, token: int, want: Want) -> Claim:

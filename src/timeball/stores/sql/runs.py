@@ -60,14 +60,23 @@ class Runs(Part):
         if not simple:
             return await self._judge(settlements)
         try:
-            settled = await self._db.write(successes.settling(simple))
+            settled = await self._settle_simple(simple)
         except successes.Special:
             return await self._judge(settlements)
-        if len(simple) == len(settlements):
+        if len(settled) == len(settlements):
             return [*settled]
-        judged = iter(await self._judge([each for each in settlements if not successes.is_simple(each)]))
-        moved = iter(settled)
-        return [next(moved) if successes.is_simple(each) else next(judged) for each in settlements]
+        moved = {id(each): ended for each, ended in zip(simple, settled, strict=False)}
+        judged = iter(await self._judge([each for each in settlements if id(each) not in moved]))
+        return [moved[id(each)] if id(each) in moved else next(judged) for each in settlements]
+
+    async def _settle_simple(self, simple: list[Settlement]) -> list[Settled]:
+        """Those that called an ill host are taken from the list: they are to be judged."""
+        while simple:
+            try:
+                return await self._db.write(successes.settling(simple))
+            except successes.CalledIllHosts as called:
+                simple[:] = [each for each in simple if each.host is None or not called.hosts.may_include(each.host)]
+        return []
 
     async def _judge(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
         async def work(tx: Tx) -> list[Settled | None]:

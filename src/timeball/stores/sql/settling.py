@@ -24,7 +24,7 @@ from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql import follows, gates, turns
 from timeball.stores.sql.backfill_sums import count_ended
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.gates import Answer, GateKey
+from timeball.stores.sql.gates import Answer, GateKey, IllHosts
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
@@ -92,7 +92,9 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     rules = await _rules(tx, settlements, runs)
 
-    ((now, unwell, followed),) = await tx.fetch(NOW_AND_HEALTH)
+    ((now, unwell, probing, followed),) = await tx.fetch(NOW_AND_HEALTH)
+    called = unwell and any(each.host is not None for each in settlements)
+    ill = await gates.ill_hosts(tx) if called else gates.NO_HOSTS
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
@@ -115,7 +117,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
             letters=run.origin != Origin.TASK,
         )
         status = _apply(writes, run, each, transition)
-        frees = _share(writes, run, each, transition, rule, bool(unwell))
+        frees = _share(writes, run, each, transition, rule, ill, bool(probing))
         backfills = status is not None and run.origin == Origin.BACKFILL
         answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
     echoed = await follows.echo(tx, writes.history) if followed else set()
@@ -244,10 +246,17 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
 
 
 def _share(
-    writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition, rules: _Rules, unwell: bool
+    writes: _Writes,
+    run: RunRow,
+    settlement: Settlement,
+    transition: Transition,
+    rules: _Rules,
+    ill: IllHosts,
+    probing: bool,
 ) -> bool:
-    """What the end of an attempt means for others: the next of its job or under its key, who waits for its permit, its
-    host. Whether it may let somebody go."""
+    """What the end of an attempt means for others: the next of its job or under its key, the runs that wait for its
+    permit or for its host. Whether it may let one of them go. `probing`: a run probes a host, and this may be it."""
+    frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
     if run.ordering_key is not None and isinstance(transition.to, Status):
         gave_up = transition.to in (Status.FAILED, Status.DEAD)
         key = (run.tenant, run.ordering_key)
@@ -258,13 +267,15 @@ def _share(
         writes.permits.add((run.tenant, run.permit))
     if settlement.host is not None and isinstance(settlement.outcome, Succeeded | Failed):
         outcome = settlement.outcome
-        ill = isinstance(outcome, Failed) and circuit.is_host_failure(outcome.failure)
-        if ill or unwell:
-            writes.answers.append(Answer(run.tenant, settlement.host, run.id, ill))
-    elif unwell:
+        failed = isinstance(outcome, Failed) and circuit.is_host_failure(outcome.failure)
+        was_ill = ill.includes(run.tenant, settlement.host)
+        if failed or was_ill:
+            writes.answers.append(Answer(run.tenant, settlement.host, run.id, failed))
+        return frees or was_ill
+    if probing and not isinstance(settlement.outcome, Succeeded):
         writes.silent.append(run.id)
-    shared = bool(run.serial) or run.ordering_key is not None or run.permit is not None
-    return shared or unwell
+        return True
+    return frees
 
 
 def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:

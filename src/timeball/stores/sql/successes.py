@@ -16,10 +16,10 @@ from timeball.domain.ledger import TOLERANCE
 from timeball.domain.lifecycle import Status, Succeeded
 from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
+from timeball.stores.sql.gates import IllHosts, ill_hosts
 from timeball.stores.sql.library import piecemeal, query
 from timeball.stores.sql.rows import bounded, plain
 
-A_HOST_IS_UNWELL = query("a_host_is_unwell")
 RECORD_SUCCESSES = piecemeal(query("record_successes", session_column="", session=":session"))
 """Of one session, the usual case: sending its id with every row takes 1 to 3 % of a drain's CPU time."""
 RECORD_SUCCESSES_OF_SESSIONS = piecemeal(
@@ -30,7 +30,14 @@ _RUN_ID = itemgetter(0)
 
 
 class Special(Exception):
-    """One of them is not its holder's any more, or is to be cancelled, or somebody waits for its end."""
+    """One of them is not its holder's any more, or is to be cancelled, or another run waits for its end."""
+
+
+class CalledIllHosts(Exception):
+    """Some of them called a host that was ill: their success is news of it. The others are as simple as before."""
+
+    def __init__(self, hosts: IllHosts) -> None:
+        self.hosts = hosts
 
 
 def is_simple(settlement: Settlement) -> bool:
@@ -44,7 +51,8 @@ def is_simple(settlement: Settlement) -> bool:
 
 
 def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
-    """A transaction for all of them. It raises `Special` if that cannot be, and then nothing may be committed."""
+    """A transaction for all of them. It raises `Special` or `CalledIllHosts` if that cannot be, and then nothing may be
+    committed."""
     # By their ids: that is the order in which everybody locks runs.
     sessions = {each.session for each in settlements}
     if len(sessions) == 1:
@@ -55,24 +63,20 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
         record, same = RECORD_SUCCESSES_OF_SESSIONS, {"tolerance": TOLERANCE}
     ids = [*map(_RUN_ID, ended)]
     settled = [Settled(each.run_id, Status.SUCCEEDED) for each in settlements]
-    concerns_hosts = any(each.host is not None for each in settlements)
+    called = {each.host for each in settlements if each.host is not None}
     repeats = len(set(ids)) < len(ids)
 
     async def work(tx: Tx) -> list[Settled]:
-        if repeats or (concerns_hosts and await _one_is_unwell(tx)):
+        if repeats:
             raise Special
+        if called and any(map((ill := await ill_hosts(tx)).may_include, called)):
+            raise CalledIllHosts(ill)
         if await tx.execute(record, b=ended, **same) < len(ended):
             raise Special
         await tx.execute(DELETE_RUNS, b=ids)
         return settled
 
     return work
-
-
-async def _one_is_unwell(tx: Tx) -> bool:
-    """Whether a success may be news of a host."""
-    ((unwell,),) = await tx.fetch(A_HOST_IS_UNWELL)
-    return bool(unwell)
 
 
 def _ended(settlement: Settlement) -> Row:

@@ -1,5 +1,9 @@
 -- Gates: where runs wait for a permit, a token, or a host.
 
+-- name: ill_hosts
+-- The hosts whose last call failed, up to a bound.
+SELECT tenant, gate FROM gates WHERE failures > 0 LIMIT :most;
+
 -- name: gates_that_exist
 -- Which of these gates there are.
 SELECT g.tenant, g.gate FROM {batch b: tenant text, gate text}

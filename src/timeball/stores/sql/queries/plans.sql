@@ -72,8 +72,9 @@ WHERE r.origin NOT IN ('backfill', 'task') ORDER BY r.job_id, r.fire_time, r.id;
 SELECT {now};
 
 -- name: now_and_health
--- The store's time, whether a host is unwell, and whether any job follows another.
-SELECT {now}, EXISTS (SELECT 1 FROM gates WHERE failures > 0), EXISTS (SELECT 1 FROM follows);
+-- The store's time, whether a host is ill, whether a run probes one, and whether any job follows another.
+SELECT {now}, EXISTS (SELECT 1 FROM gates WHERE failures > 0), EXISTS (SELECT 1 FROM gates WHERE probe IS NOT NULL),
+  EXISTS (SELECT 1 FROM follows);
 
 -- name: unblock
 -- Nothing of their own job holds these runs any more.

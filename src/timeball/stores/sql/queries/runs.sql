@@ -2,7 +2,7 @@
 
 -- name: leased_sessions
 -- The sessions among these that have a lease: the worker's name, whether it takes only runs that ask for it, and for
--- which kind of runs it is kept free. And whether a host is unwell, whether runs wait that ask for a kind of worker, and
+-- which kind of runs it is kept free. And whether a host is ill, whether runs wait that ask for a kind of worker, and
 -- the lowest and the highest priority of those that do not.
 SELECT w.session, w.name, w.dedicated,
   CASE WHEN w.reserved_until > {now} AND EXISTS (
@@ -120,8 +120,9 @@ WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
 
 -- name: waiting_now
 -- The time, and what speaks against handing new runs to whoever waits: that a run is ready for any worker, that runs
--- wait that ask for a kind of worker, that a host is unwell. It has no parameters, so PostgreSQL plans it once. Last, a
--- fresh token, where asking for one would be a round trip: a job that comes alone needs no other.
+-- wait that ask for a kind of worker. Then whether a host is ill, which concerns the runs that call it. It has no
+-- parameters, so PostgreSQL plans it once. Last, a fresh token, where asking for one would be a round trip: a job that
+-- comes alone needs no other.
 SELECT {now}, EXISTS (
   {for_each_level}
   SELECT 1 FROM runs
@@ -131,7 +132,7 @@ SELECT {now}, EXISTS (
   {end_of_level}
 ) OR EXISTS (
   SELECT 1 FROM runs WHERE state = 'ready' AND profile IS NOT NULL AND eligible_at <= {now}
-) OR EXISTS (SELECT 1 FROM gates WHERE failures > 0), {fresh_token};
+), EXISTS (SELECT 1 FROM gates WHERE failures > 0), {fresh_token};
 
 -- name: there_for_all
 -- The sessions among these that have a lease and take every run, with their workers' names.
@@ -176,10 +177,6 @@ WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.
 -- name: specs_of_jobs
 -- The rules by which runs without a spec of their own are judged.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
-
--- name: a_host_is_unwell
--- Whether there is a host of which the last news was bad.
-SELECT EXISTS (SELECT 1 FROM gates WHERE failures > 0);
 
 -- name: record_successes
 -- Write down held attempts that succeeded, of runs whose end concerns nobody else, and keep those runs from every other
