@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -17,19 +16,47 @@ READ: Final = 64 * 1024
 BURST: Final = 1024 * 1024
 REST: Final = 0.015
 """After a burst a pipe rests this many seconds: a flood of more than 64 MiB/s waits, and nobody else does."""
+MAX_READ_PER_TURN: Final = 1024 * 1024
+"""Bytes that all pipes of a worker read in one turn of the event loop: a read takes up to 1.5 ms, and a worker may have
+hundreds of jobs that print at the same time."""
 LONGEST_PROGRESS: Final = 512
 LONGEST_RESULT: Final = results.LARGEST + 1
 """Characters to remember of a line with a result: enough to see that it is too large."""
 
-_PROGRESS = re.compile(r"::progress\s+(\d{1,9}(?:\.\d{0,9})?)\s*%?(?:\s+(.*?))?\s*", re.ASCII)
+MAX_PROGRESS_LINES: Final = 16
+"""Lines of one piece of output that are tried, from its end: of several steps in a piece the last one counts."""
+
+_PERCENT = re.compile(r"\d{1,9}(?:\.\d{0,9})?", re.ASCII)
+_BLANK: Final = " \t\r\f\v"
+
+
+class ReadBudget:
+    """What the pipes of a worker may still read in this turn of the event loop. A pipe that finds nothing left is asked
+    again in the next turn: its descriptor stays readable."""
+
+    def __init__(self) -> None:
+        self._left = MAX_READ_PER_TURN
+
+    @property
+    def exhausted(self) -> bool:
+        return self._left <= 0
+
+    def spend(self, size: int, loop: asyncio.AbstractEventLoop) -> None:
+        if self._left == MAX_READ_PER_TURN:
+            loop.call_soon(self._renew)
+        self._left -= size
+
+    def _renew(self) -> None:
+        self._left = MAX_READ_PER_TURN
 
 
 class Pipe:
     """Reads a descriptor to its end and hands on what it says, as text. Owns the descriptor."""
 
-    def __init__(self, descriptor: int, heard: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, heard: Callable[[str], None], budget: ReadBudget) -> None:
         self._descriptor: int | None = descriptor
         self._heard = heard
+        self._budget = budget
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._burst = 0
         self._loop = asyncio.get_running_loop()
@@ -51,7 +78,7 @@ class Pipe:
             self.ended.set_result(None)
 
     def _readable(self) -> None:
-        if self._descriptor is None:
+        if self._descriptor is None or self._budget.exhausted:
             return
         try:
             data = os.read(self._descriptor, READ)
@@ -62,6 +89,7 @@ class Pipe:
         if not data:
             self.close()
             return
+        self._budget.spend(len(data), self._loop)
         self._heard(self._decoder.decode(data))
         self._burst += len(data)
         if self._burst >= BURST:
@@ -88,15 +116,28 @@ class SaidLines:
         self.result: str | None = None
 
     def feed(self, text: str) -> None:
+        """Costs a few scans of the text, however many lines it has."""
         head, newline, rest = text.partition("\n")
         self._go_on(head)
         if not newline:
             return
         self.end()
-        if "::progress" in rest or "::result" in rest:
-            for line in rest.split("\n")[:-1]:
-                self._line(line)
-        self._go_on(rest.rpartition("\n")[2])
+        whole, _, begun = rest.rpartition("\n")
+        if whole:
+            self._lines(f"\n{whole}\n")
+        self._go_on(begun)
+
+    def _lines(self, text: str) -> None:
+        """Complete lines, each between two line ends."""
+        end = len(text)
+        for _ in range(MAX_PROGRESS_LINES):
+            at = text.rfind("\n::progress", 0, end)
+            if at < 0 or self._progress(text[at + 1 : text.index("\n", at + 1)]):
+                break
+            end = at + 1
+        at = max(text.rfind("\n::result "), text.rfind("\n::result\t"))
+        if at >= 0:
+            self._line(text[at + 1 : text.index("\n", at + 1)])
 
     def end(self) -> None:
         self._line(self._begun + "".join(self._more))
@@ -111,8 +152,30 @@ class SaidLines:
             self._more.append(more)
 
     def _line(self, line: str) -> None:
-        if line.startswith("::progress") and (match := _PROGRESS.fullmatch(line[:LONGEST_PROGRESS])):
-            with contextlib.suppress(ValueError):
-                self._attempt.progress(float(match[1]) / 100, match[2] or "")
+        if line.startswith("::progress"):
+            self._progress(line)
         elif line.startswith(("::result ", "::result\t")):
             self.result = line.removeprefix("::result").strip()
+
+    def _progress(self, line: str) -> bool:
+        step = _step(line[:LONGEST_PROGRESS])
+        if step is not None:
+            self._attempt.progress(*step)
+        return step is not None
+
+
+def _step(line: str) -> tuple[float, str] | None:
+    """The fraction and the note of `::progress 50 note`, `50% note` or `50 % note`; None for anything else. Reads the
+    line once: a pattern for the whole of it took milliseconds for a line of blanks."""
+    said = line.removeprefix("::progress")
+    words = said.lstrip(_BLANK)
+    percent = _PERCENT.match(words)
+    if percent is None or len(words) == len(said):
+        return None
+    rest = words[percent.end() :]
+    after = rest.lstrip(_BLANK)
+    if after.startswith("%") and (len(after) == 1 or after[1] in _BLANK):
+        rest = after[1:]
+    if rest and rest[0] not in _BLANK:
+        return None
+    return float(percent[0]) / 100, rest.strip(_BLANK)

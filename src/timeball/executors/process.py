@@ -26,7 +26,7 @@ from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
-from timeball.executors.pipes import Pipe, SaidLines
+from timeball.executors.pipes import Pipe, ReadBudget, SaidLines
 from timeball.executors.shortage import beginning
 from timeball.job_user import JobUser
 from timeball.ports.executor import Attempt, OutOfResources
@@ -57,6 +57,7 @@ class Processes:
 
     def __init__(self, guard: ProcessGuard) -> None:
         self._guard = guard
+        self._budget = ReadBudget()
 
     @property
     def user(self) -> JobUser | None:
@@ -82,7 +83,7 @@ class Processes:
             return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
         with beginning():
             folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
-        watch = _Watch(attempt)
+        watch = _Watch(attempt, self._budget)
         user = self.user
         heard = (
             [watch.heard_stdout, watch.heard_stderr]
@@ -150,8 +151,9 @@ class Processes:
 class _Watch:
     """Listens to a process and stops it when its attempt is to stop."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, budget: ReadBudget) -> None:
         self._attempt = attempt
+        self._budget = budget
         self._said = SaidLines(attempt)
         self._last_words = ""
         self._pipes: list[Pipe] = []
@@ -162,7 +164,7 @@ class _Watch:
         """The end of a new pipe for the process to write to."""
         ours, theirs = os.pipe()
         try:
-            self._pipes.append(Pipe(ours, heard))
+            self._pipes.append(Pipe(ours, heard, self._budget))
         except BaseException:
             os.close(ours)
             os.close(theirs)

@@ -6,8 +6,7 @@ import asyncio
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from itertools import groupby
-from operator import itemgetter
+from io import StringIO
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -24,6 +23,8 @@ from timeball.registry import Context, Function, Registry
 
 MOST_UNHEARD: Final = 1024 * 1024
 """Characters a thread may log faster than the event loop takes them; more is dropped."""
+MAX_UNHEARD_PIECES: Final = 5_000
+"""Changes between its streams, likewise: each is one call in the event loop."""
 
 MOST_NAMED: Final = 10
 """Functions that are named where another one is missing."""
@@ -161,7 +162,7 @@ class ThreadVoice:
         self._attempt = attempt
         self._loop = loop
         self._lock = threading.Lock()
-        self._written: list[tuple[str, str]] = []
+        self._written: list[tuple[str, StringIO]] = []
         self._size = 0
         self._dropped = 0
         self._progress: tuple[float, str] | None = None
@@ -169,10 +170,16 @@ class ThreadVoice:
 
     def write(self, stream: str, text: str) -> None:
         with self._lock:
+            if not self._written or self._written[-1][0] != stream:
+                if len(self._written) < MAX_UNHEARD_PIECES:
+                    self._written.append((stream, StringIO()))
+                else:
+                    self._dropped += len(text)
+                    return
             if self._size + len(text) > MOST_UNHEARD:
                 self._dropped += len(text)
             else:
-                self._written.append((stream, text))
+                self._written[-1][1].write(text)
                 self._size += len(text)
             self._call()
 
@@ -193,8 +200,8 @@ class ThreadVoice:
         with self._lock:
             written, dropped, progress = self._written, self._dropped, self._progress
             self._written, self._size, self._dropped, self._progress, self._called = [], 0, 0, None, False
-        for stream, pieces in groupby(written, itemgetter(0)):
-            self._attempt.log(stream, "".join(text for _, text in pieces))
+        for stream, text in written:
+            self._attempt.log(stream, text.getvalue())
         if dropped:
             self._attempt.log("system", f"[{dropped} characters were logged too fast and dropped]\n")
         if progress is not None:

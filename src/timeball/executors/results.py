@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from array import array
+from itertools import accumulate
 from typing import Final
-
-import msgspec
 
 LARGEST: Final = 1024 * 1024
 """Bytes of JSON."""
 DEEPEST: Final = 128
 """Nested arrays and objects: far more than people write, far less than a parser's stack."""
 
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_OTHERS: Final = bytes(set(range(256)) - set(b"[{]}"))
+
 
 def is_too_deep(encoded: bytes) -> bool:
-    """Whether this JSON is nested deeper than is kept. Costs next to nothing for flat values."""
+    """Whether this JSON is nested deeper than is kept. Costs next to nothing for flat values, and never builds the
+    value: 1 MiB of empty arrays took 90 ms of the event loop."""
     if encoded.count(b"[") + encoded.count(b"{") <= DEEPEST:
         return False
-    try:
-        level = [msgspec.json.decode(encoded)]
-    except RecursionError:
-        return True
-    for _ in range(DEEPEST):
-        level = [
-            item
-            for parent in level
-            if isinstance(parent, dict | list)
-            for item in (parent.values() if isinstance(parent, dict) else parent)
-        ]
-        if not level:
-            return False
-    return any(isinstance(item, dict | list) for item in level)
+    brackets = (_STRING.sub(b"", encoded) if b'"' in encoded else encoded).translate(_STEPS, _OTHERS)
+    return max(accumulate(array("b", brackets)), default=0) > DEEPEST
