@@ -500,3 +500,19 @@ async def test_which_attempts_a_session_holds(store: Store) -> None:
     assert await store.held("w_1", []) == set()
     await end(store, claim, Succeeded())
     assert await store.held("w_1", [known]) == set()
+
+
+@pytest.mark.xfail(strict=True, reason="item 6: a surrogate in the name of an exception cannot be written")
+async def test_a_failure_of_any_text_is_written_and_takes_no_other_with_it(store: Store) -> None:
+    """I26, I30: a worker in a server's process reports what no JSON reader has looked at."""
+    half = "\ud800"
+    odd = Failed(Failure(kind=f"{half}\0", message=f"{half}\0", exceptions=(f"{half}Error", "Error\0")))
+    once = Retry(max_retries=0)
+    await store.submit([one_shot(store.now(), retry=once) for _ in range(3)])
+    first, second, third = (await store.claim([Want("w_1", "", 3)], 0)).claims
+    ends = [settlement(first), settlement(second, odd), settlement(third, BROKEN)]
+    settled = await store.settle(ends)
+    assert [each and each.status for each in settled] == [Status.SUCCEEDED, Status.DEAD, Status.DEAD]
+    run = await read(store, second)
+    assert run.failure is not None
+    assert half not in run.failure.message + "".join(run.failure.exceptions)
