@@ -502,7 +502,6 @@ async def test_which_attempts_a_session_holds(store: Store) -> None:
     assert await store.held("w_1", [known]) == set()
 
 
-@pytest.mark.xfail(strict=True, reason="item 6: a surrogate in the name of an exception cannot be written")
 async def test_a_failure_of_any_text_is_written_and_takes_no_other_with_it(store: Store) -> None:
     """I26, I30: a worker in a server's process reports what no JSON reader has looked at."""
     half = "\ud800"

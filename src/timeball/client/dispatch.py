@@ -16,7 +16,7 @@ from timeball.client.transport import Incoming, reason
 from timeball.client.wire import Wire
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
+from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, ServerFault, SessionLost, Welcome
 
 T = TypeVar("T")
 
@@ -149,6 +149,8 @@ def _error(answer: Incoming) -> TimeballError | SessionLost:
     if status < 400:
         return Unavailable(f"the server's address is not the right one: it answered {status}")
     error = from_answer(status, answer.headers, answer.body)
+    if status == 500:
+        return ServerFault(str(error))
     if status >= 500 and not isinstance(error, Unavailable):
         return Unavailable(str(error))
     return error

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+import structlog
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from timeball.domain.errors import Unavailable
+from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.hints import Topic
 from timeball.ports.runs import Settled, Settlement
 
+MAX_REASON_LENGTH: Final = 500
+"""Characters of a fault that become part of a failure."""
+_log = structlog.get_logger()
+
+
+class Unwritten(Struct, frozen=True):
+    """The store can write neither this end of an attempt nor one that stands for it."""
+
+    error: Exception
+
 
 class Settle:
-    """Callable; concurrent calls share commits. None for a settlement that was stale."""
+    """Callable; concurrent calls share commits. None for a settlement that was stale.
+
+    An end that cannot be written keeps no other from being written: the batch is halved until that one is alone, and a
+    failure that says so takes its place. A call raises only for ends of its own.
+    """
 
     def __init__(self, context: Context) -> None:
+        self._store = context.store
         self._hints = context.hints
-        self._commit = GroupCommit(context.store.settle)
+        self._commit: GroupCommit[Settlement, Settled | Unwritten | None] = GroupCommit(self._write)
 
     async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
-        settled = await self._commit(settlements)
+        answers = await self._commit(settlements)
+        settled = [each for each in answers if not isinstance(each, Unwritten)]
         self._hints.give(Topic.ENDED)
         # The run itself, or who waited for its end, may be claimable now; also if it is stale because the answer to an
         # earlier call was lost.
@@ -30,4 +53,45 @@ class Settle:
             self._hints.give(Topic.WORKFLOW)
         if any(each is None or each.echoes for each in settled):
             self._hints.give(Topic.FOLLOW)
+        if len(settled) < len(answers):
+            raise next(each.error for each in answers if isinstance(each, Unwritten))
         return settled
+
+    async def _write(self, settlements: Sequence[Settlement]) -> Sequence[Settled | Unwritten | None]:
+        try:
+            return await self._store.settle(settlements)
+        except Unavailable:
+            raise
+        except Exception as error:
+            if len(settlements) == 1:
+                return [await self._write_replaced(settlements[0], error)]
+            _log.warning("ends of attempts cannot be written together", count=len(settlements), error=_words(error))
+            half = len(settlements) // 2
+            return [*await self._write(settlements[:half]), *await self._write(settlements[half:])]
+
+    async def _write_replaced(self, settlement: Settlement, error: Exception) -> Settled | Unwritten | None:
+        """Only an outcome whose replacement can be written was itself the reason. A success stays one."""
+        outcome = _replacement(settlement.outcome, _words(error))
+        if outcome is None:
+            return Unwritten(error)
+        try:
+            (settled,) = await self._store.settle([replace(settlement, outcome=outcome)])
+        except Unavailable:
+            raise
+        except Exception:
+            return Unwritten(error)
+        _log.error("an outcome cannot be written and was replaced", run=settlement.run_id, error=_words(error))
+        return settled
+
+
+def _replacement(outcome: Outcome, reason: str) -> Outcome | None:
+    if isinstance(outcome, Failed):
+        message = f"its outcome could not be written: {reason}"
+        return Failed(Failure(kind="worker", message=message))
+    return Succeeded() if isinstance(outcome, Succeeded) and outcome.result is not UNSET else None
+
+
+def _words(error: Exception) -> str:
+    """Text that can be written, whatever it quotes."""
+    words = f"{type(error).__name__}: {error}"[:MAX_REASON_LENGTH]
+    return words.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from timeball.domain.errors import Unavailable
 from timeball.domain.fitting import Label
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.lifecycle import Outcome
@@ -206,6 +207,11 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
 class Receipt(Struct, frozen=True, rename="camel", kw_only=True):
     stale: list[int] = []
     """Tokens whose words were refused: somebody else's, or nobody's, by now. Stop these at once."""
+
+
+class ServerFault(Unavailable):
+    """The server answered that it failed (500), which may be for what the message holds: the same message may fail
+    every time. Another server is tried, as for one that cannot be reached."""
 
 
 class SessionLost(Exception):

@@ -79,6 +79,8 @@ class HeldAttempt(Struct, eq=False):
     outcome: Outcome | None = None
     refused: bool = False
     """Whether the server has refused its outcome."""
+    unreported: Outcome | None = None
+    """Its own outcome, while the failure that stands for it is reported."""
     output: Output | None = None
     alarm: Alarm | None = None
     """Rings at its start while it waits for it, then at its time-out."""

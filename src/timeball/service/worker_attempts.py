@@ -14,7 +14,7 @@ from timeball.domain import duration, preemption
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
-from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, Assignment
+from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
 from timeball.ports.executor import Executor, OutOfResources
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
@@ -332,12 +332,14 @@ class Attempts:
 
 
 def _presentable(outcome: Failed) -> Failed:
-    """Messages come from anywhere: bound them, and make them fit for every store."""
+    """Messages, and names of exceptions and of their classes, come from the job: bound them, and make them text that
+    every store takes. One that cannot be written would hold up every outcome behind it."""
     failure = outcome.failure
-    message = clean(failure.message)
+    kind = clean(failure.kind[:MAX_KIND_LENGTH])
+    message = clean(failure.message[: LONGEST_MESSAGE + 1])
     if len(message) > LONGEST_MESSAGE:
         message = f"{message[:LONGEST_MESSAGE]} […]"
-    names = tuple(name[:MAX_EXCEPTION_LENGTH] for name in failure.exceptions[:MAX_EXCEPTIONS])
-    if message is failure.message and names == failure.exceptions:
+    names = tuple(clean(name[:MAX_EXCEPTION_LENGTH]) for name in failure.exceptions[:MAX_EXCEPTIONS])
+    if kind == failure.kind and message == failure.message and names == failure.exceptions:
         return outcome
-    return Failed(structs.replace(failure, message=message, exceptions=names))
+    return Failed(structs.replace(failure, kind=kind, message=message, exceptions=names))

@@ -94,7 +94,7 @@ class Batch(Struct):
                 log.error("run %s: its end is not reported, the server refused it: %s", attempt.run_id, reason)
                 return []
             attempt.refused = True
-            message = f"the server refused its outcome: {reason[:MAX_REASON_LENGTH]}"
+            message = f"the server refused its outcome: {clean(reason[:MAX_REASON_LENGTH])}"
             attempt.outcome = Failed(Failure(kind="worker", message=message))
         return [self] if self.ended else []
 
@@ -174,7 +174,7 @@ class Outbox:
     def advanced(self, attempt: HeldAttempt, fraction: float, note: str) -> None:
         self._empty.clear()
         self._progress[attempt.token] = Progress(
-            run_id=attempt.run_id, token=attempt.token, fraction=fraction, note=_cut(clean(note))
+            run_id=attempt.run_id, token=attempt.token, fraction=fraction, note=clean(_cut(note))
         )
         self._tell_soon()
 
@@ -194,6 +194,23 @@ class Outbox:
         """It stands still, goes on, or cannot be stopped: the slots that are free may have changed, too."""
         self._pausing.append(Said(attempt, attempt.asked, what, self._clock.monotonic()))
         self._tell()
+
+    def apart(self, batch: Batch, fault: str) -> list[Batch]:
+        """A report fails each time, and one of nothing does not: what to send instead, in this order. An outcome that
+        fails alone is replaced by a failure that says so, once. If that fails as well, its content is not the reason:
+        it is reported as it was, later, behind the others."""
+        if batch.size > 1 or not batch.ended:
+            return batch.parts(fault)
+        (attempt,) = batch.ended
+        if attempt.unreported is None:
+            attempt.unreported = attempt.outcome
+            message = f"its outcome could not be reported: {clean(fault[:MAX_REASON_LENGTH])}"
+            attempt.outcome = Failed(Failure(kind="worker", message=message))
+            return [batch]
+        attempt.outcome, attempt.unreported = attempt.unreported, None
+        log.error("run %s: its end cannot be reported now, and is tried again: %s", attempt.run_id, fault)
+        self._ended.append(attempt)
+        return []
 
     def amend(self) -> None:
         """Report although nothing happened: the free slots changed under a poll that hangs."""

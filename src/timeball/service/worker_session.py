@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized
+from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.dispatch import Beat, Dispatch, Orders, Poll, SessionLost, Welcome
+from timeball.ports.dispatch import Beat, Dispatch, Orders, Poll, Report, ServerFault, SessionLost, Welcome
 from timeball.service.alarms import Alarm, Alarms
 from timeball.service.worker_outbox import Batch, Outbox
 
@@ -24,6 +24,8 @@ FIRST_RETRY: Final = 50 * MILLISECOND
 LONGEST_RETRY: Final = SECOND
 BREATH: Final = 20 * MILLISECOND
 """Between a poll that brought nothing although it was answered at once, and the next."""
+MAX_EQUAL_FAULTS: Final = 3
+"""Faults with the same words, one after the other, after which a report is taken for the cause, and split."""
 MOST_TURNS: Final = 4
 """Of the event loop, while attempts that just came wait to be started, before the next poll: one that offers nearly
 all slots is worth more than one that offers a few of them, and then one for the rest."""
@@ -45,6 +47,33 @@ class Backoff:
 
     def reset(self) -> None:
         self._next = FIRST_RETRY
+
+
+class Faults:
+    """Faults that a report met, one after the other. The same one each time raises a suspicion: that the report is the
+    cause, for something in it that can never be written.
+
+    A server that cannot be reached, or is too slow, says nothing about the report. Once a report was the cause, one
+    fault is enough to suspect a part of it, until a single item is left, which gets as many tries as the report had.
+    """
+
+    def __init__(self) -> None:
+        self._words = ""
+        self._count = 0
+        self._splitting = False
+
+    def suspects(self, batch: Batch, error: Exception) -> bool:
+        if isinstance(error, TimeoutError) or (isinstance(error, Unavailable) and not isinstance(error, ServerFault)):
+            self._count = 0
+            return False
+        words = said(error)
+        self._count = self._count + 1 if words == self._words else 1
+        self._words = words
+        return self._count >= MAX_EQUAL_FAULTS or (self._splitting and batch.size > 1)
+
+    def confirmed(self) -> None:
+        self._count = 0
+        self._splitting = True
 
 
 class Holder(Protocol):
@@ -192,6 +221,7 @@ class Session:
         backoff = Backoff(self._clock, self._dice)
         while True:
             unsaid = [await self._outbox.next()]
+            faults = Faults()
             while unsaid:
                 batch = unsaid[0]
                 now = self._clock.monotonic()
@@ -209,6 +239,9 @@ class Session:
                     continue
                 except Exception as error:
                     log.warning("report failed: %s", said(error))
+                    if faults.suspects(batch, error) and await self._takes_reports():
+                        faults.confirmed()
+                        unsaid[:1] = self._outbox.apart(batch, said(error))
                     await backoff.pause()
                     continue
                 backoff.reset()
@@ -218,6 +251,19 @@ class Session:
                     self._holder.refused(receipt.stale)
             if not self.lost:
                 self._outbox.confirm()
+
+    async def _takes_reports(self) -> bool:
+        """Whether the server takes a report with nothing in it: then a fault is not that of the server alone."""
+        report = Report(session=self.id, poll_seq=self._poll_seq, free=self._holder.free)
+        try:
+            async with asyncio.timeout(ANSWER / SECOND):
+                await self._dispatch.report(report)
+        except (SessionLost, Unauthorized, Forbidden):
+            raise
+        except Exception as error:
+            log.warning("a report of nothing failed, too: %s", said(error))
+            return False
+        return True
 
 
 def said(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from msgspec import Raw
+from msgspec.structs import replace
 
 from timeball.domain import ledger, lifecycle
 from timeball.domain.instant import MAX, Micros
@@ -53,7 +54,14 @@ def as_json(value: Any) -> str:
 
 
 def failure_json(failure: Failure | None) -> str | None:
-    return None if failure is None else as_json(failure)
+    """Whatever is in its texts: a failure that cannot be written is never forgotten, and never ends."""
+    if failure is None:
+        return None
+    try:
+        return as_json(failure)
+    except UnicodeEncodeError:
+        names = tuple(map(plain, failure.exceptions))
+        return as_json(replace(failure, kind=plain(failure.kind), message=plain(failure.message), exceptions=names))
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
