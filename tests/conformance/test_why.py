@@ -384,6 +384,15 @@ async def its_worker_fell_silent(scene: Scene) -> str:
     return run_id
 
 
+@first_reason("silent", "(1 min ago); its worker worker of w_1 has not reported its end")
+async def its_worker_does_not_report(scene: Scene) -> str:
+    run_id = await scene.fire(timeout="1s", grace="1s")
+    (claim,) = await scene.claim()
+    await scene.start(claim)
+    await scene.tamper(f"UPDATE runs SET attempt_started_at = {scene.store.now() - 62 * SECOND}")
+    return run_id
+
+
 # --- runs that ended ----------------------------------------------------------------------------------------------
 
 

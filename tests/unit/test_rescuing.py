@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from tests.support.builders import LEASE as LONG
 from tests.support.builders import one_shot, worker
 from timeball.domain.instant import MINUTE, SECOND, Micros
@@ -34,7 +32,6 @@ class Hands:
         self.at += length
 
 
-@pytest.mark.xfail(strict=True, reason="item 6: a run whose worker never reports stays running")
 async def test_a_worker_that_lives_and_never_reports_keeps_no_run_for_ever() -> None:
     clock = Hands()
     store = SqliteStore(":memory:", wall=clock, monotonic=clock, inline=True)

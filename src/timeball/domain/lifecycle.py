@@ -18,8 +18,11 @@ from typing import Annotated, Final, assert_never
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from timeball.domain import retry
-from timeball.domain.instant import MINUTE, Micros
+from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.retry import Delivery, Retry
+
+LEASE: Final = 15 * SECOND
+"""How long a worker's session lasts after a beat."""
 
 
 class State(StrEnum):
@@ -150,13 +153,21 @@ class Released(Struct, frozen=True, tag="released", omit_defaults=True):
     whether a start is known."""
 
 
-class Lost(Struct, frozen=True, tag="lost"):
+class Lost(Struct, frozen=True, tag="lost", omit_defaults=True):
     """The worker's lease lapsed. Counts as an attempt, repeated without backoff unless delivered at most once."""
+
+    unreported: bool = False
+    """The worker is alive, and has not reported the end of the attempt by `report_due_at`."""
 
 
 Outcome = Succeeded | Failed | Cancelled | Released | Lost
 
 LOST: Final = Failure(kind="lost", message="the worker stopped answering and its lease lapsed")
+UNREPORTED: Final = Failure(
+    kind="lost",
+    message="its worker is alive, but did not report its end within timeout, grace and lease; it may or may not have"
+    " done its work",
+)
 SILENT: Final = Failure(kind="lost", message="its worker fell silent; it may or may not have done its work")
 INVALID: Final = "invalid"
 """The kind of failures that no other try can heal, whatever the retry policy says."""
@@ -176,6 +187,21 @@ class Transition(Struct, frozen=True):
     @property
     def to(self) -> State | Status:
         return TRANSITIONS[State.RUNNING, self.event]
+
+
+def report_due_at(
+    *,
+    started_at: Micros | None,
+    claimed_at: Micros,
+    timeout: Micros,
+    grace: Micros,
+    stood_still: Micros = 0,
+) -> Micros:
+    """When the end of an attempt is overdue although its worker is alive. Its worker stops it after `timeout` and ends
+    it by force after `grace`; a lease more is for the report. An attempt whose start is unknown may have started up to
+    a lease after it was claimed. While it made room for another run, its timeout stood still."""
+    begun = claimed_at + LEASE if started_at is None else started_at
+    return begun + stood_still + timeout + grace + LEASE
 
 
 def settle(
@@ -208,10 +234,11 @@ def settle(
             return Transition(Event.CANCEL)
         case Released(wait):
             return Transition(Event.GIVE_BACK, eligible_at=now + wait)
-        case Lost():
+        case Lost(unreported):
+            reason = UNREPORTED if unreported else LOST
             if attempt > policy.max_retries:
-                return Transition(exhausted, failure=LOST)
-            return Transition(Event.RETRY, eligible_at=now, failure=LOST)
+                return Transition(exhausted, failure=reason)
+            return Transition(Event.RETRY, eligible_at=now, failure=reason)
         case Failed(failure):
             if failure.kind == INVALID or retry.gives_up(
                 policy, exit_code=failure.exit_code, status=failure.status, exceptions=failure.exceptions
@@ -230,8 +257,8 @@ def _why_not_again(outcome: Outcome, started: bool) -> Failure | None:
     match outcome:
         case Failed(failure):
             return failure
-        case Lost():
-            return SILENT
+        case Lost(unreported):
+            return UNREPORTED if unreported else SILENT
         case Released():
             return INTERRUPTED if started else None
         case Succeeded() | Cancelled():

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from timeball.domain import circuit, crew, ended, follow, planning, preemption, priority, retry
+from timeball.domain import circuit, crew, duration, ended, follow, planning, preemption, priority, retry
 from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing, Weaving
 from timeball.domain.english import about, counted, listed, moment, when
 from timeball.domain.fitting import Need
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
-from timeball.domain.lifecycle import Hold
+from timeball.domain.lifecycle import LEASE, Hold
 from timeball.domain.overlap import REPLACING, Overlap
 from timeball.domain.preemption import Preemption
 from timeball.domain.reason import Code, Reason
@@ -147,10 +147,31 @@ def _held(facts: Circumstances) -> list[Reason]:
     if not facts.leased:
         text = f"Its worker {run.worker} fell silent; the run is about to be taken from it."
         reasons.append(Reason(code=Code.SILENT, text=text))
+    elif (overdue := _overdue(facts)) is not None:
+        reasons.append(overdue)
     if facts.makes_room is not None:
         reasons.append(_preempted(facts.makes_room, now))
     reasons.append(_progress(facts))
     return reasons + ended.late(facts)
+
+
+def _overdue(facts: Circumstances) -> Reason | None:
+    """Its worker is alive, and should have ended it by now."""
+    run, spec, now = facts.run, facts.spec, facts.now
+    if spec.timeout is None or run.attempt_started_at is None or facts.makes_room is not None:
+        return None
+    timeout, grace = duration.parse(spec.timeout), duration.parse(spec.grace)
+    should_end = run.attempt_started_at + timeout + grace
+    if now < should_end:
+        return None
+    until = should_end + LEASE
+    return Reason(
+        code=Code.SILENT,
+        text=f"Its timeout and grace ended {when(should_end, now)}; its worker {run.worker} has not reported its end.",
+        unblocks=f"The report of its worker; else the run is taken from it, at about {moment(until, now)}.",
+        since=should_end,
+        until=until,
+    )
 
 
 def _preempted(made: Preemption, now: Micros) -> Reason:

@@ -60,6 +60,15 @@ class Lease(Struct, frozen=True):
     """That opened the session; None: a server opened it that did not know keys of sessions yet."""
 
 
+class Unreported(Struct, frozen=True):
+    """A page of the attempts whose end is overdue although their workers are alive."""
+
+    runs: list[Settlement]
+    """As `Lost` settlements (spread 0)."""
+    after: tuple[str, str] | None
+    """Where the next page begins; None: this was the last one."""
+
+
 class WorkerStore(Protocol):
     async def register(self, worker: Worker, lease: Micros) -> None:
         """A new session with a lease that starts now."""
@@ -78,6 +87,11 @@ class WorkerStore(Protocol):
 
     async def lapsed(self, limit: int) -> list[Settlement]:
         """RUNNING runs whose session's lease lapsed or is gone, as `Lost` settlements (spread 0)."""
+        ...
+
+    async def unreported(self, after: tuple[str, str], limit: int) -> Unreported:
+        """RUNNING runs whose end was not reported by `lifecycle.report_due_at`, among the next so many attempts that
+        workers have had for longer than a lease, by session and id. A run without a timeout is none of them."""
         ...
 
     async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:

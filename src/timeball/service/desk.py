@@ -22,7 +22,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.job import StowedSpec, decode_spec, is_stowed
 from timeball.domain.large import LARGE
-from timeball.domain.lifecycle import Failed, Released
+from timeball.domain.lifecycle import LEASE, Failed, Released
 from timeball.operation.context import Context
 from timeball.operation.depot import is_large
 from timeball.operation.group_commit import GroupCommit
@@ -45,7 +45,6 @@ from timeball.ports.runs import Claim, Settlement, Want, Wanted
 from timeball.ports.workers import Lease, Worker
 from timeball.service.desk_session import Session, Waiting, by_poll, expected_want, with_cancels
 
-LEASE: Final = 15 * SECOND
 BEAT_EVERY: Final = 5 * SECOND
 LONGEST_POLL: Final = 30 * SECOND
 PARAMETERS_AFTER: Final = 10 * SECOND

@@ -6,23 +6,26 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from timeball.domain import duration
+from timeball.domain.errors import Invalid
 from timeball.domain.fitting import KIND_MARK, PLAIN, Need, kind_label, need_of, total
 from timeball.domain.instant import Micros
-from timeball.domain.lifecycle import Lost, Outcome, Released
-from timeball.domain.task import KINDS
+from timeball.domain.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
+from timeball.domain.task import DEFAULT_GRACE, KINDS
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement
-from timeball.ports.workers import Lease, Worker
+from timeball.ports.workers import Lease, Unreported, Worker
 from timeball.stores.sql import settling
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import LARGEST, as_json, plain
+from timeball.stores.sql.rows import LARGEST, as_json, plain, unread
 
 REGISTER = query("register")
 RENEW = query("renew")
 LAPSE = query("lapse")
 LOST_RUNS = query("lost_runs")
+HELD_FOR_LONG = query("held_for_long")
 END_SESSION = query("end_session")
 HELD_BY = query("held_by")
 FORGET_SESSIONS = query("forget_sessions")
@@ -87,6 +90,14 @@ class Workers(Part):
         await self._db.write(mark)
         return await self._db.read(find)
 
+    async def unreported(self, after: tuple[str, str], limit: int) -> Unreported:
+        async def find(tx: Tx) -> Unreported:
+            rows = await tx.fetch(HELD_FOR_LONG, session=after[0], id=after[1], lease=LEASE, most=limit)
+            overdue = [_settlement(row, Lost(unreported=True), started_at=row[9]) for row in rows if _is_overdue(row)]
+            return Unreported(overdue, (rows[-1][4], rows[-1][0]) if len(rows) == limit else None)
+
+        return await self._db.read(find, slow=True)
+
     async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:
         async def work(tx: Tx) -> bool:
             if not await tx.fetch(END_SESSION, session=session, key=key):
@@ -118,6 +129,24 @@ async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -
     rows = await tx.fetch(HELD_BY, session=session, before=before)
     unknown = [_settlement(row, Released(), started_at=None) for row in rows if row[3] not in held]
     return sum(each is not None for each in await settling.settle(tx, unknown)) if unknown else 0
+
+
+def _is_overdue(row: Row) -> bool:
+    now, started_at, claimed_at, timeout, grace, stood_still = row[8:]
+    if timeout is None:
+        return False
+    try:
+        due = report_due_at(
+            started_at=started_at,
+            claimed_at=claimed_at,
+            timeout=duration.parse(timeout),
+            grace=duration.parse(DEFAULT_GRACE if grace is None else grace),
+            stood_still=stood_still,
+        )
+    except Invalid as error:
+        unread(row[1], error)
+        return False
+    return bool(due <= now)
 
 
 def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settlement:

@@ -34,6 +34,24 @@ FROM runs r WHERE r.state = 'running' AND r.session <> 'weaver' AND NOT EXISTS (
   WHERE w.session = r.session AND (w.lapsed = 0 OR (w.lapsed = 2 AND w.lease_until > {now}))
 ) LIMIT :most;
 
+-- name: held_for_long
+-- Attempts that sessions have had for longer than a lease, behind one, each with the limits of its spec and for how long
+-- it made room for others.
+SELECT c.id, c.job_id, c.attempt, c.token, c.session, c.serial, c.tenant, c.ordering_key, {now}, c.attempt_started_at,
+  c.claimed_at, {timeout_of c.spec}, {grace_of c.spec}, c.stood_still
+FROM (
+  SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, r.attempt_started_at,
+    r.claimed_at, COALESCE(r.spec, j.spec) AS spec,
+    CASE WHEN r.preemptible IS NULL THEN 0 ELSE (
+      SELECT CAST(COALESCE(SUM(COALESCE(p.ended_at, {now}) - p.paused_at), 0) AS bigint)
+      FROM preemptions p WHERE p.run_id = r.id AND p.token = r.token
+    ) END AS stood_still
+  FROM runs r JOIN jobs j ON j.id = r.job_id
+  WHERE r.state = 'running' AND r.session <> 'weaver' AND (r.session, r.id) > (:session, :id)
+    AND r.claimed_at <= {now} - :lease
+  ORDER BY r.session, r.id LIMIT :most
+) AS c;
+
 -- name: end_session
 -- Let a lease lapse now, for the key that opened the session.
 UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now})
