@@ -1,0 +1,10 @@
+"""A function that blocks the event loop of its worker, as one should not."""
+
+import time
+
+from timeball import task
+
+
+@task("block")
+async def block(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251
