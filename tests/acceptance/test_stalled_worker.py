@@ -40,7 +40,6 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
         yield api
 
 
-@pytest.mark.xfail(strict=True, reason="item 2: a blocked event loop loses the session, and every run with it")
 def test_a_shell_job_beside_a_blocked_loop_runs_once_and_is_not_killed(api: Api, tmp_path: Path) -> None:
     api.await_workers(1)
     file = tmp_path / "witness"

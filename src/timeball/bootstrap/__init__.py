@@ -92,7 +92,7 @@ def _carrier(config: MigrateConfig) -> CarryObjects:
 
 
 async def _up(config: UpConfig) -> int:
-    from timeball.bootstrap import admin_key, crew, serving
+    from timeball.bootstrap import admin_key, crew, serving, standby
     from timeball.bootstrap.descriptors import raise_limit
 
     stop = StopSignals()
@@ -101,7 +101,8 @@ async def _up(config: UpConfig) -> int:
     async with contextlib.AsyncExitStack() as stack:
         limits = descriptors.connections(config.slots)
         server, address, key = await serving.start_server(config, stack, stop, limits)
-        await crew.start_worker(config, server.desk, stack, stop, descriptors=descriptors)
+        beats = standby.to_store(config, server.context.store)
+        await crew.start_worker(config, server.desk, stack, stop, descriptors=descriptors, beats=beats)
         tune_interpreter()
         admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -124,7 +125,7 @@ async def _server(config: ServerConfig) -> int:
 
 
 async def _worker(config: WorkerConfig) -> int:
-    from timeball.bootstrap import crew
+    from timeball.bootstrap import crew, standby
     from timeball.bootstrap.descriptors import raise_limit
     from timeball.client.dispatch import HttpDispatch
 
@@ -134,7 +135,10 @@ async def _worker(config: WorkerConfig) -> int:
     async with contextlib.AsyncExitStack() as stack:
         home = system.dice().randrange(len(config.servers))
         dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home, ca=config.ca))
-        worker = await crew.start_worker(config, dispatch, stack, stop, descriptors=descriptors, alone=True)
+        beats = standby.over_http(config)
+        worker = await crew.start_worker(
+            config, dispatch, stack, stop, descriptors=descriptors, beats=beats, alone=True
+        )
         tune_interpreter()
         _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
         stopping = asyncio.create_task(stop.first.wait())

@@ -16,6 +16,7 @@ from timeball import registry, system
 from timeball.bootstrap.confining import confine
 from timeball.bootstrap.descriptors import Descriptors
 from timeball.bootstrap.process import StopSignals
+from timeball.bootstrap.standby import Connect, Standby
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
 from timeball.executors import streams
@@ -40,9 +41,11 @@ async def start_worker(
     stop: StopSignals,
     *,
     descriptors: Descriptors,
+    beats: Connect,
     alone: bool = False,
 ) -> Worker:
-    """`alone`: nothing but the worker lives in this process, so that it may end with a lost session."""
+    """`beats` opens the connection over which leases are renewed while the event loop is stalled. `alone`: nothing but
+    the worker lives in this process, so that it may end with a lost session."""
     stack.enter_context(streams.listening())
     registry.REGISTRY.add(registry.noop, registry.NOOP)
     for module in config.tasks:
@@ -80,6 +83,7 @@ async def start_worker(
     clock = system.SystemClock()
     worker = Worker(dispatch, by_kind, clock, hello, dice=system.dice(), guard=guard, outlived=outlived)
     await worker.start()
+    stack.callback(Standby(worker, beats).close)
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
     return worker
 

@@ -17,6 +17,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,6 +96,9 @@ class ProcessGuard:
         self._incoming = bytearray()
         self._outgoing: deque[tuple[bytes, list[int]]] = deque()
         self._writing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sending = threading.RLock()
+        """What is sent, and the socket: `renew_from_thread` may be called while the event loop sends something."""
 
     @property
     def pid(self) -> int | None:
@@ -105,6 +109,16 @@ class ProcessGuard:
         self._deadline = deadline
         if self._socket is not None:
             self.say(do="deadline", at=deadline)
+
+    def renew_from_thread(self, deadline: Micros) -> None:
+        """The same from another thread than the event loop's, which may be stalled."""
+        with self._sending:
+            self._deadline = deadline
+            if self._socket is None or self._loop is None:
+                return
+            self._outgoing.append((_framed({"do": "deadline", "at": deadline}), []))
+            self._send_out()
+            self._loop.call_soon_threadsafe(self._flush)  # what is left is for the event loop, and so is every fault
 
     def kill_all(self) -> None:
         if self._socket is not None:
@@ -179,7 +193,8 @@ class ProcessGuard:
             theirs.close()
         ours.setblocking(False)
         self._socket = ours
-        asyncio.get_running_loop().add_reader(ours.fileno(), self._readable)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(ours.fileno(), self._readable)
         self.say(do="confine", how=self.confinement.settings())
         if self._deadline is not None:
             self.say(do="deadline", at=self._deadline)
@@ -193,34 +208,22 @@ class ProcessGuard:
         if self._socket is None:
             _close(descriptors)
             return
-        content = json.dumps(message).encode()
-        self._outgoing.append((struct.pack("!I", len(content)) + content, descriptors))
+        self._outgoing.append((_framed(message), descriptors))
         if not self._writing:
             self._flush()
 
     def _flush(self) -> None:
-        """Send what fits. Descriptors travel with the first byte of their message."""
+        """Send what fits, and the rest when there is room again."""
+        fault = self._send_out()
         connection = self._socket
         if connection is None:
             return
-        while self._outgoing:
-            content, descriptors = self._outgoing[0]
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-            try:
-                sent = connection.sendmsg([content], rights)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if error.errno in _FULL:  # too many descriptors are on their way
-                    asyncio.get_running_loop().call_later(FLUSH_RETRY_SECONDS, self._flush)
-                    return
-                self._died()
-                return
-            _close(descriptors)
-            if sent < len(content):
-                self._outgoing[0] = (content[sent:], [])
+        if fault is not None:
+            if fault.errno in _FULL:  # too many descriptors are on their way
+                asyncio.get_running_loop().call_later(FLUSH_RETRY_SECONDS, self._flush)
             else:
-                self._outgoing.popleft()
+                self._died()
+            return
         waiting = bool(self._outgoing)
         if waiting != self._writing:
             self._writing = waiting
@@ -229,6 +232,25 @@ class ProcessGuard:
                 loop.add_writer(connection.fileno(), self._flush)
             else:
                 loop.remove_writer(connection.fileno())
+
+    def _send_out(self) -> OSError | None:
+        """Send what fits; what went wrong. Descriptors travel with the first byte of their message."""
+        with self._sending:
+            while self._socket is not None and self._outgoing:
+                content, descriptors = self._outgoing[0]
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+                try:
+                    sent = self._socket.sendmsg([content], rights)
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    return error
+                _close(descriptors)
+                if sent < len(content):
+                    self._outgoing[0] = (content[sent:], [])
+                else:
+                    self._outgoing.popleft()
+        return None
 
     def _readable(self) -> None:
         assert self._socket is not None
@@ -279,7 +301,9 @@ class ProcessGuard:
 
     def _disconnect(self) -> list[Child]:
         """The next process gets a new guard. Returns those of this one."""
-        connection, self._socket, self._process, self._pid = self._socket, None, None, None
+        with self._sending:
+            connection, self._socket, self._process, self._pid = self._socket, None, None, None
+            unsent, self._outgoing = self._outgoing, deque()
         if connection is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(connection.fileno())
@@ -287,9 +311,8 @@ class ProcessGuard:
             connection.close()
         self._writing = False
         self._incoming.clear()
-        for _, descriptors in self._outgoing:
+        for _, descriptors in unsent:
             _close(descriptors)
-        self._outgoing.clear()
         children, self._children = self._children, {}
         return list(children.values())
 
@@ -327,6 +350,11 @@ async def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
         loop.remove_reader(descriptor)
         os.close(descriptor)
         process.poll()
+
+
+def _framed(message: dict[str, Any]) -> bytes:
+    content = json.dumps(message).encode()
+    return struct.pack("!I", len(content)) + content
 
 
 def _close(descriptors: Sequence[int]) -> None:

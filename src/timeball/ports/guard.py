@@ -14,6 +14,10 @@ class Guard(Protocol):
         """At this moment of the monotonic clock every job process is killed, unless a later one was told before."""
         ...
 
+    def renew_from_thread(self, deadline: Micros) -> None:
+        """The same from another thread than the event loop's, which may be stalled."""
+        ...
+
     def kill_all(self) -> None:
         """Kill every job process at once. Those who wait for one see it end."""
         ...

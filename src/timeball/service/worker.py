@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final
 
 from timeball.domain.errors import Forbidden, Unauthorized
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.dispatch import Dispatch, Hello, Orders
+from timeball.ports.dispatch import Beat, Dispatch, Hello, Orders
 from timeball.ports.executor import Attempt, Executor
 from timeball.ports.guard import Guard
 from timeball.service.alarms import Alarms
@@ -28,6 +28,9 @@ LAST_WORDS: Final = 5 * SECOND
 """How long a leaving worker tries to get its last report through, and its goodbye."""
 DYING: Final = 2 * SECOND
 """How long killed attempts may take to be gone."""
+LOOP_STALL_LIMIT: Final = 5 * MINUTE
+"""How long the lease of a worker is renewed while its event loop is stalled. A function that blocks the loop for longer
+costs the worker its session: to the servers, a loop that never turns again is a dead worker."""
 LASTING: Final = 5 * SECOND
 """A session that lasted longer was a real one; after shorter ones the next hello waits, more each time."""
 
@@ -223,6 +226,25 @@ class Worker:
     def _renewed(self, deadline: Micros) -> None:
         if self._guard is not None:
             self._guard.renew(deadline)
+
+    # What a thread asks that stands in for a stalled event loop: see `bootstrap.standby`.
+
+    def beat_for_stalled_loop(self) -> Beat | None:
+        """The beat that the event loop owes, if it is stalled and its attempts may go on without it: for a while, and
+        as long as it has none to stop. Without the loop nothing stops an attempt but the end of the lease."""
+        session, now = self._session, self._clock.monotonic()
+        since = None if session is None or session.lost else session.stalled_since(now)
+        if session is None or since is None or now - since > LOOP_STALL_LIMIT or now >= self._attempts.stops_by():
+            return None
+        return Beat(session=session.id, held=self._attempts.tokens())
+
+    def beat_was_answered(self, beat: Beat, sent_at: Micros) -> None:
+        session = self._session
+        if session is None or session.id != beat.session or session.lost:
+            return
+        deadline = session.renewed_from_thread(sent_at)
+        if self._guard is not None:
+            self._guard.renew_from_thread(deadline)
 
     # What the session asks of its holder.
 

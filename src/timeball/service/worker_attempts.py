@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from timeball.domain import duration, preemption
-from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.instant import MAX, MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
@@ -86,6 +86,15 @@ class Attempts:
     def tokens(self) -> list[int]:
         """Of all attempts that are ours, ended ones included until the server has confirmed that."""
         return list(self._held)
+
+    def stops_by(self) -> Micros:
+        """When the first attempt is to be gone, by its timeout and grace; at once if one is being stopped. Another
+        thread may call it."""
+        running = [attempt for attempt in list(self._held.values()) if attempt.runs]
+        if any(attempt.stop is not None for attempt in running):
+            return 0
+        limits = (attempt.ends_by + attempt.grace for attempt in running if attempt.ends_by is not None)
+        return min(limits, default=MAX)
 
     async def idle(self) -> None:
         """Wait until no slot is occupied."""

@@ -114,7 +114,8 @@ class Session:
         holder: Holder,
         renewed: Callable[[Micros], None],
     ) -> None:
-        """`renewed` is told every new moment at which the jobs have to be gone, whatever became of the worker."""
+        """`renewed` is called with every new moment at which the jobs have to be gone, whatever became of the
+        worker."""
         self.id = welcome.session
         self._beat_every = welcome.beat_every
         self._lease = welcome.lease
@@ -129,6 +130,8 @@ class Session:
         self._renewed = renewed
         self._poll_seq = 0
         self._lapse: Alarm | None = None
+        self._awake_at = said_hello_at
+        """When the event loop was last seen to turn: a loop that is not stalled gets here once per beat."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadline: Micros = 0
         """When it counts as lost, and with it everything it holds, unless a beat is answered before."""
@@ -158,12 +161,34 @@ class Session:
                 raise ended
 
     def _renew(self, sent_at: Micros) -> None:
-        self.deadline = sent_at + self._lease - self.margin
+        self._renewed(self._extend(sent_at))
         if self._lapse is not None:
             self._alarms.cancel(self._lapse)
-        self._lapse = self._alarms.at(self.deadline, self.lose)
-        # Later than the worker's own deadline: jobs that the guard kills must not look as if they had failed.
-        self._renewed(self.deadline + self.margin // 2)
+        self._lapse = self._alarms.at(self.deadline, self._lapsed)
+
+    def _extend(self, sent_at: Micros) -> Micros:
+        """A beat that was sent then was answered. The moment at which the jobs have to be gone: later than the
+        worker's own deadline, since jobs that the guard kills must not look as if they had failed."""
+        self.deadline = max(self.deadline, sent_at + self._lease - self.margin)
+        return self.deadline + self.margin // 2
+
+    def _lapsed(self) -> None:
+        """A thread may have renewed the lease while the event loop was stalled."""
+        if self._clock.monotonic() < self.deadline:
+            self._lapse = self._alarms.at(self.deadline, self._lapsed)
+        else:
+            self.lose()
+
+    # What a thread beside the event loop calls. It sees values that are a moment old, and changes nothing but the
+    # deadline, which only grows.
+
+    def stalled_since(self, now: Micros) -> Micros | None:
+        """Since when the event loop is stalled; None: it is not, as far as its beats tell."""
+        return self._awake_at if now - self._awake_at > self._beat_every + self._beat_every // 2 else None
+
+    def renewed_from_thread(self, sent_at: Micros) -> Micros:
+        """The answer to a beat that a thread sent: the moment at which the jobs have to be gone."""
+        return self._extend(sent_at)
 
     async def _polls(self) -> None:
         backoff = Backoff(self._clock, self._dice)
@@ -201,8 +226,9 @@ class Session:
     async def _beats(self) -> None:
         pause = self._beat_every
         while True:
+            self._awake_at = self._clock.monotonic()
             await self._clock.sleep(pause)
-            sent = self._clock.monotonic()
+            sent = self._awake_at = self._clock.monotonic()
             try:
                 async with asyncio.timeout(self._beat_every / SECOND):
                     orders = await self._dispatch.beat(Beat(session=self.id, held=self._holder.tokens()))
@@ -225,6 +251,8 @@ class Session:
             while unsaid:
                 batch = unsaid[0]
                 now = self._clock.monotonic()
+                if now >= self.deadline:  # after a stall: what the guard has killed must not look as if it had failed
+                    return
                 report = batch.report(self.id, self._poll_seq, self._holder.free, now)
                 try:
                     async with asyncio.timeout(ANSWER / SECOND):

@@ -1,0 +1,116 @@
+"""Beats from a thread of their own, while a worker's event loop is stalled.
+
+A Python function of mode `async` may block the event loop of its worker, which then sends no beats. After a lease its
+session would be lost, and with it every other run that the worker has, although nothing is wrong with these. So a
+thread looks once a second whether the loop is late with a beat, and sends it in its place: with a connection and an
+event loop of its own. A call into C that keeps the interpreter's lock stops this thread, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+import structlog
+
+from timeball import system
+from timeball.config import ServerConfig, WorkerConfig
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.lifecycle import LEASE
+from timeball.ports.dispatch import LOCAL_KEY, Beat, SessionLost
+from timeball.ports.store import Store
+from timeball.service.worker import Worker
+
+LOOK_INTERVAL: Final = SECOND
+BEAT_TIMEOUT: Final = 6.0
+"""Seconds: long enough for two servers, one of which does not answer."""
+
+_log = structlog.get_logger()
+
+
+class Beats(Protocol):
+    async def beat(self, beat: Beat) -> object: ...
+
+
+Connect = Callable[[], AbstractAsyncContextManager[Beats]]
+"""Opens a connection for beats, in the event loop of the calling thread."""
+
+
+class Standby:
+    """Watches a worker until it is closed."""
+
+    def __init__(self, worker: Worker, connect: Connect, look_interval: Micros = LOOK_INTERVAL) -> None:
+        self._worker = worker
+        self._connect = connect
+        self._look_interval = look_interval / SECOND
+        self._closed = threading.Event()
+        self._failing = False
+        self._thread = threading.Thread(target=self._watch, name="worker-standby", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """It may be in the middle of a beat, which harms nothing: it is not waited for."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._look_interval):
+            beat = self._worker.beat_for_stalled_loop()
+            if beat is None:
+                self._failing = False
+                continue
+            try:
+                asyncio.run(self._send(beat))
+                self._failing = False
+            except Exception as error:
+                if not self._failing:
+                    self._failing = True
+                    reason = f"{type(error).__name__}: {error}"
+                    _log.warning("the event loop is stalled, and a beat in its place failed", error=reason)
+
+    async def _send(self, beat: Beat) -> None:
+        async with asyncio.timeout(BEAT_TIMEOUT), self._connect() as beats:
+            sent_at = system.monotonic()
+            await beats.beat(beat)
+        self._worker.beat_was_answered(beat, sent_at)
+        _log.warning("the event loop is stalled: a beat was sent in its place", session=beat.session)
+
+
+class StoreBeats:
+    """Renews leases of the worker inside a server's process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def beat(self, beat: Beat) -> None:
+        if await self._store.renew([(beat.session, LOCAL_KEY)], LEASE) == [None]:
+            raise SessionLost(beat.session)
+
+
+def over_http(config: WorkerConfig) -> Connect:
+    from timeball.client.dispatch import HttpDispatch
+
+    return lambda: HttpDispatch(config.servers, config.token, ca=config.ca)
+
+
+def to_store(config: ServerConfig, store: Store) -> Connect:
+    """SQLite has one writer for all threads; PostgreSQL is reached over a connection of its own."""
+
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Beats]:
+        if config.sqlite_path is not None:
+            yield StoreBeats(store)
+            return
+        from timeball.stores.postgres import PostgresStore
+
+        own = PostgresStore(config.store, monotonic=system.monotonic, direct=config.store_direct, min_connections=1)
+        await own.open()
+        try:
+            yield StoreBeats(own)
+        finally:
+            await own.close()
+
+    return connect
