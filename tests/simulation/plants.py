@@ -112,7 +112,8 @@ def _no_session_guard(world: World) -> Patches:
 
     return [
         mock.patch.object(settling, "settle", settle),
-        _text(successes, "RECORD_SUCCESSES", "AND r.session = b.session", ""),
+        _text(successes, "RECORD_SUCCESSES", "AND r.session = :session", ""),
+        _text(successes, "RECORD_SUCCESSES_OF_SESSIONS", "AND r.session = b.session", ""),
     ]
 
 
