@@ -70,11 +70,7 @@ async def plain_store(migrated_dsn: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-UNMAPPED = {"25P03", "25P04", "40001", "40P01", "55P03"}
-_XFAIL = pytest.mark.xfail(strict=True, reason="item 11: PostgreSQL errors that are answered with 500")
-
-
-@pytest.mark.parametrize("code", [pytest.param(each, marks=[_XFAIL] * (each in UNMAPPED)) for each in CODES])
+@pytest.mark.parametrize("code", CODES)
 async def test_every_statement_that_is_refused_is_unavailable(code: str, plain_store: PostgresStore) -> None:
     refusing = Query("refuse", f"DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{code}'; END $$")
 
@@ -97,7 +93,6 @@ async def api(migrated_dsn: str, behind: "asyncpg.Connection[Any]") -> AsyncIter
         yield api
 
 
-@_XFAIL
 async def test_a_request_that_meets_such_an_error_is_answered_with_503_and_spends_nothing(
     api: Api, behind: "asyncpg.Connection[Any]"
 ) -> None:

@@ -160,9 +160,7 @@ class _Driver:
                 return await self._write(work, may_be_done=refused > 0 or interrupted_at is not None)
             except REPEATABLE as error:
                 refused += 1
-                if refused == TRIES:
-                    raise Unavailable(f"PostgreSQL has too much going on at once: {error}") from error
-                await asyncio.sleep(0.001 * 2**refused)
+                await _make_way(refused, error)
             except Unavailable as error:
                 now = self._monotonic()
                 if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
@@ -218,16 +216,22 @@ class _Driver:
             self._slow.release()
 
     async def _read_again(self, work: Work[T], timeout: float | None = None) -> T:
-        try:
-            return await self._read(work, timeout)
-        except Unavailable as error:
-            # A pooled connection may have died long ago, and its neighbours with it. Reading again changes nothing.
-            cause = error.__cause__
-            is_slow = timeout is not None and isinstance(cause, TimeoutError)
-            if not self._pool.is_open or not isinstance(cause, GONE) or is_slow or isinstance(error, Busy):
-                raise
-            await self._pool.expire()
-            return await self._read(work, timeout)
+        refused, is_second = 0, False
+        while True:
+            try:
+                return await self._read(work, timeout)
+            except REPEATABLE as error:  # a read waits for locks, too: of a table whose days come and go
+                refused += 1
+                await _make_way(refused, error)
+            except Unavailable as error:
+                # A pooled connection may have died long ago, and its neighbours with it. Reading again changes nothing.
+                cause = error.__cause__
+                is_slow = timeout is not None and isinstance(cause, TimeoutError)
+                is_gone = isinstance(cause, GONE) and not is_slow and not isinstance(error, Busy)
+                if is_second or not is_gone or not self._pool.is_open:
+                    raise
+                is_second = True
+                await self._pool.expire()
 
     async def _read(self, work: Work[T], timeout: float | None) -> T:
         async with self._pool.connection() as connection, told(), self._connections.reading(connection):
@@ -268,6 +272,13 @@ class _Driver:
 
     def shout(self, topic: str) -> None:
         self._hints.shout(topic)
+
+
+async def _make_way(refused: int, error: Exception) -> None:
+    """Rest before a work that was refused because of its neighbours runs again, if it was not refused too often."""
+    if refused == TRIES:
+        raise Unavailable(f"PostgreSQL has too much going on at once: {error}") from error
+    await asyncio.sleep(0.001 * 2**refused)
 
 
 async def apply_schema(connection: Connection) -> None:

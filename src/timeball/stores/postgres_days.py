@@ -24,6 +24,7 @@ import asyncpg
 from timeball.domain import ids, instant, retention
 from timeball.domain.instant import DAY, Micros
 from timeball.ports.housekeeping import Lead, Occupied
+from timeball.stores.postgres_errors import Locked
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.housekeeping import (
@@ -192,5 +193,5 @@ async def not_waiting() -> AsyncIterator[None]:
     """Who would have to wait gives up; so does who finds that the rest has a row for a day that was to be apart."""
     try:
         yield
-    except (asyncpg.LockNotAvailableError, asyncpg.CheckViolationError) as error:
+    except (Locked, asyncpg.LockNotAvailableError, asyncpg.CheckViolationError) as error:
         raise Occupied(str(error)) from error

@@ -24,6 +24,8 @@ GONE: Final = (
     asyncpg.InternalClientError,  # also what asyncpg says of a connection whose end it has not noticed yet
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still inside a transaction
+    asyncpg.TransactionTimeoutError,
 )
 """The connection is."""
 NO_CONNECTION: Final = (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -34,12 +36,17 @@ _OUT_OF_ORDER: Final = (
     asyncpg.OperatorInterventionError,
     asyncpg.CannotConnectNowError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.LockNotAvailableError,
     asyncpg.PostgresSystemError,
 )
 
 
 class Busy(Unavailable):
     """Every connection is at work: there is nothing wrong with any of them, nor with what was asked."""
+
+
+class Locked(Unavailable):
+    """A lock did not come free within `lock_timeout`."""
 
 
 class Interrupted(Unavailable):
@@ -54,6 +61,8 @@ async def told(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
     except (*GONE, *_OUT_OF_ORDER) as error:
         if isinstance(error, ValueError):  # asyncpg's word for an argument that is no such value
             raise
+        if isinstance(error, asyncpg.LockNotAvailableError):
+            raise no_answer(error, Locked) from error
         is_gone = isinstance(error, GONE) and not isinstance(error, TimeoutError)
         raise no_answer(error, gone if is_gone else Unavailable) from error
 
