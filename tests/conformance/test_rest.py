@@ -39,7 +39,6 @@ async def test_adding_the_same_key_again_changes_nothing(store: Store) -> None:
     assert await store.keys() == [key("a")]
 
 
-@pytest.mark.xfail(strict=True, reason="item 11: a put whose answer was lost counts twice")
 async def test_a_task_that_is_put_again_after_an_ambiguous_commit_keeps_its_version(store: Store) -> None:
     """I14: the driver repeats a statement whose connection broke; the same task of the same instant is the same put."""
     assert [(await store.put_task(task("t", n=1))).version for _ in range(2)] == [1, 1]

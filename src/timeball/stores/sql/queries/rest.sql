@@ -37,11 +37,12 @@ UPDATE keys SET revoked_at = {now} WHERE digest {in b: text} AND bootstrap IS NO
 RETURNING id;
 
 -- name: put_task
--- Create or replace a registered task; its version grows.
+-- Create or replace a registered task; its version grows, but not if this repeats a statement whose answer was lost.
 INSERT INTO tasks (tenant, id, spec, version, updated_at)
 VALUES (:tenant, :id, :spec, 1, :updated_at)
 ON CONFLICT (tenant, id) DO UPDATE
-SET spec = excluded.spec, version = tasks.version + 1, updated_at = excluded.updated_at
+SET spec = excluded.spec, updated_at = excluded.updated_at, version = tasks.version
+  + CASE WHEN tasks.spec = excluded.spec AND tasks.updated_at = excluded.updated_at THEN 0 ELSE 1 END
 RETURNING version;
 
 -- name: task
