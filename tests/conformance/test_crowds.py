@@ -1,0 +1,92 @@
+"""A job with a great many live runs is paused, changed and cancelled in bounded pieces (I28): no statement brings all
+of its runs into memory."""
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.conformance.conftest import Connect
+from tests.support.builders import LEASE, TENANT, recurring, run, worker
+from timeball import system
+from timeball.domain.instant import HOUR
+from timeball.domain.job import Job, JobState
+from timeball.domain.overlap import Overlap
+from timeball.operation import cancel
+from timeball.operation.cancel import cancel_job
+from timeball.operation.context import Context
+from timeball.operation.pause import pause, resume
+from timeball.operation.update import update
+from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Want
+from timeball.ports.store import Store
+from timeball.service.hints import LocalHints
+from timeball.stores import postgres_tx, sqlite_tx
+from timeball.stores.sql import amending
+
+CROWD = 200
+FEW = 20
+
+
+@pytest.fixture
+def most_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each statement answered from now on."""
+    counts: list[int] = []
+    for tx in (postgres_tx.Tx, sqlite_tx.Tx):
+        fetch = tx.fetch
+
+        async def counted(self: Any, query: Any, fetch: Any = fetch, **parameters: Any) -> Any:
+            rows = await fetch(self, query, **parameters)
+            counts.append(len(rows))
+            return rows
+
+        monkeypatch.setattr(tx, "fetch", counted)
+    monkeypatch.setattr(amending, "MOST_LIVE", FEW, raising=False)
+    monkeypatch.setattr(cancel, "CANCELLED_AT_ONCE", FEW, raising=False)
+    return counts
+
+
+def context(store: Store) -> Context:
+    return Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
+
+
+async def crowded(store: Store, **fields: Any) -> Job:
+    now = store.now()
+    sent = recurring(now, seconds=3600, next_fire_at=now + HOUR, overlap=Overlap.ALLOW, **fields)
+    await store.submit([sent])
+    for _ in range(10):
+        await store.trigger([run(sent.job, now) for _ in range(CROWD // 10)])
+    return sent.job
+
+
+@pytest.mark.xfail(strict=True, reason="item 11: a change of a job reads all of its live runs")
+async def test_a_job_with_many_live_runs_is_changed_without_reading_them_all(
+    connect: Connect, most_rows: list[int]
+) -> None:
+    store = await connect()
+    await store.register(worker("w_1"), LEASE)
+    job = await crowded(store)
+    most_rows.clear()
+    await pause(context(store), TENANT, job.id)
+    await resume(context(store), TENANT, job.id)
+    await update(context(store), TENANT, job.id, lambda spec: msgspec.structs.replace(spec, overlap=Overlap.QUEUE))
+    assert max(most_rows) <= FEW
+    claims = (await store.claim([Want("w_1", "", 10)], 0)).claims
+    assert len(claims) == 10
+    assert all(b'"allow"' in each.spec for each in claims), "runs that are due keep the spec that they fell due with"
+    assert all(each.serial for each in claims), "they look at each other from now on"
+
+
+@pytest.mark.xfail(strict=True, reason="item 11: a change of a job reads all of its live runs")
+async def test_a_job_with_many_live_runs_is_cancelled_in_pieces(connect: Connect, most_rows: list[int]) -> None:
+    store = await connect()
+    job = await crowded(store)
+    most_rows.clear()
+    status = await cancel_job(context(store), TENANT, job.id)
+    assert max(most_rows) <= 2 * FEW
+    assert status.job.state is JobState.CANCELLED
+    cancelled = await store.count_runs(RunFilter(tenant=TENANT, job_id=job.id))
+    assert cancelled == CROWD
+    await store.register(worker("w_1"), LEASE)
+    assert (await store.claim([Want("w_1", "", 10)], 0)).claims == []
