@@ -21,6 +21,9 @@ from timeball.ports.runs import Cancelling
 
 CONFIRMATION: Final = SECOND
 """How long to wait for a reachable worker to say that an attempt it was just handed will not start."""
+CANCELLED_AT_ONCE: Final = 500
+"""Runs of a cancelled job that end in one transaction."""
+_WAITING: Final = frozenset({Status.QUEUED, Status.BLOCKED, Status.RETRYING})
 
 
 async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
@@ -37,10 +40,21 @@ async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
             cancel_runs=True,
         )
 
+    await _thin_out(context, tenant, job_id)
     await amend(context, tenant, job_id, decide)
     held = RunFilter(tenant=tenant, job_id=job_id, status=frozenset({Status.RUNNING, Status.SCHEDULED}))
     await _confirmed(context, [run.id for run in (await context.store.list_runs(held, None, 1_000)).items])
     return await find_job(context, tenant, job_id)
+
+
+async def _thin_out(context: Context, tenant: str, job_id: str) -> None:
+    """End the waiting runs of a job, some at a time, until the rest of them can end together with the job."""
+    waiting = RunFilter(tenant=tenant, job_id=job_id, status=_WAITING)
+    while len(some := await context.store.match_runs(waiting, None, CANCELLED_AT_ONCE)) == CANCELLED_AT_ONCE:
+        job = (await find_job(context, tenant, job_id)).job
+        if job.state is JobState.CANCELLED or job.spec.is_workflow:  # tasks end with their workflow run
+            return
+        await context.store.request_cancel([match.run_id for match in some])
 
 
 async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -31,12 +32,18 @@ from timeball.stores.sql.tables import TAGS, VERSIONS, RunRow
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
+CROWDED_JOBS = query("crowded_jobs")
+RUNS_THAT_MATTER = query("runs_that_matter")
 FUTURE_VERDICTS = query("future_verdicts")
 WRITE_JOBS = query("write_jobs")
 DROP_TAGS = query("drop_tags")
 KEEP_SPECS = query("keep_specs")
 KEYS_OF_JOBS = query("keys_of_jobs")
 END_BACKFILLS = query("end_backfills")
+
+MOST_LIVE: Final = 2_000
+"""Live runs of a job that are read when the job changes. Of a job with more, those that have to be decided one by one:
+a million of them would be more than a gigabyte."""
 
 
 class _Writes(Struct):
@@ -73,9 +80,8 @@ class Amendments(Part):
             dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
             kept = await turns.kept_by_dead(tx, dying)
             holders = await turns.lock(tx, keys | kept.keys())
-            live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
-            for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
-                live[row[1]].append(RunRow(*row))
+            cancelling = {each.job.id for each in amendments if each.cancel_runs}
+            live = await _live_runs(tx, jobs, cancelling)
             ((now,),) = await tx.fetch(NOW)
             await require_fresh(tx, [each.spec for each in amendments if not _at_the_same_place(each)])
             closed: set[tuple[str, Micros]] = set()
@@ -112,6 +118,18 @@ class Amendments(Part):
             return answers
 
         return await self._db.write(work) if amendments else []
+
+
+async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[str] = ()) -> dict[str, list[RunRow]]:
+    """The live runs of jobs, locked; of a crowded job those that matter, unless all of them are wanted."""
+    crowded = {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(job_ids), most=MOST_LIVE)}
+    some = sorted(job_id for job_id in crowded if job_id not in wanted_whole)
+    rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
+    rows += await tx.fetch(RUNS_THAT_MATTER, b=some) if some else []
+    live: dict[str, list[RunRow]] = {job_id: [] for job_id in job_ids}
+    for row in rows:
+        live[row[1]].append(RunRow(*row))
+    return live
 
 
 def _with_waiting(amendment: Amendment, job: Job, waiting: Waiting | None) -> tuple[Amendment, Job]:
@@ -237,9 +255,7 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
         return
     jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
     await turns.lock(tx, {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))})
-    live: dict[str, list[RunRow]] = {job_id: [] for job_id in jobs}
-    for row in await tx.fetch(RUNS_OF_JOBS, b=list(jobs)):
-        live[row[1]].append(RunRow(*row))
+    live = await _live_runs(tx, jobs)
     writes = _Writes()
     for job in jobs.values():
         future = [run for run in live[job.id] if _is_future(run, now)]

@@ -45,6 +45,20 @@ SELECT {columns jobs j} FROM (
 SELECT {columns jobs j} FROM follows f CROSS JOIN jobs j
 WHERE f.follower < :before AND j.id = f.follower AND {where} ORDER BY f.follower DESC LIMIT :most;
 
+-- name: crowded_jobs
+-- Those of some jobs that have at least so many live runs.
+SELECT b.id FROM {batch b: id text}
+WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = b.id LIMIT :most) AS live) = :most;
+
+-- name: runs_that_matter
+-- Of the live runs of crowded jobs, those that a change of the job looks at one by one: for instants that have not come,
+-- and held back by an earlier one. Of the others one that is due, and one of those that do not look at each other.
+SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id
+WHERE r.fire_time > {now} OR (r.holds & 1) = 1
+  OR r.id = (SELECT x.id FROM runs x WHERE x.job_id = b.id AND x.fire_time <= {now} LIMIT 1)
+  OR r.id = (SELECT x.id FROM runs x WHERE x.job_id = b.id AND x.fire_time <= {now} AND x.serial = 0 LIMIT 1)
+{lock r};
+
 -- name: runs_of_jobs
 -- The live runs of jobs, kept from every other writer.
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id {lock r};
