@@ -1,11 +1,25 @@
 """What a forecast is made of, on every store."""
 
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
 from tests.support.builders import TENANT, one_shot, recurring, settlement
+from timeball import system
+from timeball.domain import forecast
+from timeball.domain.forecast import Forecast
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
+from timeball.domain.job import Job
 from timeball.domain.lifecycle import Failed, Failure
 from timeball.domain.retry import Retry
+from timeball.domain.task import Shell
+from timeball.operation import forecast as forecasting
+from timeball.operation.context import Context
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
+from timeball.service.hints import LocalHints
 
 
 async def test_jobs_that_will_fire_come_in_pages(store: Store) -> None:
@@ -38,3 +52,23 @@ async def test_durations_are_those_of_runs_that_succeeded(store: Store) -> None:
     assert means == {jobs[0]: 0.25, jobs[1]: 4.0}
     assert await store.mean_durations(jobs, now + HOUR) == {}
     assert await store.mean_durations([], 0) == {}
+
+
+@pytest.mark.xfail(strict=True, reason="item 11: a forecast keeps the parameters of 50,000 jobs")
+async def test_a_forecast_keeps_only_what_it_counts_with(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I28: parameters and tasks may be a megabyte each; schedules are not."""
+    now = store.now()
+    large = {"task": Shell(command="true " * 1_000), "parameters": {"large": "x" * 5_000}}
+    await store.submit([recurring(now, next_fire_at=now + HOUR, **large) for _ in range(5)])
+    sizes: list[int] = []
+    original = forecast.foresee
+
+    def foresee(jobs: list[Job], *rest: Any) -> Forecast:
+        sizes.extend(len(msgspec.json.encode(job.spec)) for job in jobs)
+        return original(jobs, *rest)
+
+    monkeypatch.setattr("timeball.operation.forecast.forecast.foresee", foresee)
+    context = Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
+    found = await forecasting.foresee(context, TENANT, now, now + 10 * HOUR, HOUR)
+    assert found.forecast.jobs == 5
+    assert max(sizes) < 500
