@@ -54,7 +54,6 @@ async def test_durations_are_those_of_runs_that_succeeded(store: Store) -> None:
     assert await store.mean_durations([], 0) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="item 11: a forecast keeps the parameters of 50,000 jobs")
 async def test_a_forecast_keeps_only_what_it_counts_with(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """I28: parameters and tasks may be a megabyte each; schedules are not."""
     now = store.now()
