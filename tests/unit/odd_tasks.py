@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import timeball
@@ -18,16 +18,11 @@ class NoWords:
     __str__ = __repr__
 
 
-@dataclass
-class Leaving:
-    """Whatever is asked of it, the answer is that the program is to end."""
+class Leaving(tzinfo):
+    """Asked for its offset, it wants the program to end."""
 
-    value: int = 1
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "value":
-            raise SystemExit(3)
-        return super().__getattribute__(name)
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        raise SystemExit(3)
 
 
 class Mute(LookupError):
@@ -63,7 +58,7 @@ def no_words() -> object:
 
 
 def leaving() -> object:
-    return Leaving()
+    return datetime(2027, 1, 1, tzinfo=Leaving())
 
 
 def half_a_character() -> object:

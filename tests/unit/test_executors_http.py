@@ -17,7 +17,8 @@ from tests.unit.executing import RecordedAttempt
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Http
-from timeball.executors.http import HttpExecutor, retry_after
+from timeball.executors.http import HttpExecutor
+from timeball.executors.http_answer import retry_after
 
 
 @pytest.fixture

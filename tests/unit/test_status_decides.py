@@ -25,11 +25,6 @@ from timeball.executors.python_process import PythonProcesses
 from timeball.executors.shell import ShellExecutor
 from timeball.registry import REGISTRY, Context, Registry
 
-HTTP = pytest.mark.xfail(strict=True, reason="item 4: a 2xx that cannot be rendered is a failure")
-RESULT = pytest.mark.xfail(strict=True, reason="item 4: a result that cannot be kept fails the run")
-ODD_EXCEPTION = pytest.mark.xfail(strict=True, reason="item 4: an exception that cannot be rendered is another failure")
-REPORTING = pytest.mark.xfail(strict=True, reason="item 4: odd progress fails the run")
-
 
 def result(outcome: Outcome) -> Any:
     assert isinstance(outcome, Succeeded), outcome
@@ -75,7 +70,6 @@ async def call(answer: bytes, **fields: Any) -> Call:
         await executor.close()
 
 
-@HTTP
 @pytest.mark.parametrize("name", ["Location", "ETag", "Content-Type", "Last-Modified"])
 async def test_a_header_in_another_encoding_is_kept(name: str) -> None:
     head = f"HTTP/1.1 201 Created\r\n{name}: ".encode() + b"/caf\xe9\r\nContent-Length: 2\r\n\r\nok"
@@ -84,14 +78,11 @@ async def test_a_header_in_another_encoding_is_kept(name: str) -> None:
     assert (kept["status"], kept["headers"][name], kept["body"], called.requests) == (201, "/café", "ok", 1)
 
 
-ODD_CHARSETS = ("idna", "punycode", "undefined", "utf-7", "unicode_escape", "raw_unicode_escape")
-
-
 @pytest.mark.parametrize(
     "charset",
     [
+        *("idna", "punycode", "undefined", "utf-7", "unicode_escape", "raw_unicode_escape"),
         *("rot13", "hex", "unknown", "x" * 5_000, '"'),
-        *(pytest.param(each, marks=HTTP) for each in ODD_CHARSETS),
     ],
 )
 async def test_an_odd_charset_fails_no_call(charset: str) -> None:
@@ -126,7 +117,6 @@ BROKEN = {
 }
 
 
-@HTTP
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
 async def test_a_2xx_that_cannot_be_read_to_its_end_is_a_success(answer: bytes) -> None:
     """The target has done its work: to call it once more might do that twice."""
@@ -136,12 +126,10 @@ async def test_a_2xx_that_cannot_be_read_to_its_end_is_a_success(answer: bytes) 
     assert "200" in called.attempt.text("system")
 
 
-@HTTP
 async def test_what_arrived_of_a_body_is_kept() -> None:
     assert result((await call(BROKEN["a body that breaks off"])).outcome)["body"] == "begun"
 
 
-@HTTP
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
 async def test_a_failing_answer_keeps_its_status_however_it_ends(answer: bytes) -> None:
     """What the retry policy and the circuit breaker know of a 404 does not depend on the rest of the answer."""
@@ -156,7 +144,6 @@ async def test_an_answer_without_a_status_is_a_failure() -> None:
         assert failure((await call(answer)).outcome).status is None
 
 
-@HTTP
 async def test_a_long_header_is_read_and_cut() -> None:
     head = b"HTTP/1.1 200 OK\r\nETag: " + b"x" * 20_000 + b"\r\nContent-Length: 2\r\n\r\nok"
     kept = result((await call(head)).outcome)
@@ -194,7 +181,6 @@ def registered(mode: str, name: str, calls: list[str]) -> str:
     return full
 
 
-@RESULT
 @pytest.mark.parametrize("mode", ["async", "thread", "process"])
 @pytest.mark.parametrize("name", odd_tasks.RESULTS)
 async def test_a_function_that_returned_has_succeeded(executor: PythonExecutor, mode: str, name: str) -> None:
@@ -212,13 +198,7 @@ async def test_a_function_that_returned_has_succeeded(executor: PythonExecutor, 
 
 
 @pytest.mark.parametrize("mode", ["async", "thread", "process"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("mute", "numb"),
-        *(pytest.param(each, marks=ODD_EXCEPTION) for each in odd_tasks.FAILURES if each not in ("mute", "numb")),
-    ],
-)
+@pytest.mark.parametrize("name", odd_tasks.FAILURES)
 async def test_an_exception_that_cannot_be_rendered_is_that_failure(
     executor: PythonExecutor, mode: str, name: str
 ) -> None:
@@ -230,7 +210,6 @@ async def test_an_exception_that_cannot_be_rendered_is_that_failure(
     assert len(ended.message) < 20_000
 
 
-@REPORTING
 @pytest.mark.parametrize("mode", ["async", "thread"])
 async def test_odd_progress_fails_no_run(mode: str) -> None:
     def report(ctx: Context) -> str:
@@ -251,7 +230,6 @@ async def test_odd_progress_fails_no_run(mode: str) -> None:
     assert all(isinstance(fraction, float) and isinstance(note, str) for fraction, note in attempt.steps)
 
 
-@REPORTING
 async def test_odd_progress_fails_no_process(executor: PythonExecutor) -> None:
     attempt = RecordedAttempt(Python(function="odd.report"))
     assert result(await executor.execute(attempt)) == "done"
@@ -261,7 +239,6 @@ async def test_odd_progress_fails_no_process(executor: PythonExecutor) -> None:
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-@RESULT
 @pytest.mark.parametrize(
     ("command", "why"),
     [

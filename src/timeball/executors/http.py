@@ -6,29 +6,30 @@ the user of the address. A 301, 302 or 303 makes a GET without a body of everyth
 the method and the body, and a body goes only to an origin that the job names: else the attempt fails and says where the
 target wanted it to go. The one exception is the same host, from http to https on their usual ports: that host has got
 the body already, and now gets it encrypted.
+
+The status of an answer decides as soon as it has arrived, also if the rest cannot be read: see `http_answer`. Only the
+job's own timeout, or a cancel, ends a call whose body is still on its way as something else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Struct
 from yarl import URL
 
 from timeball.domain import http_headers
-from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.domain.instant import Micros
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Http
-from timeball.executors import results
+from timeball.executors import http_answer, results
 from timeball.executors.environment import encoded_parameters, traceparent
-from timeball.executors.http_pool import CleanConnector
+from timeball.executors.http_answer import Answer
+from timeball.executors.http_pool import CleanConnector, HeadUnread
 from timeball.ports.executor import Attempt, OutOfResources
 from timeball.shortage import is_shortage
 
@@ -36,11 +37,8 @@ DEFAULT_TIMEOUT: Final = 300.0
 """Seconds for the whole call when the job has no timeout of its own."""
 CONNECT: Final = 30.0
 MOST_REDIRECTS: Final = 5
-MOST_BODY: Final = 64 * 1024
-"""Bytes of the answer that are kept; the rest is not even read."""
-SHOWN: Final = 300
-"""Characters of a failing answer that go into the message."""
-KEPT_HEADERS: Final = ("Content-Type", "Content-Length", "Date", "ETag", "Last-Modified", "Location", "Retry-After")
+MAX_HEADER_READ: Final = 32 * 1024
+"""Bytes of a line of an answer's head. Of an answer with a longer one only the status is known."""
 WITH_PARAMETERS: Final = ("POST", "PUT", "PATCH")
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 METHOD_KEEPING_STATUSES: Final = frozenset({307, 308})
@@ -58,6 +56,10 @@ class _Request(Struct, frozen=True):
 
 class _RedirectRefused(Exception):
     """The target wants the call to go where it must not go."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class HttpExecutor:
@@ -79,35 +81,46 @@ class HttpExecutor:
         assert isinstance(task, Http)
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=CleanConnector(limit=max(self._slots, 100)), cookie_jar=aiohttp.DummyCookieJar()
+                connector=CleanConnector(limit=max(self._slots, 100)),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                max_line_size=MAX_HEADER_READ,
+                max_field_size=MAX_HEADER_READ,
             )
             # aiohttp sends an idempotent request again when a connection of the pool breaks, and has no public switch
             # for that. Here every request belongs to one attempt: the retry policy decides about another.
             self._session._retry_connection = False  # noqa: SLF001
         # The job's own timeout is the worker's business.
-        total = None if attempt.spec.timeout is not None else DEFAULT_TIMEOUT
+        now = asyncio.get_running_loop().time()
+        deadline = None if attempt.spec.timeout is not None else now + DEFAULT_TIMEOUT
         try:
-            async with asyncio.timeout(total):
-                return await self._call(self._session, task, attempt)
+            answer = await self._call(self._session, task, attempt, deadline)
         except TimeoutError:
             return _failed(task, "no answer in time")
+        except _RedirectRefused as refused:
+            return _failed(task, str(refused), status=refused.status)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _failed(task, _words(error))
+        return _outcome(task, answer, attempt)
 
-    async def _call(self, session: aiohttp.ClientSession, task: Http, attempt: Attempt) -> Outcome:
+    async def _call(
+        self, session: aiohttp.ClientSession, task: Http, attempt: Attempt, deadline: float | None
+    ) -> Answer:
         headers, body = _content(task, attempt)
         request = _Request(task.method, URL(task.url), headers, body)
         follows = not any(300 <= status < 400 for status in task.accepted_statuses)
         for hop in range(MOST_REDIRECTS + 1):
             try:
-                answer = await session.request(
-                    request.method,
-                    request.url,
-                    headers={**_headers(attempt), **request.headers, **_identity(attempt)},
-                    data=request.body,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT),
-                    allow_redirects=False,
-                )
+                async with asyncio.timeout_at(deadline):
+                    answer = await session.request(
+                        request.method,
+                        request.url,
+                        headers={**_headers(attempt), **request.headers, **_identity(attempt)},
+                        data=request.body,
+                        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT),
+                        allow_redirects=False,
+                    )
+            except HeadUnread as unread:
+                return Answer(unread.status, broken=str(unread))
             except aiohttp.ClientConnectorError as error:
                 # Behind a redirect the target has done something already.
                 if hop == 0 and is_shortage(error.os_error):
@@ -116,12 +129,9 @@ class HttpExecutor:
             async with answer:
                 location = answer.headers.get("Location")
                 if not follows or answer.status not in REDIRECT_STATUSES or location is None:
-                    return _outcome(task, answer, await _read(answer))
-                try:
-                    request = _redirected(request, answer.status, location)
-                except _RedirectRefused as refused:
-                    return _failed(task, str(refused), status=answer.status)
-        return _failed(task, f"the target redirected more than {MOST_REDIRECTS} times")
+                    return await http_answer.read(answer, deadline)
+                request = _redirected(request, answer.status, location)
+        raise _RedirectRefused(f"the target redirected more than {MOST_REDIRECTS} times")
 
 
 def _redirected(request: _Request, status: int, location: str) -> _Request:
@@ -130,9 +140,9 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
         url = request.url.join(URL(location))
         same_origin = url.origin() == request.url.origin()
     except ValueError as error:
-        raise _RedirectRefused(f"the target redirected to no URL ({error})") from None
+        raise _RedirectRefused(f"the target redirected to no URL ({error})", status) from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise _RedirectRefused("the target redirected to something else than an http or https URL")
+        raise _RedirectRefused("the target redirected to something else than an http or https URL", status)
     if url.user is None and url.password is None and same_origin:
         url = url.with_user(request.url.user).with_password(request.url.password)
     method, headers, body = request.method, request.headers, request.body
@@ -142,7 +152,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     if not same_origin:
         if body and not _is_upgrade(request.url, url):
             raise _RedirectRefused(
-                f"the target redirected to another origin, {url.origin()}, which does not get the body"
+                f"the target redirected to another origin, {url.origin()}, which does not get the body", status
             )
         headers = http_headers.for_another_origin(headers)
     return _Request(method, url, headers, body)
@@ -158,7 +168,7 @@ def _words(error: Exception) -> str:
         number = error.os_error.errno or 0
         reason = os.strerror(number) if number > 0 else error.os_error.strerror  # the resolver counts below zero
         return f"cannot connect to {error.host}:{error.port}: {reason}"
-    return str(error) or type(error).__name__
+    return results.words(error)
 
 
 def _headers(attempt: Attempt) -> dict[str, str]:
@@ -189,58 +199,13 @@ def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None
     return dict(task.headers) if named else {**task.headers, "Content-Type": kind}, body
 
 
-async def _read(answer: aiohttp.ClientResponse) -> bytes:
-    """One byte more than is kept, if there is more."""
-    parts: list[bytes] = []
-    left = MOST_BODY + 1
-    while left and (part := await answer.content.read(left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _outcome(task: Http, answer: aiohttp.ClientResponse, body: bytes) -> Outcome:
-    text = _text(answer, body[:MOST_BODY])
+def _outcome(task: Http, answer: Answer, attempt: Attempt) -> Outcome:
     if 200 <= answer.status < 300 or answer.status in task.accepted_statuses:
-        kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
-        result: dict[str, Any] = {"status": answer.status, "headers": kept, "body": _value(answer, body, text)}
-        if len(body) > MOST_BODY:
-            result["truncated"] = True
-        return Succeeded(Raw(msgspec.json.encode(result)))
-    shown = " ".join(text[:SHOWN].split())
-    message = f"{answer.status} {answer.reason or ''}".rstrip() + (f": {shown}" if shown else "")
-    patience = retry_after(answer.headers) if answer.status in (429, 503) else None
-    return _failed(task, message, status=answer.status, patience=patience)
-
-
-def _text(answer: aiohttp.ClientResponse, body: bytes) -> str:
-    try:
-        return body.decode(answer.charset or "utf-8", "replace")
-    except LookupError:
-        return body.decode("utf-8", "replace")
-
-
-def _value(answer: aiohttp.ClientResponse, body: bytes, text: str) -> object:
-    """JSON as what it is, unless nobody could read it again; everything else as text."""
-    if len(body) <= MOST_BODY and re.search(r"[/+]json\b", answer.content_type):
-        try:
-            msgspec.json.decode(body)
-            return text if results.is_too_deep(body) else Raw(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return text
-    return text
-
-
-def retry_after(headers: Mapping[str, str]) -> Micros | None:
-    """How long the target asks to wait: seconds, or a date, which counts from the answer's own."""
-    value = headers.get("Retry-After", "").strip()
-    if value.isascii() and value.isdigit():
-        return min(int(value[:9]) * SECOND, DAY)
-    try:
-        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))
-    except (ValueError, TypeError):
-        return None
-    return min(max(int(wait.total_seconds()), 0) * SECOND, DAY)
+        if answer.broken:
+            attempt.log("system", f"the target answered {answer.line}, and {answer.broken}; the status decides\n")
+        return Succeeded(http_answer.result(answer))
+    patience = http_answer.retry_after(answer.headers) if answer.status in (429, 503) else None
+    return _failed(task, http_answer.message(answer), status=answer.status, patience=patience)
 
 
 def _failed(task: Http, message: str, *, status: int | None = None, patience: Micros | None = None) -> Failed:

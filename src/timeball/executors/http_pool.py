@@ -6,8 +6,11 @@ the answer to the next request, which belongs to another job; so such a connecti
 
 from __future__ import annotations
 
+import asyncio
+import re
 import select
-from typing import Any
+from functools import partial
+from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
@@ -16,10 +19,51 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
+from timeball.executors import results
+
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r\n]")
+_STATUS_LINE_LENGTH: Final = len("HTTP/1.1 200 ")
+
+
+class HeadUnread(aiohttp.ClientError):
+    """The status of an answer arrived, but the rest of its head did not, or cannot be read."""
+
+    def __init__(self, status: int, error: BaseException) -> None:
+        super().__init__(f"its head cannot be read to its end: {results.words(error)}")
+        self.status = status
+
+
+class _Handler(ResponseHandler):
+    """Remembers the status of an answer whose head the HTTP client gives up on."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._beginning = b""
+
+    def set_response_params(self, **parameters: Any) -> None:
+        self._beginning = b""
+        super().set_response_params(**parameters)
+
+    def data_received(self, data: bytes) -> None:
+        if len(self._beginning) < _STATUS_LINE_LENGTH:
+            self._beginning += data[: _STATUS_LINE_LENGTH - len(self._beginning)]
+        super().data_received(data)
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        status_line = _STATUS_LINE.match(self._beginning)
+        if status_line is not None:
+            exc = HeadUnread(int(status_line[1]), exc)
+        super().set_exception(exc, *cause)
+
+
+def _handler(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Handler(loop)
+
 
 class CleanConnector(aiohttp.TCPConnector):
     def __init__(self, *, limit: int) -> None:
         super().__init__(limit=limit)
+        self._factory = partial(_handler, asyncio.get_running_loop())
         self._used: WeakSet[ResponseHandler] = WeakSet()
         """Those that a call has had. The pool has a bounded number of them, and each is closed at most once."""
 

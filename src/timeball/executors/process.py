@@ -218,12 +218,12 @@ class _Watch:
             self._force = asyncio.get_running_loop().call_later(grace / SECOND, child.kill)
 
 
-def outcome_of(ended: Exit | Failed) -> Outcome:
+def outcome_of(ended: Exit | Failed, attempt: Attempt) -> Outcome:
     """Success is exit code 0, with the result that it said, if any."""
     if isinstance(ended, Failed):
         return ended
     if ended.code == 0:
-        return Succeeded() if ended.result is None else _with_result(ended.result.encode())
+        return Succeeded() if ended.result is None else _with_result(ended.result.encode("utf-8", "replace"), attempt)
     what = f"exit code {ended.code}"
     if ended.signal is not None:
         with contextlib.suppress(ValueError):
@@ -233,16 +233,20 @@ def outcome_of(ended: Exit | Failed) -> Outcome:
     return Failed(Failure(kind="exit", message=message, exit_code=ended.code))
 
 
-def _with_result(encoded: bytes) -> Outcome:
-    if len(encoded) > results.LARGEST:
-        return _failed(f"its ::result has {len(encoded)} bytes of JSON or more; at most {results.LARGEST} are kept")
+def _with_result(encoded: bytes, attempt: Attempt) -> Succeeded:
     try:
-        if results.is_too_deep(encoded):
-            return _failed(f"its ::result is nested more than {results.DEEPEST} deep")
-        value = msgspec.json.decode(encoded)
-    except msgspec.MsgspecError as error:
-        return _failed(f"its ::result is not JSON: {error}")
-    return Succeeded() if value is None else Succeeded(Raw(encoded))
+        if len(encoded) > results.LARGEST:
+            reason = f"its ::result has {len(encoded)} bytes of JSON or more; at most {results.LARGEST} are kept"
+        elif results.is_too_deep(encoded):
+            reason = f"its ::result is nested more than {results.DEEPEST} deep"
+        elif msgspec.json.decode(encoded) is None:
+            return Succeeded()
+        else:
+            return Succeeded(Raw(encoded))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        reason = f"its ::result is not JSON: {error}"
+    attempt.log("system", f"{reason}\n")
+    return Succeeded(results.not_kept(reason))
 
 
 @contextlib.contextmanager

@@ -26,8 +26,14 @@ MOST_UNHEARD: Final = 1024 * 1024
 MAX_UNHEARD_PIECES: Final = 5_000
 """Changes between its streams, likewise: each is one call in the event loop."""
 
+MAX_TRACEBACK: Final = 256 * 1024
+"""Characters of a traceback that are logged: its beginning and its end."""
+
 MOST_NAMED: Final = 10
 """Functions that are named where another one is missing."""
+
+Log = Callable[[str, str], None]
+"""Appends output to a stream. Never raises."""
 
 _NOTHING: Final = Succeeded()
 _encode = msgspec.json.Encoder().encode
@@ -88,7 +94,7 @@ class PythonExecutor:
             SPEAKER.reset(before)
             return raised(error, attempt.log)
         SPEAKER.reset(before)
-        return returned(function.name, result)
+        return returned(function.name, result, attempt.log)
 
     async def _in_thread(self, attempt: Attempt, function: Function) -> Outcome:
         voice = ThreadVoice(attempt, asyncio.get_running_loop())
@@ -96,20 +102,21 @@ class PythonExecutor:
         if function.wants_context:
             arguments = {**arguments, "ctx": context_of(attempt, voice)}
 
-        def call() -> tuple[Any, BaseException | None]:
+        def call() -> Outcome:
             before = SPEAKER.set(voice)
             try:
-                return function.call(**arguments), None
+                result = function.call(**arguments)
             except BaseException as error:
-                return None, error
+                return raised(error, voice.write)
             finally:
                 SPEAKER.reset(before)
+            return returned(function.name, result, voice.write)
 
         # A thread cannot be interrupted: it is told through `ctx.cancelled`, and waited for.
         attempt.on_cancel(lambda: None)
-        result, error = await self._threads.run(call)
+        outcome = await self._threads.run(call)
         voice.pass_on()
-        return raised(error, attempt.log) if error is not None else returned(function.name, result)
+        return outcome
 
 
 class Voice(Protocol):
@@ -139,7 +146,8 @@ class LoopVoice:
 
     def progress(self, fraction: float, note: str) -> None:
         if self._is_here():
-            self._attempt.progress(fraction, note)
+            if (told := step(fraction, note)) is not None:
+                self._attempt.progress(*told)
         else:
             self._in_thread().progress(fraction, note)
 
@@ -187,9 +195,10 @@ class ThreadVoice:
         self.write("stdout", line(text))
 
     def progress(self, fraction: float, note: str) -> None:
-        with self._lock:
-            self._progress = (fraction, note)
-            self._call()
+        if (told := step(fraction, note)) is not None:
+            with self._lock:
+                self._progress = told
+                self._call()
 
     def _call(self) -> None:
         if not self._called and not self._loop.is_closed():
@@ -209,8 +218,18 @@ class ThreadVoice:
 
 
 def line(text: object) -> str:
-    text = str(text)
+    """What a function logs. An object that has no words fails no function."""
+    if not isinstance(text, str):
+        text = results.said(text) or type(text).__name__
     return text if text.endswith("\n") else f"{text}\n"
+
+
+def step(fraction: Any, note: object) -> tuple[float, str] | None:
+    """Progress as it can be reported; None: it is none. Reporting fails no function."""
+    try:
+        return float(fraction), results.said(note)
+    except BaseException:
+        return None
 
 
 def context_of(attempt: Attempt, voice: Voice) -> Context:
@@ -227,36 +246,38 @@ def context_of(attempt: Attempt, voice: Voice) -> Context:
     )
 
 
-def returned(name: str, result: object) -> Succeeded | Failed:
+def returned(name: str, result: object, log: Log) -> Succeeded:
+    """A function that returned has succeeded. What cannot be kept of its result is replaced by a note."""
     if result is None:
         return _NOTHING
     try:
         encoded = _encode(result)
-    except Exception as error:
-        return Failed(
-            Failure(
-                kind="exception",
-                message=f"task {name!r} returned what is not JSON: {error}; return plain values",
-                exceptions=exception_names(type(error)),
-            )
-        )
-    if len(encoded) > results.LARGEST:
-        return _failed(f"task {name!r} returned {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept")
-    if results.is_too_deep(encoded):
-        return _failed(f"task {name!r} returned what is nested more than {results.DEEPEST} deep")
-    return Succeeded(Raw(encoded))
+        if len(encoded) > results.LARGEST:
+            reason = f"task {name!r} returned {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept"
+        elif results.is_too_deep(encoded):
+            reason = f"task {name!r} returned what is nested more than {results.DEEPEST} deep"
+        else:
+            return Succeeded(Raw(encoded))
+    except BaseException as error:  # encoding an object may run code of its class
+        reason = f"task {name!r} returned what is not JSON: {results.words(error)}; return plain values"
+    kept = results.not_kept(reason)
+    log("system", f"{msgspec.json.decode(kept)['notKept']}\n")
+    return Succeeded(kept)
 
 
-def raised(error: BaseException, log: Callable[[str, str], None]) -> Failed:
+def raised(error: BaseException, log: Log) -> Failed:
     """The failure of an exception; its traceback goes to the log, without the frames that are ours."""
+    name = results.clean(type(error).__name__)
+    said = results.said(error)
+    message = f"{name}: {said}" if said else name
     try:
-        lines = traceback.format_exception(
-            type(error), error, error.__traceback__.tb_next if error.__traceback__ else None
-        )
-        log("stderr", "".join(lines))
-        message = f"{type(error).__name__}: {error}"
-    except Exception:
-        message = type(error).__name__
+        beginning = error.__traceback__.tb_next if error.__traceback__ else None
+        text = "".join(traceback.format_exception(type(error), error, beginning))
+    except BaseException:  # code of its class may run
+        text = f"{message}\n[its traceback cannot be rendered]\n"
+    if len(text) > MAX_TRACEBACK:
+        text = f"{text[: MAX_TRACEBACK // 2]}\n[…]\n{text[-MAX_TRACEBACK // 2 :]}"
+    log("stderr", text)
     return Failed(Failure(kind="exception", message=message, exceptions=exception_names(type(error))))
 
 
@@ -265,7 +286,9 @@ def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
     names: list[str] = []
     for base in kind.__mro__:
         if base is not object:
-            names += (base.__name__, f"{base.__module__}.{base.__qualname__}")
+            names.append(results.clean(base.__name__))
+            if module := results.said(base.__module__):
+                names.append(results.clean(f"{module}.{base.__qualname__}"))
     return tuple(names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import os
@@ -15,7 +16,8 @@ import msgspec
 
 from timeball.domain import instant
 from timeball.domain.lifecycle import Failed, Failure, Succeeded
-from timeball.executors.python import line, raised, returned
+from timeball.executors import results
+from timeball.executors.python import line, raised, returned, step
 from timeball.executors.python_words import Order, Word
 from timeball.registry import REGISTRY, Context
 
@@ -39,10 +41,11 @@ class Voice:
                 content = content[self._file.write(content) :]
 
     def log(self, text: str) -> None:
-        self.say(Word(log=line(text).encode("utf-8", "replace").decode()))
+        self.say(Word(log=results.clean(line(text))))
 
     def progress(self, fraction: float, note: str) -> None:
-        self.say(Word(progress=(float(fraction), note)))
+        if (told := step(fraction, note)) is not None:
+            self.say(Word(progress=told))
 
     def cancel(self, *_: object) -> None:
         self.cancelled = True
@@ -65,11 +68,12 @@ def call(order: Order, voice: Voice) -> Succeeded | Failed:
             result = asyncio.run(result)
     except BaseException as error:
         return raised(error, _complain)
-    return returned(order.function, result)
+    return returned(order.function, result, _complain)
 
 
 def _complain(stream: str, text: str) -> None:
-    sys.stderr.write(text)
+    with contextlib.suppress(Exception):  # the function may have closed it
+        sys.stderr.write(text)
 
 
 def _context(order: Order, voice: Voice) -> Context:

@@ -60,7 +60,7 @@ class PythonProcesses:
                 f"perhaps the job user {user.name} cannot read that module:"
                 f" install it, and Timeball, in a folder that {user.name} can read\n",
             )
-        outcome = outcome_of(ended)
+        outcome = outcome_of(ended, attempt)
         if isinstance(outcome, Succeeded):
             return _failed(f"task {function.name!r} ended its process before it returned")
         return outcome

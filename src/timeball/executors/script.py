@@ -36,7 +36,9 @@ class ScriptExecutor:
         argv = [*found, *task.args]
         parameters = encoded_parameters(attempt)
         script = (str(self._folder.resolve()), found[-1])
-        return outcome_of(await self._processes.run(attempt, argv, env=task.env, stdin=parameters, script=script))
+        return outcome_of(
+            await self._processes.run(attempt, argv, env=task.env, stdin=parameters, script=script), attempt
+        )
 
     def _find(self, task: Script) -> list[str] | Failed:
         """The command that runs it. Links are followed first, so that none leads out of the folder."""

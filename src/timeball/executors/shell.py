@@ -18,4 +18,4 @@ class ShellExecutor:
         task = attempt.task
         assert isinstance(task, Shell)
         argv = ["sh", "-c", task.command] if isinstance(task.command, str) else task.command
-        return outcome_of(await self._processes.run(attempt, argv, env=task.env, cwd=task.cwd))
+        return outcome_of(await self._processes.run(attempt, argv, env=task.env, cwd=task.cwd), attempt)

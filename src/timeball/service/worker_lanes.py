@@ -106,7 +106,7 @@ class Lanes:
                 except OutOfResources as error:
                     outcome = self._short(attempt, error)
                 except Exception as error:
-                    outcome = Failed(Failure(kind="worker", message=f"{type(error).__name__}: {error}"))
+                    outcome = Failed(Failure(kind="worker", message=_described(error)))
                 attempt.lane = None
                 self._finish(attempt, outcome)
                 if attempt.cancelled or copy_context() != untouched:
@@ -124,6 +124,14 @@ class Lanes:
             turn = loop.create_future()
             self._idle.append(turn)
             await turn
+
+
+def _described(error: Exception) -> str:
+    """Never raises: a lane that died here would keep its slot for ever."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 _INTERRUPTED: Final = Failed(
