@@ -1,0 +1,127 @@
+"""A row that cannot be processed delays itself and nothing else: I2, I20, I26. More of them than one batch holds, on
+every store, in front of healthy ones."""
+
+import random
+
+import pytest
+import structlog
+
+from tests.conformance.conftest import Tamper
+from tests.support.builders import TENANT, recurring
+from timeball import system
+from timeball.domain import planning
+from timeball.domain.instant import MINUTE, SECOND
+from timeball.domain.job import Job
+from timeball.operation.context import Context
+from timeball.ports.jobs import Submission
+from timeball.ports.reading import RunFilter
+from timeball.ports.store import Store
+from timeball.service.hints import LocalHints
+from timeball.service.planner import BATCH, Planner
+
+BROKEN = BATCH + 20
+
+
+class Parts:
+    """A server's parts, of which a test turns one loop at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.hints = LocalHints(lambda _: None)
+        self.context = Context(store, system.SystemClock(), random.Random(1), self.hints)
+
+
+async def due(store: Store, count: int, late: int = 0, **fields: object) -> list[Job]:
+    """Jobs of an interval of ten seconds, whose next fire came `late` microseconds ago."""
+    first = store.now() - late
+    made = [recurring(first - 10 * SECOND, next_fire_at=first, **fields) for _ in range(count)]
+    sent = [Submission(each.job.with_(anchor=first), ()) for each in made]
+    await store.submit(sent)
+    return [each.job for each in sent]
+
+
+async def planned(store: Store, job: Job) -> list[int]:
+    page = await store.list_runs(RunFilter(tenant=TENANT, job_id=job.id), None, 1_000)
+    return sorted(run.fire_time for run in page.items)
+
+
+def break_planning(monkeypatch: pytest.MonkeyPatch, broken: set[str]) -> None:
+    """Let the plan of some jobs raise, as a defect or a vanished rule of a time zone would."""
+    original = planning.plan
+
+    def plan(job: Job, *args: object, **more: object) -> object:
+        if job.id in broken:
+            raise ZeroDivisionError(f"no rule for {job.id}")
+        return original(job, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(planning, "plan", plan)
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: a batch of jobs that cannot be planned stops all planning")
+async def test_jobs_that_cannot_be_planned_stop_no_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I2, I20: the planner puts each of them off, and plans what is behind them in its next turn. Once planning works
+    again, the next fire is the one that was due, so that none is lost."""
+    parts = Parts(store)
+    bad = await due(store, BROKEN, MINUTE)
+    good = await due(store, 5, SECOND)
+    broken = {job.id for job in bad}
+    break_planning(monkeypatch, broken)
+    planner = Planner(parts.context, parts.hints)
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(4):
+            await planner.turn()
+    assert all([await planned(store, job) for job in good])
+    assert not await planned(store, bad[0])
+    assert sorted(entry["job"] for entry in logs if "cannot be planned" in entry["event"]) == sorted(broken)
+    failures = await store.planning_failures([bad[0].id])
+    assert "no rule for" in failures[bad[0].id].reason
+    broken.clear()
+    first_turn_after_a_start = Planner(parts.context, parts.hints)
+    for _ in range(4):
+        await first_turn_after_a_start.turn()
+    assert (await planned(store, bad[0]))[0] == bad[0].next_fire_at
+    assert (await planned(store, bad[-1]))[0] == bad[-1].next_fire_at
+    assert await store.planning_failures([bad[0].id]) == {}
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: jobs with a calendar that cannot be read stop all planning")
+async def test_jobs_whose_calendar_cannot_be_read_stop_no_others(store: Store, tamper: Tamper) -> None:
+    """I2, I20: a newer server may have written the calendar."""
+    from tests.conformance.test_calendars import frozen, named
+
+    parts = Parts(store)
+    await store.put_calendar(named(frozen(), "freeze"))
+    bad = await due(store, BROKEN, MINUTE, calendars=["freeze"])
+    good = await due(store, 5, SECOND)
+    await tamper("UPDATE calendars SET spec = '{\"entries\": [], \"moons\": 2}'")
+    planner = Planner(parts.context, parts.hints)
+    for _ in range(4):
+        await planner.turn()
+    assert all([await planned(store, job) for job in good])
+    failures = await store.planning_failures([bad[0].id])
+    assert "freeze" in failures[bad[0].id].reason
+    await tamper("DELETE FROM calendars")
+    await store.put_calendar(named(frozen(), "freeze"))
+    for _ in range(4):
+        await planner.turn()
+    assert await planned(store, bad[0])
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: a plan that cannot be written stops all planning")
+async def test_a_plan_that_cannot_be_written_stops_no_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I2: the transaction of a batch fails as a whole; its plans are written in ever smaller parts."""
+    parts = Parts(store)
+    bad, *good = await due(store, 20, SECOND)
+    commit = store.commit_plans
+
+    async def refuse_one(plans: list[planning.Plan], run_ids: list[list[str]]) -> list[str]:
+        if any(each.job.id == bad.id for each in plans):
+            raise OverflowError("too large for the store")
+        return await commit(plans, run_ids)
+
+    monkeypatch.setattr(store, "commit_plans", refuse_one)
+    planner = Planner(parts.context, parts.hints)
+    for _ in range(2):
+        await planner.turn()
+    assert all([await planned(store, job) for job in good])
+    assert "too large" in (await store.planning_failures([bad.id]))[bad.id].reason
