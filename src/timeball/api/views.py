@@ -113,7 +113,8 @@ class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
     paused_until: str | UnsetType | None = UNSET
     """When a paused job is resumed by itself; null: somebody has to."""
     warnings: list[str] | UnsetType = UNSET
-    """In the answer to a create or an update: that no worker which is alive could run it, for example."""
+    """In the answer to a create or an update: that no worker which is alive could run it, for example. When a job is
+    read: why it cannot be planned."""
 
 
 View = TypeVar("View", bound=SpecView)

@@ -11,6 +11,7 @@ from timeball.domain.crew import Hand
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.limits import Bucket
+from timeball.domain.planning_failure import PlanningFailure
 from timeball.domain.preemption import Preemption
 from timeball.domain.run import Attempt, Run
 from timeball.domain.task import Task
@@ -140,5 +141,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     run: Circumstances | None
     """Its first live run, else the newest that ended."""
     followed: Followed | None = None
+    planning_failure: PlanningFailure | None = None
     exceptions: tuple[Run, ...] = ()
     """The newest instants that did not start on time, newest first."""

@@ -27,6 +27,8 @@ class Code(StrEnum):
     """It fires after runs of another job; of a run, it came after one."""
     PLANNING = "planning"
     """Its time has come, and its run is about to be written."""
+    UNPLANNABLE = "unplannable"
+    """Its next fire cannot be computed or written now."""
 
     # Of runs that wait.
     NOT_DUE = "not_due"

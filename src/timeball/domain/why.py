@@ -17,6 +17,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, StowedSpec
 from timeball.domain.lifecycle import LEASE, Hold
 from timeball.domain.overlap import REPLACING, Overlap
+from timeball.domain.planning_failure import PlanningFailure
 from timeball.domain.preemption import Preemption
 from timeball.domain.reason import Code, Reason
 from timeball.domain.run import Run, Status
@@ -67,6 +68,8 @@ def of_job(standing: Standing, closures: Closures = OPEN) -> list[Reason]:
 def _next(standing: Standing, closures: Closures) -> Reason:
     job, now, following = standing.job, standing.now, standing.next_fire
     spec = job.spec
+    if standing.planning_failure is not None:
+        return _unplannable(standing.planning_failure, now)
     if following is None and spec.follows is not None and follow.is_awake(job):
         return _follows(standing, spec.follows)
     if following is None:
@@ -81,6 +84,17 @@ def _next(standing: Standing, closures: Closures) -> Reason:
         return Reason(code=Code.NOT_BEGUN, text=text, until=following, unblocks="An earlier startAt.")
     alive = f"; {standing.alive:,} runs of it are alive" if standing.alive > 1 else ""
     return Reason(code=Code.NOT_DUE, text=f"It fires next {when(following, now)}{alive}.", until=following)
+
+
+def _unplannable(failure: PlanningFailure, now: Micros) -> Reason:
+    return Reason(
+        code=Code.UNPLANNABLE,
+        text=f"It cannot be planned since {moment(failure.since, now)}: {failure.reason}.",
+        unblocks=f"Mend the calendar, or a version of Timeball that can plan it; the next try is"
+        f" {when(failure.retry_at, now)}, and begins with the first fire that was due.",
+        since=failure.since,
+        until=failure.retry_at,
+    )
 
 
 def _follows(standing: Standing, wanted: Follow) -> Reason:

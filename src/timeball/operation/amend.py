@@ -8,11 +8,12 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from timeball.domain import ids, planning
-from timeball.domain.errors import Conflict
+from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobState, is_overdue
 from timeball.domain.ledger import FORGONE, Verdict
 from timeball.domain.planning import Span
+from timeball.domain.planning_failure import reason_of
 from timeball.operation.closures import closures_to_plan
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
@@ -35,9 +36,9 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
         now = context.store.now()
-        if is_overdue(job, now):
+        if is_overdue(job, now) or await _is_put_off(context, job, now):
             # What already fell due belongs to the old version: account for it first.
-            await plan_job(context, job, now)
+            await _plan_or_refuse(context, job, now)
             continue
         amendment = decide(job, now)
         if amendment is not None and not amendment.keep_schedule and job.state is JobState.PAUSED:
@@ -62,6 +63,24 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
             case _:
                 assert_never(answer)
     raise Conflict(f"job {job_id} keeps changing; try again")
+
+
+async def _is_put_off(context: Context, job: Job, now: Micros) -> bool:
+    """Whether an instant fell due that could not be planned yet."""
+    if job.state is not JobState.ACTIVE or job.next_fire_at is None or job.next_fire_at > now:
+        return False
+    return bool(await context.store.planning_failures([job.id]))
+
+
+async def _plan_or_refuse(context: Context, job: Job, now: Micros) -> None:
+    try:
+        await plan_job(context, job, now)
+    except TimeballError:
+        raise
+    except Exception as error:
+        raise Conflict(
+            f"job {job.id} cannot be planned, so that nothing of it can change: {reason_of(error)}"
+        ) from error
 
 
 async def plan_job(context: Context, job: Job, now: Micros) -> None:

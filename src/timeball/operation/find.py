@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from timeball.domain.errors import NotFound
+from timeball.domain.errors import Conflict, NotFound
+from timeball.domain.job import JobState
+from timeball.domain.planning_failure import warning
 from timeball.domain.run import Attempt, Run
 from timeball.operation.context import Context
 from timeball.ports.jobs import JobStatus
@@ -15,9 +17,27 @@ from timeball.ports.reading import LogLine
 
 async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:
     found = (await context.store.jobs([job_id])).get(job_id)
+    if found is None:
+        await _refuse_unreadable(context, tenant, job_id)
     if found is None or found.job.tenant != tenant:
         raise NotFound("job", job_id)
     return found
+
+
+async def _refuse_unreadable(context: Context, tenant: str, job_id: str) -> None:
+    """A job that this version of Timeball cannot read is there nevertheless."""
+    failure = (await context.store.planning_failures([job_id])).get(job_id)
+    if failure is not None and failure.tenant == tenant:
+        raise Conflict(f"job {job_id} cannot be read by this version of Timeball: {failure.reason}")
+
+
+async def find_scheduled(context: Context, tenant: str, job_id: str) -> JobStatus:
+    """The same as `find_job`, with a warning if the job cannot be planned."""
+    found = await find_job(context, tenant, job_id)
+    if found.job.state is not JobState.ACTIVE or found.job.plan_at is None:
+        return found
+    failure = (await context.store.planning_failures([job_id])).get(job_id)
+    return found if failure is None else structs.replace(found, warnings=(*found.warnings, warning(failure)))
 
 
 async def find_run(context: Context, tenant: str, run_id: str) -> Run:

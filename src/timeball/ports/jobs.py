@@ -137,7 +137,7 @@ class JobStatus(Struct, frozen=True, gc=False):
     next_run_at: Micros | None
     """Fire time of the earliest run that has not started, else the next fire."""
     warnings: tuple[str, ...] = ()
-    """What its owner should know, when it was just created or changed."""
+    """What its owner should know, when it was just created or changed, or cannot be planned."""
 
 
 class JobStore(Protocol):

@@ -9,13 +9,28 @@ from timeball.domain.backfill import Backfill, BackfillProgress
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job
 from timeball.domain.planning import Plan
+from timeball.domain.planning_failure import PlanningFailure
 from timeball.ports.jobs import Answered, Idempotency
 from timeball.ports.paging import Page
 
 
 class PlanStore(Protocol):
     async def due_jobs(self, limit: int) -> list[Job]:
-        """Active jobs whose `plan_at` has come, longest overdue first. No lower bound: nothing is ever skipped."""
+        """Active jobs whose `plan_at` has come, longest overdue first. No lower bound: nothing is ever skipped. Jobs
+        that cannot be read are put off."""
+        ...
+
+    async def put_off(self, failed: Sequence[tuple[Job, str]]) -> None:
+        """Plan these jobs later, for the given reasons, where no other server planned or changed them since they were
+        read: the later, the more often in a row. Their next fire stays what it is."""
+        ...
+
+    async def planning_failures(self, job_ids: Sequence[str]) -> dict[str, PlanningFailure]:
+        """Why jobs are not planned now, of those that are put off."""
+        ...
+
+    async def plan_failed_now(self) -> None:
+        """End the delay of all jobs that are put off."""
         ...
 
     async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:

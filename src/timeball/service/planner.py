@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
 from timeball.domain import ids, planning
 from timeball.domain.calendar import OPEN
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
+from timeball.domain.job import Job
 from timeball.domain.overlap import REPLACING
 from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.planning_failure import reason_of
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.follow import with_echoes
@@ -21,6 +25,8 @@ from timeball.service.loop import TICK, Loop
 
 _log = structlog.get_logger()
 BATCH: Final = 500
+MAX_REPORTED: Final = 10_000
+"""Failures that are remembered so that each is logged once."""
 
 
 class Planner(Loop):
@@ -32,22 +38,48 @@ class Planner(Loop):
         self._context = context
         self._store = context.store
         self._dice = context.dice
+        self._is_first_turn = True
+        self._reported: set[tuple[str, str]] = set()
+        """Jobs that could not be planned, with the reasons that were logged."""
 
     async def turn(self) -> Micros:
+        if self._is_first_turn:  # this version may be able to plan what another could not
+            await self._store.plan_failed_now()
+            self._is_first_turn = False
         jobs = await self._store.due_jobs(BATCH)
         if not jobs:
             upcoming = await self._store.next_plan_at()
             return TICK if upcoming is None else max(0, upcoming - self._store.now())
+        await self._plan(jobs)
+        return 0
+
+    async def _plan(self, jobs: Sequence[Job]) -> None:
+        """Plan jobs together. If that fails, in halves: a job that cannot be planned by itself is put off."""
+        try:
+            await self._plan_together(jobs)
+        except Unavailable:
+            raise
+        except Exception as error:
+            if len(jobs) == 1:
+                await self._put_off([(jobs[0], reason_of(error))])
+                return
+            half = len(jobs) // 2
+            await self._plan(jobs[:half])
+            await self._plan(jobs[half:])
+
+    async def _plan_together(self, jobs: Sequence[Job]) -> None:
         taken = await recall(self._context, jobs)
         jobs = await with_echoes(self._context, jobs)
         closures = await closures_of(self._context, jobs)
         now = self._store.now()
         plans: list[Plan] = []
+        failed: list[tuple[Job, str]] = []
         # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
         runs, instants = MOST_RUNS, MOST_INSTANTS
         for job in jobs:
             if job.spec.bound and job.id not in closures:
-                continue  # a server that can read its calendars plans it
+                failed.append((job, f"a calendar cannot be read: {', '.join(job.spec.calendars)}"))
+                continue
             try:
                 plan = planning.plan(
                     job,
@@ -57,8 +89,8 @@ class Planner(Loop):
                     most_runs=runs,
                     most_instants=instants,
                 )
-            except Exception:
-                _log.exception("a job cannot be planned; the others are", job=job.id)
+            except Exception as error:
+                failed.append((job, reason_of(error)))
                 continue
             plans.append(plan)
             runs -= plan.runs
@@ -67,9 +99,17 @@ class Planner(Loop):
                 break
         fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
         await self._store.commit_plans(plans, fresh_ids)
+        if failed:
+            await self._put_off(failed)
         self._hints.give(Topic.READY)
         if any(plan.job.spec.overlap in REPLACING for plan in plans):
             self._hints.give(Topic.CANCEL)
         if any(plan.job.spec.is_workflow for plan in plans):
             self._hints.give(Topic.WORKFLOW)
-        return 0 if plans else TICK
+
+    async def _put_off(self, failed: Sequence[tuple[Job, str]]) -> None:
+        await self._store.put_off(failed)
+        for job, reason in failed:
+            if (job.id, reason) not in self._reported and len(self._reported) < MAX_REPORTED:
+                self._reported.add((job.id, reason))
+                _log.error("a job cannot be planned; it is put off, the others are planned", job=job.id, reason=reason)

@@ -14,7 +14,7 @@ from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
 from timeball.operation.cancel import cancel_job
 from timeball.operation.closures import with_open_fires
-from timeball.operation.find import find_job
+from timeball.operation.find import find_scheduled
 from timeball.operation.submit import Created, NewJob
 from timeball.operation.update import update
 from timeball.ports.jobs import JobStatus
@@ -94,7 +94,7 @@ async def list_jobs(call: Call) -> Answer:
 
 
 async def read(call: Call) -> Answer:
-    return await _answer_open(call, await find_job(call.context, call.tenant, call.job_id))
+    return await _answer_open(call, await find_scheduled(call.context, call.tenant, call.job_id))
 
 
 async def change(call: Call) -> Answer:

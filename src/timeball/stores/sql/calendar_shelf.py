@@ -26,6 +26,7 @@ CALENDAR_USERS = query("calendar_users")
 HELD_UNDER = query("held_under")
 PLANNED_UNDER = many(query("planned_under"))
 OWED_UNDER = many(query("owed_under"))
+PUT_OFF_UNDER = many(query("put_off_under"))
 
 MOST_USERS: Final = 1_000
 """Jobs that are counted when a calendar cannot be forgotten."""
@@ -83,13 +84,13 @@ async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
     """Take back what was planned under the old calendar and has not begun. While the calendar is kept, nobody plans
     under it."""
     planned = [job_id for (job_id,) in await tx.fetch(PLANNED_UNDER, **key)]
-    owed = [job_id for (job_id,) in await tx.fetch(OWED_UNDER, **key)]
-    if concerned := sorted({*planned, *owed}):
+    sooner = {job_id for waiting in (OWED_UNDER, PUT_OFF_UNDER) for (job_id,) in await tx.fetch(waiting, **key)}
+    if concerned := sorted({*planned, *sooner}):
         await tx.fetch(LOCK_JOBS, b=concerned)
         ((now,),) = await tx.fetch(NOW)
         await withdraw(tx, planned, now)
-        if owed:
-            await tx.execute(PLAN_NO_LATER, b=[(job_id, now) for job_id in owed])
+        if sooner:
+            await tx.execute(PLAN_NO_LATER, b=[(job_id, now) for job_id in sorted(sooner)])
 
 
 def _users(users: Sequence[Row]) -> str:

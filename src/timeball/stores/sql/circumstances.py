@@ -30,6 +30,7 @@ from timeball.domain.priority import LEVELS, rank
 from timeball.domain.run import Attempt, Run
 from timeball.domain.task import Task, host_of, kind_of
 from timeball.domain.workflow import Workflow
+from timeball.stores.sql import planning_failures
 from timeball.stores.sql.days import days
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import host_gate, limit_gate, rate_gate
@@ -116,6 +117,7 @@ class Matters(Part):
                 next_fire=min(future, default=job.next_fire_at),
                 run=run,
                 followed=await _followed(tx, job),
+                planning_failure=(await planning_failures.current(tx, [job_id])).get(job_id),
                 exceptions=tuple(finished_run(row) for row in exceptions),
             )
 

@@ -7,14 +7,15 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import Micros
 from timeball.domain.job import Job
 from timeball.domain.ledger import DUE, Origin, Verdict
 from timeball.domain.lifecycle import Hold, Status
 from timeball.domain.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.planning import Fire, Plan, Span
+from timeball.domain.planning_failure import reason_of
 from timeball.domain.run import NewRun, new_run
-from timeball.stores.sql import calendars, follows, spans, turns
+from timeball.stores.sql import calendars, follows, planning_failures, spans, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.library import many, query
@@ -24,7 +25,7 @@ from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS, replace
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
+from timeball.stores.sql.tables import NEW_HISTORY, NewHistoryRow, RunRow
 
 DUE_JOBS = many(query("due_jobs"))
 NEXT_PLAN_AT = query("next_plan_at")
@@ -33,13 +34,9 @@ PAUSES_OVER = query("pauses_over")
 NEXT_RESUME_AT = query("next_resume_at")
 NOW = query("now")
 LOCK_PLANNED = many(query("lock_planned"))
-PUT_OFF = query("put_off")
 MOVE_JOBS = query("move_jobs")
 UNBLOCK = query("unblock")
 PLAN_NO_LATER = query("plan_no_later")
-
-LOOK_AGAIN = 15 * SECOND
-"""When to look again at a job that could not be read. Short: a newer server beside this one may be able to."""
 
 
 class _Writes(Struct):
@@ -57,19 +54,16 @@ class _Writes(Struct):
 class Plans(Part):
     async def due_jobs(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
-            rows = await tx.fetch(DUE_JOBS, most=limit)
-            jobs = readable(rows)
-            if len(jobs) < len(rows):
-                known = {job.id for job in jobs}
-                unread.extend(JobRow(*row) for row in rows if row[0] not in known)
-            return jobs
+            unread.clear()
+            return readable(await tx.fetch(DUE_JOBS, most=limit), unread)
 
         async def put_off(tx: Tx) -> None:
-            await tx.execute(PUT_OFF, b=[(job.id, job.version, job.plan_at) for job in unread], wait=LOOK_AGAIN)
+            failed = [planning_failures.unreadable(row, reason_of(error)) for row, error in unread]
+            await planning_failures.put_off(tx, failed)
 
-        unread: list[JobRow] = []
+        unread: list[tuple[Row, Exception]] = []
         jobs = await self._db.read(work)
-        if unread:  # they must not come first forever
+        if unread:  # or they would fill every batch
             await self._db.write(put_off)
         return jobs
 

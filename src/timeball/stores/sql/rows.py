@@ -138,15 +138,17 @@ def job_of(row: Row) -> Job:
     )
 
 
-def readable(rows: Iterable[Row]) -> list[Job]:
-    """The jobs of these rows, without those whose spec this version cannot read: a time zone that is no more, a field
-    of a newer version. Nobody else should suffer for them; they are told once per process."""
+def readable(rows: Iterable[Row], unreadable: list[tuple[Row, Exception]] | None = None) -> list[Job]:
+    """The jobs of these rows, without those whose spec this version cannot read: an unknown time zone, a field of a
+    newer version. These are logged once per process, and appended to `unreadable`."""
     jobs: list[Job] = []
     for row in rows:
         try:
             jobs.append(job_of(row))
         except Exception as error:
             unread(row[0], error)
+            if unreadable is not None:
+                unreadable.append((row, error))
     return jobs
 
 

@@ -15,6 +15,7 @@ from timeball.stores.sql.foresight import Foresight
 from timeball.stores.sql.housekeeping import Housekeeping
 from timeball.stores.sql.jobs import Jobs
 from timeball.stores.sql.large import LargeValues
+from timeball.stores.sql.planning_failures import PlanningFailures
 from timeball.stores.sql.plans import NOW, Plans
 from timeball.stores.sql.preempting import Preempting
 from timeball.stores.sql.reads import Reads
@@ -33,6 +34,7 @@ class SqlStore(
     Backfills,
     Preempting,
     Plans,
+    PlanningFailures,
     Hearing,
     Runs,
     WaitingRooms,

@@ -360,6 +360,15 @@ class PreemptionRow(Struct, frozen=True):
     ended_at: Micros | None
 
 
+class PlanningFailureRow(Struct, frozen=True):
+    job_id: str
+    version: int
+    plan_at: Micros
+    failures: int
+    since: Micros
+    reason: str
+
+
 _KINDS: Final[dict[object, str]] = {str: "text", int: "bigint", float: "double precision", bytes: "bytea"}
 
 
@@ -406,6 +415,7 @@ VERSIONS: Final = Table("job_versions", VersionRow)
 EDITED: Final = Table("edited_runs", EditedRow)
 BACKFILLS: Final = Table("backfills", BackfillRow)
 PREEMPTIONS: Final = Table("preemptions", PreemptionRow)
+PLANNING_FAILURES: Final = Table("planning_failures", PlanningFailureRow)
 WORKFLOW_RUNS: Final = Table("workflow_runs", WorkflowRunRow)
 WORKFLOW_TASKS: Final = Table("workflow_tasks", WorkflowTaskRow)
 WORKFLOW_NODES: Final = Table("workflow_nodes", WorkflowNodeRow)
@@ -426,6 +436,7 @@ _ALL: Final = (
     EDITED,
     BACKFILLS,
     PREEMPTIONS,
+    PLANNING_FAILURES,
     WORKFLOW_RUNS,
     WORKFLOW_TASKS,
     WORKFLOW_NODES,

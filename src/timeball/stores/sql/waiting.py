@@ -21,6 +21,7 @@ FORGET_GATES = query("forget_gates")
 FORGET_TURNS = query("forget_turns")
 FORGET_PROFILES = query("forget_profiles")
 FORGET_PREEMPTIONS = query("forget_preemptions")
+FORGET_PLANNING_FAILURES = query("forget_planning_failures")
 
 EXPIRED: Final = "it did not start within its start deadline"
 
@@ -74,5 +75,6 @@ class WaitingRooms(Part):
             await tx.execute(FORGET_TURNS, most=limit)
             await tx.execute(FORGET_PROFILES, most=limit, long=DAY)
             await tx.execute(FORGET_PREEMPTIONS, long=90 * DAY)
+            await tx.execute(FORGET_PLANNING_FAILURES, most=limit)
 
         await self._db.write(work)

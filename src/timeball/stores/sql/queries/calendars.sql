@@ -58,3 +58,8 @@ SELECT j.id FROM jobs j WHERE j.tenant = :tenant AND j.owed IS NOT NULL AND j.st
 -- name: drop_calendars_of_jobs
 -- Jobs do not refer to these calendars any more.
 DELETE FROM job_calendars WHERE job_id {in b: text};
+
+-- name: put_off_under
+-- Jobs that refer to a calendar and could not be planned.
+SELECT f.job_id FROM planning_failures f JOIN job_calendars c ON c.job_id = f.job_id
+WHERE c.tenant = :tenant AND c.calendar = :name;

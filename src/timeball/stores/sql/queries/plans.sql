@@ -39,9 +39,39 @@ UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at, last_span = 
 FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text, fires bigint, owed bigint} WHERE jobs.id = b.id;
 
 -- name: put_off
--- Look later at jobs that nobody planned or changed meanwhile.
-UPDATE jobs SET plan_at = {now} + :wait FROM {batch b: id text, version bigint, plan_at bigint}
-WHERE jobs.id = b.id AND jobs.state = 'active' AND jobs.version = b.version AND jobs.plan_at = b.plan_at;
+-- Plan jobs later that could not be planned, where no other server planned or changed them.
+UPDATE jobs SET plan_at = {now} + b.wait FROM {batch b: id text, version bigint, plan_at bigint, wait bigint}
+WHERE jobs.id = b.id AND jobs.state = 'active' AND jobs.version = b.version AND jobs.plan_at = b.plan_at
+RETURNING jobs.id, jobs.version, jobs.plan_at;
+
+-- name: note_planning_failures
+-- Why jobs were put off. `since` stays while failures follow each other.
+INSERT INTO planning_failures (job_id, version, plan_at, failures, since, reason)
+SELECT b.id, b.version, b.plan_at, b.failures, {now}, b.reason
+FROM {batch b: id text, version bigint, plan_at bigint, failures bigint, reason text} WHERE true
+ON CONFLICT (job_id) DO UPDATE
+SET version = excluded.version, plan_at = excluded.plan_at, failures = excluded.failures, reason = excluded.reason,
+  since = CASE WHEN excluded.failures > 1 THEN planning_failures.since ELSE excluded.since END;
+
+-- name: planning_failures
+-- Why jobs are not planned now, of those that are put off.
+SELECT f.job_id, j.tenant, f.reason, f.failures, f.since, f.plan_at
+FROM {batch b: id text} JOIN planning_failures f ON f.job_id = b.id JOIN jobs j ON j.id = b.id
+WHERE j.state = 'active' AND j.version = f.version AND j.plan_at = f.plan_at;
+
+-- name: plan_failed_now
+-- Plan all jobs that were put off, now: another version of the software may succeed.
+UPDATE jobs SET plan_at = {now} FROM planning_failures f
+WHERE jobs.id = f.job_id AND jobs.state = 'active' AND jobs.version = f.version AND jobs.plan_at = f.plan_at
+  AND jobs.plan_at > {now};
+
+-- name: forget_planning_failures
+-- Drop what was noted of jobs that have been planned, changed or cancelled since.
+DELETE FROM planning_failures WHERE job_id IN (
+  SELECT f.job_id FROM planning_failures f LEFT JOIN jobs j ON j.id = f.job_id
+  WHERE j.id IS NULL OR j.state <> 'active' OR j.version <> f.version OR j.plan_at IS NULL OR j.plan_at <> f.plan_at
+  LIMIT :most
+);
 
 -- name: make_serial
 -- Let live runs of jobs that may overlap from now on look at each other when they end.
