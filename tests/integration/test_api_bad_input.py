@@ -441,7 +441,8 @@ async def test_health(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = await api("GET", "/readyz", None)
     assert ready.status_code == 200
     assert all(ready.json()["checks"].values())
-    monkeypatch.setattr(api.server, "stalled", lambda: ["planner"])
+    monkeypatch.setattr(api.server.loops[0], "problem", lambda: "no success for 20 s: ZeroDivisionError")
     answer = await api("GET", "/readyz", None)
     assert_problem(answer, 503)
     assert answer.json()["checks"]["planner"] is False
+    assert "planner (no success for 20 s: ZeroDivisionError)" in answer.json()["detail"]

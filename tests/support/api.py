@@ -19,6 +19,7 @@ from timeball.ports.clock import Dice
 from timeball.ports.objects import Objects
 from timeball.ports.registry import Key
 from timeball.ports.store import Store
+from timeball.service.readiness import ReadinessProbe
 from timeball.service.server import Server
 
 ADMIN = "admin-key-of-the-tests-0123456789abcdef"
@@ -69,13 +70,10 @@ async def serving(
     await add_keys(store)
     server.start()
 
-    async def ready() -> dict[str, bool]:
-        await store.ping()
-        return {"store": True, **{loop.name: loop.name not in server.stalled() for loop in server.loops}}
-
     async with asyncio.timeout(30):
         while server.stalled():  # the first turn of each loop
             await asyncio.sleep(0.001)
+    ready = ReadinessProbe(server, lambda: False)
     app = create_app(server.context, server.desk, ready=ready, new_secret=system.secret, version="0.0.0")
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
     try:

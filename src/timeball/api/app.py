@@ -43,6 +43,7 @@ from timeball.domain.errors import NotFound, Unavailable
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import KeyedDispatch
+from timeball.ports.readiness import Readiness
 from timeball.shortage import is_shortage
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -74,13 +75,13 @@ def create_app(
     context: Context,
     dispatch: KeyedDispatch,
     *,
-    ready: Callable[[], Awaitable[Mapping[str, bool]]],
+    ready: Callable[[], Awaitable[Readiness]],
     new_secret: Callable[[], str],
     version: str,
     stopping: Callable[[], bool] = lambda: False,
     routes: Sequence[Route] = ROUTES,
 ) -> Paths:
-    """The API over a store and a dispatcher. `ready` names what has to work (the store, the loops) and
+    """The API over a store and a dispatcher. `ready` says what has to work (the store, the loops) and
     whether it does; `new_secret` makes the secret of a new API key, and must be unguessable; `stopping` says that
     the server is about to go."""
     authenticate = Authenticator(context.store, context.clock)

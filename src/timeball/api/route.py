@@ -20,6 +20,7 @@ from timeball.domain.errors import NotFound
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import KeyedDispatch
+from timeball.ports.readiness import Readiness
 from timeball.ports.registry import Key
 
 JSON: Final = b"application/json"
@@ -54,7 +55,7 @@ class Services:
     context: Context
     dispatch: KeyedDispatch
     submit: Submit
-    ready: Callable[[], Awaitable[Mapping[str, bool]]]
+    ready: Callable[[], Awaitable[Readiness]]
     new_secret: Callable[[], str]
     forget_key: Callable[[Key], None]
     version: str

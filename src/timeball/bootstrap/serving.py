@@ -21,11 +21,12 @@ from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals
 from timeball.bootstrap.tls import Certificate
 from timeball.config import ServerConfig, remember
-from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.errors import Conflict
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
 from timeball.ports.store import Store
 from timeball.service.archivist import DayArchivist
+from timeball.service.readiness import ReadinessProbe
 from timeball.service.server import Server
 
 LAST_ANSWERS: Final = 5
@@ -64,7 +65,7 @@ async def start_server(
     app = create_app(
         server.context,
         server.desk,
-        ready=lambda: _ready(server, stopping),
+        ready=ReadinessProbe(server, stopping.is_set),
         new_secret=system.secret,
         version=timeball.__version__,
         stopping=stopping.is_set,
@@ -179,16 +180,3 @@ async def _stop_http(
         serving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await serving
-
-
-async def _ready(server: Server, stopping: asyncio.Event) -> dict[str, bool]:
-    """What has to work before requests are welcome."""
-    try:
-        async with asyncio.timeout(2):
-            await server.context.store.ping()
-        answers = True
-    except (Unavailable, TimeoutError):
-        answers = False
-    stalled = server.stalled()
-    stays = not stopping.is_set()
-    return {"stays": stays, "store": answers, **{loop.name: loop.name not in stalled for loop in server.loops}}

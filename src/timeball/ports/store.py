@@ -59,6 +59,10 @@ class Store(
         """Raises `Unavailable` unless the store answers."""
         ...
 
+    async def probe_write(self) -> None:
+        """Commit a write that changes nothing. Raises `Unavailable` if the store is read-only or its disk is full."""
+        ...
+
     def listen(self, hint: Hint) -> None:
         """Call `hint(topic)` whenever another server on this store says that there may be something to do.
         Topics are those of `ports.hints`. Lost hints cost at most a tick."""

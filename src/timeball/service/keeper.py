@@ -49,6 +49,8 @@ class _Pruning(Struct, frozen=True):
 
 class Keeper(Loop):
     name = "keeper"
+    is_required = False  # what it lets go of may stay for longer
+    max_time_without_success = LEASE
 
     def __init__(
         self,

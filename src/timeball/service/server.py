@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from timeball.domain import retention
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.operation.depot import Depot
 from timeball.operation.search_archive import Archive
@@ -22,7 +22,7 @@ from timeball.service.gatekeeper import Gatekeeper
 from timeball.service.hints import LocalHints
 from timeball.service.keeper import Keeper
 from timeball.service.listener import Listener
-from timeball.service.loop import TICK, Loop
+from timeball.service.loop import Loop
 from timeball.service.planner import Planner
 from timeball.service.preemptor import Preemptor
 from timeball.service.rescuer import Rescuer
@@ -78,6 +78,5 @@ class Server:
             await loop.stop()
 
     def stalled(self) -> list[str]:
-        """Names of the loops that have not turned for longer than their rest explains."""
-        oldest = self.context.clock.monotonic() - 5 * TICK - SECOND
-        return [loop.name for loop in self.loops if loop.turned_at is None or loop.turned_at < oldest]
+        """Names of the required loops without a recent success."""
+        return [loop.name for loop in self.loops if loop.is_required and loop.problem()]

@@ -147,7 +147,13 @@ class Database:
         return f"{self.file} is damaged ({detail}); restore it from a backup, or move it away to start afresh"
 
     def explained(self, error: sqlite3.Error) -> Exception:
-        """What went wrong, in the words of the port."""
+        """What went wrong, in the words of the port; the cause is kept, for a caller that raises it elsewhere."""
+        known = self._explained(error)
+        if known is not error:
+            known.__cause__ = error
+        return known
+
+    def _explained(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
             return Conflict(self._damaged(str(error)))

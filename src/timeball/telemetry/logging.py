@@ -4,9 +4,10 @@ A traceback names files, lines and functions, never what variables held: a key m
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import structlog
 
@@ -27,11 +28,28 @@ def configure(level: str, style: str) -> None:
     structlog.configure(
         processors=shared + (as_json if style == "json" else as_text),
         wrapper_class=structlog.make_filtering_bound_logger(_number(level)),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", Unfailing(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     # Libraries speak through the standard library; only what is wrong with them is of interest.
     logging.basicConfig(handlers=[StandardError()], level=max(_number(level), logging.WARNING), force=True)
+
+
+class Unfailing:
+    """A stream whose writes never raise: a full disk, or a reader that has gone, costs lines of the log, never the work
+    that logs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class StandardError(logging.Handler):

@@ -20,6 +20,8 @@ class Alive(Struct, frozen=True):
 class Ready(Struct, frozen=True):
     status: str
     checks: dict[str, bool]
+    degraded: dict[str, str] = {}
+    """Loops that fail although no job waits for them, such as housekeeping, and the kind of their last error."""
 
 
 async def livez(call: Call) -> Answer:
@@ -27,12 +29,11 @@ async def livez(call: Call) -> Answer:
 
 
 async def readyz(call: Call) -> Answer:
-    checks = dict(await call.services.ready())
-    if all(checks.values()):
-        return answer_json(Ready("ready", checks))
-    waiting = ", ".join(name for name, fine in checks.items() if not fine)
-    error = NotReady(f"not ready: {waiting}")
-    body = msgspec.structs.replace(problem(error), checks=checks)
+    found = await call.services.ready()
+    if found.is_ready:
+        return answer_json(Ready("ready", found.checks, found.degraded))
+    error = NotReady(f"not ready: {'; '.join(f'{name} ({problem})' for name, problem in found.problems.items())}")
+    body = msgspec.structs.replace(problem(error), checks=found.checks)
     return Answer(msgspec.json.encode(body), 503, CONTENT_TYPE, headers(error))
 
 
@@ -63,6 +64,10 @@ ROUTES: Final = (
         path="/readyz",
         permission=Permission.PUBLIC,
         summary="Is it ready to serve?",
+        description=(
+            "503 while the store does not answer or cannot be written, while a loop that runs depend on had no success"
+            " for 10 s, and once the server stops. The detail names each failed check with the kind of its last error."
+        ),
         handle=readyz,
         answer=Ready,
     ),

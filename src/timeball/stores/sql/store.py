@@ -15,6 +15,7 @@ from timeball.stores.sql.foresight import Foresight
 from timeball.stores.sql.housekeeping import Housekeeping
 from timeball.stores.sql.jobs import Jobs
 from timeball.stores.sql.large import LargeValues
+from timeball.stores.sql.library import query
 from timeball.stores.sql.planning_failures import PlanningFailures
 from timeball.stores.sql.plans import NOW, Plans
 from timeball.stores.sql.preempting import Preempting
@@ -25,6 +26,8 @@ from timeball.stores.sql.triggers import Triggers
 from timeball.stores.sql.waiting import WaitingRooms
 from timeball.stores.sql.weaving import Weaving
 from timeball.stores.sql.workers import Workers
+
+PROBE_WRITE = query("probe_write")
 
 
 class SqlStore(
@@ -66,6 +69,12 @@ class SqlStore(
             await tx.fetch(NOW)
 
         await self._db.read(work)
+
+    async def probe_write(self) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(PROBE_WRITE)
+
+        await self._db.write(work)
 
     def listen(self, hint: Hint) -> None:
         self._db.listen(hint)
