@@ -96,6 +96,8 @@ class ServerConfig:
     lost then."""
     objects: str | None = field(repr=False)
     """Where large values are kept, likewise. None: in the store, like small ones."""
+    accept_damaged_log: bool
+    """Start on an embedded store that lost acknowledged commits, once a copy was made."""
     log_level: str
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
@@ -768,6 +770,8 @@ class _Given:
             "retention": _or(self(RETENTION), retention.DEFAULT) or None,
             "archive": self._archive(),
             "objects": self._objects(),
+            # A flag only: a loss is accepted by an operator, never by the environment or a file.
+            "accept_damaged_log": bool(self._flags.get("accept_damaged_log")),
         }
 
     def _archive(self) -> str | None:

@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.support.processes import Process, data_dir, free_port, running_up
 
 LATER = {
@@ -14,7 +12,6 @@ LATER = {
 FRAME = 24 + 4096
 
 
-@pytest.mark.xfail(strict=True, reason="item 10: a damaged log loses acknowledged jobs silently")
 def test_a_server_refuses_to_start_on_a_log_that_lost_acknowledged_jobs(tmp_path: Path) -> None:
     """SQLite stops reading its log at the first frame that is damaged, without a word."""
     with running_up(tmp_path) as (process, api):

@@ -12,7 +12,7 @@ import structlog
 from timeball.config import ServerConfig
 
 PRIVATE_UMASK: Final = 0o077
-_SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal", ".lock")
+_SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal", ".lock", ".mark")
 
 _log = structlog.get_logger()
 

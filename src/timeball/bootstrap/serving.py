@@ -101,7 +101,11 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
         from timeball.stores.sqlite import SqliteStore
 
         store = SqliteStore(
-            config.sqlite_path, wall=system.wall, monotonic=system.monotonic, credit=config.priority_credit
+            config.sqlite_path,
+            wall=system.wall,
+            monotonic=system.monotonic,
+            credit=config.priority_credit,
+            accept_damaged_log=config.accept_damaged_log,
         )
     else:
         from timeball.stores.postgres import PostgresStore

@@ -52,6 +52,11 @@ _objects = click.option(
     help="Where parameters, results and output of more than 64 KiB are kept: a folder, s3://bucket/prefix, … ("
     "TIMEBALL_OBJECTS; default: DATA_DIR/objects for the embedded database, else the archive, else the database).",
 )
+_accept_damaged_log = click.option(
+    "--accept-damaged-log",
+    is_flag=True,
+    help="Start on an embedded database whose log lost acknowledged commits; its files are copied first.",
+)
 _slots = _flag(config.SLOTS, default="default 32", metavar="N")
 _cpu = _flag(config.CPU, default="default: those of the machine", metavar="N")
 _memory = _flag(config.MEMORY, default="default: that of the machine", metavar="SIZE")
@@ -106,6 +111,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_retention
 @_archive
 @_objects
+@_accept_damaged_log
 @_slots
 @_cpu
 @_memory
@@ -154,6 +160,7 @@ def up(**flags: Any) -> None:
 @_retention
 @_archive
 @_objects
+@_accept_damaged_log
 @_log_level
 @_log_format
 def server(**flags: Any) -> None:

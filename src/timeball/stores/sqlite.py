@@ -57,9 +57,12 @@ class SqliteStore(SqlStore):
         monotonic: Callable[[], Micros],
         inline: bool = False,
         credit: Micros = CREDIT,
+        accept_damaged_log: bool = False,
     ) -> None:
+        """`accept_damaged_log`: open a store that lost acknowledged commits, after a copy was made."""
         clock = SteadyClock(wall, monotonic)
-        super().__init__(_InlineDriver(path, clock) if inline else _ThreadedDriver(path, clock, monotonic), credit)
+        database = Database(path, clock, accept_damaged_log=accept_damaged_log)
+        super().__init__(_InlineDriver(database) if inline else _ThreadedDriver(database, monotonic), credit)
 
 
 class _NoOthers:
@@ -75,9 +78,9 @@ class _NoOthers:
 class _InlineDriver(_NoOthers):
     """Runs everything in the calling event loop."""
 
-    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
-        self.now = clock
-        self._database = Database(path, clock)
+    def __init__(self, database: Database) -> None:
+        self.now = database.clock
+        self._database = database
         self._connection: sqlite3.Connection | None = None
         self._tx: Tx | None = None
 
@@ -153,10 +156,10 @@ def _answer_all(jobs: Sequence[_Job]) -> None:
 class _ThreadedDriver(_NoOthers):
     """One writer thread with group commit, and a few readers: those for slow reads are apart from the others."""
 
-    def __init__(self, path: Path | str, clock: SteadyClock, monotonic: Callable[[], Micros]) -> None:
-        self.now = clock
+    def __init__(self, database: Database, monotonic: Callable[[], Micros]) -> None:
+        self.now = database.clock
         self._monotonic = monotonic
-        self._database = Database(path, clock)
+        self._database = database
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -171,6 +174,7 @@ class _ThreadedDriver(_NoOthers):
         self._database.lock()
         try:
             connection = await asyncio.to_thread(self._database.connect, durable=True)
+            self._database.open_mark(connection)
         except BaseException:
             self._database.unlock()
             raise
@@ -281,8 +285,10 @@ class _ThreadedDriver(_NoOthers):
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
                 self._run_one(connection, tx, job, alone=len(batch) == 1)
-            connection.execute(MARK_TIME, (self.now(),))
+            marked = self.now()
+            connection.execute(MARK_TIME, (marked,))
             connection.execute("COMMIT")
+            self._database.mark.set(marked)
         except BaseException as error:
             told = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
             for job in batch:

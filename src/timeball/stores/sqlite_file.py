@@ -12,10 +12,11 @@ import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND
-from timeball.stores import moved
+from timeball.stores import moved, sqlite_log
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.driver import TOO_LONG
 from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sqlite_commit_mark import MARK_SUFFIX, CommitMark
 from timeball.stores.sqlite_tx import SteadyClock, Tx, transact
 
 OLDEST_SQLITE: Final = (3, 35, 0)
@@ -37,13 +38,16 @@ def _named(lock: int) -> str:
 class Database:
     """The file, its lock, and connections to it."""
 
-    def __init__(self, path: Path | str, clock: SteadyClock) -> None:
+    def __init__(self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False) -> None:
+        """`accept_damaged_log`: go on without commits that are lost, instead of refusing."""
+        self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
         self.file = Path(path)
         self.folder = self.file.parent
         self.clock = clock
         self._lock: int | None = None
-        self._lock_file = self.file.with_name(f"{self.file.name}.lock")
+        self._lock_file = sqlite_log.beside(self.file, ".lock")
+        self.mark = CommitMark(sqlite_log.beside(self.file, MARK_SUFFIX))
 
     def lock(self) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -67,8 +71,27 @@ class Database:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         self._lock = lock
+        try:
+            self._examine_log()
+        except BaseException:
+            self.unlock()
+            raise
+
+    def _examine_log(self) -> None:
+        """Refuse a store that lost acknowledged commits, before anything changes its files."""
+        damage = sqlite_log.find_damage(self.file, self.mark.read())
+        if damage is None:
+            return
+        if not self._accepts_damage:
+            raise Conflict(
+                f"{damage.text}. Restore a backup (docs/backup.md), or start once with --accept-damaged-log, which"
+                " copies the files and starts without what is lost"
+            )
+        copy = sqlite_log.keep_copy(self.file)
+        _log.error("going on without acknowledged commits that are lost", damage=damage.text, copy=str(copy))
 
     def unlock(self) -> None:
+        self.mark.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -106,6 +129,11 @@ class Database:
         except sqlite3.Error as error:
             raise self.explained(error) from error
         return connection
+
+    def open_mark(self, connection: sqlite3.Connection) -> None:
+        """From here on, every commit that is acknowledged is marked."""
+        found = connection.execute(_MARKED_TIME).fetchone()
+        self.mark.open(found[0] if found else 0)
 
     def connect_beside(self) -> sqlite3.Connection:
         """Another one that may write, for a database that is in use."""
