@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api, FakeWorker, running_api
+from timeball.operation import run_events
 
 FOLLOWERS = 20
 OTHERS = 30
@@ -37,7 +38,6 @@ class Reads:
         return counted
 
 
-@pytest.mark.xfail(strict=True, reason="item 10: idle followers of logs read the store at every end of any run")
 async def test_a_follower_that_waits_reads_nothing_when_other_runs_end(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,3 +56,52 @@ async def test_a_follower_that_waits_reads_nothing_when_other_runs_end(
     await worker.write(assigned, "one\n", "two\n")
     await worker.succeed(assigned)
     assert [answer.text for answer in await asyncio.gather(*followers)] == ["one\ntwo\n"] * FOLLOWERS
+
+
+async def test_a_follower_sees_what_another_server_wrote(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports of a run may go to another server: one read for all followed runs notices it."""
+    worker = FakeWorker(api)
+    await worker.hello()
+    await api.create()
+    assigned = await worker.take()
+    following = asyncio.create_task(api("GET", f"/v1/runs/{assigned['runId']}/logs?follow=1"))
+    await until_followed(api, 1)
+    for unaware in (api.server.desk, api.server.desk._settle):
+        monkeypatch.setattr(unaware, "_run_events", run_events.RunEvents())
+    await worker.write(assigned, "one\n")
+    await worker.succeed(assigned)
+    async with asyncio.timeout(30):
+        assert (await following).text == "one\n"
+
+
+async def test_followers_are_bounded_per_key_and_per_server(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I28: refused before the answer begins; another key, and room that was given back, are welcome."""
+    worker = FakeWorker(api)
+    await worker.hello()
+    await api.create()
+    assigned = await worker.take()
+    path = f"/v1/runs/{assigned['runId']}/logs?follow=1"
+    monkeypatch.setattr(run_events, "MAX_FOLLOWERS_PER_KEY", 2)
+    following = [asyncio.create_task(api("GET", path)) for _ in range(2)]
+    await until_followed(api, 2)
+    refused = await api("GET", path)
+    assert refused.status_code == 429
+    assert "follows 2 logs" in refused.json()["detail"]
+    monkeypatch.setattr(run_events, "MAX_FOLLOWERS_PER_KEY", 10)
+    monkeypatch.setattr(run_events, "MAX_FOLLOWERS", 2)
+    assert (await api("GET", path)).status_code == 503
+    following[0].cancel()
+    await asyncio.wait(following[:1])
+    await until_followed(api, 1)
+    following[0] = asyncio.create_task(api("GET", path))
+    await until_followed(api, 2)
+    await worker.succeed(assigned)
+    assert [answer.status_code for answer in await asyncio.gather(*following)] == [200, 200]
+    assert api.server.context.run_events.run_ids == []
+    assert (await api("GET", path)).status_code == 200, "nothing waits for a run that has ended"
+
+
+async def until_followed(api: Api, count: int) -> None:
+    async with asyncio.timeout(30):
+        while api.server.context.run_events.count != count:
+            await asyncio.sleep(0.005)

@@ -173,6 +173,7 @@ async def _stop_http(
     """Send everybody elsewhere, then let answers under way end, for a while; unless somebody loses patience."""
     server.desk.close()
     stopping.set()
+    server.context.run_events.wake_all()
     impatient = asyncio.create_task(stop.second.wait())
     await asyncio.wait([serving, impatient], timeout=FAREWELL, return_when=asyncio.FIRST_COMPLETED)
     http.should_exit = True

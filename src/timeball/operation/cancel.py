@@ -64,6 +64,7 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
     context.hints.give(Topic.CANCEL)
     context.hints.give(Topic.WORKFLOW)
     context.hints.give(Topic.READY)
+    context.run_events.changed([run_id])
     await _confirmed(context, [run_id])
     return await find_run(context, tenant, run_id)
 
@@ -75,6 +76,7 @@ async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[Fate]:
     context.hints.give(Topic.CANCEL)
     context.hints.give(Topic.WORKFLOW)
     context.hints.give(Topic.READY)
+    context.run_events.changed(run_ids)
     await _confirmed(context, [each.run_id for each in answers if each and each.token and not each.started])
     return [_fate(run_id, answer) for run_id, answer in zip(run_ids, answers, strict=True)]
 

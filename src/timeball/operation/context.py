@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from timeball.operation.depot import Depot
+from timeball.operation.run_events import RunEvents
 from timeball.operation.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.floor import EmptyFloor, Floor
@@ -19,6 +20,7 @@ class Context:
     dice: Dice
     hints: Hints
     floor: Floor = field(default_factory=EmptyFloor)
+    run_events: RunEvents = field(default_factory=RunEvents)
     archive: Archive | None = None
     """What has left the store, if it went anywhere."""
     depot: Depot = field(default_factory=Depot)

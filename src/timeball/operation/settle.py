@@ -37,12 +37,14 @@ class Settle:
     def __init__(self, context: Context) -> None:
         self._store = context.store
         self._hints = context.hints
+        self._run_events = context.run_events
         self._commit: GroupCommit[Settlement, Settled | Unwritten | None] = GroupCommit(self._write)
 
     async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
         answers = await self._commit(settlements)
         settled = [each for each in answers if not isinstance(each, Unwritten)]
         self._hints.give(Topic.ENDED)
+        self._run_events.changed(each.run_id for each in settlements)
         # The run itself, or who waited for its end, may be claimable now; also if it is stale because the answer to an
         # earlier call was lost.
         if any(each is None or each.frees or each.status is None for each in settled):

@@ -112,7 +112,21 @@ class Wanted(StrEnum):
     """The same, at once: without the grace that jobs get."""
 
 
+class RunMark(Struct, frozen=True):
+    """Where a live run stands; another mark, another state or more output."""
+
+    state: str
+    attempt: int
+    token: int | None
+    last_place: int | None
+    """Of its output: `attempt * 1_000_000 + seq`."""
+
+
 class RunStore(Protocol):
+    async def run_marks(self, run_ids: Sequence[str]) -> dict[str, RunMark]:
+        """Of live runs, what differs once something of them changed. A run without a mark has ended, or is gone."""
+        ...
+
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
         """Hand out READY runs: those due by rank, then those due within `ahead`, one per slot. Each gets the next
         attempt number and a fresh token and is RUNNING for its session. Never the same run twice, however many

@@ -60,6 +60,7 @@ class Desk:
         self._clock = context.clock
         self._dice = context.dice
         self._hints = context.hints
+        self._run_events = context.run_events
         self._settle = settle
         self._sessions: dict[str, Session] = {}
         self._polling: dict[str, Session] = {}
@@ -175,6 +176,7 @@ class Desk:
             if self._depot.takes:
                 for chunk in (each for each in report.logs if each.token not in stale):
                     session.printed[chunk.token] = session.printed.get(chunk.token, 0) + len(chunk.text)
+            self._run_events.changed(chunk.run_id for chunk in report.logs)
         if report.started or report.progress:
             started = [(item, now - item.age) for item in report.started]
             stale.update(await self._store.note(session.id, started, report.progress))

@@ -26,6 +26,7 @@ from timeball.service.loop import Loop
 from timeball.service.planner import Planner
 from timeball.service.preemptor import Preemptor
 from timeball.service.rescuer import Rescuer
+from timeball.service.run_watcher import RunWatcher
 from timeball.service.waker import Waker
 from timeball.service.weaver import Weaver
 
@@ -65,6 +66,7 @@ class Server:
             Waker(self.context, hints),
             Backfiller(self.context, hints),
             Listener(self.context, hints),
+            RunWatcher(self.context, hints),
             Keeper(self.context, hints, keep_for=keep_for, archivist=archivist),
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
@@ -12,15 +14,14 @@ from msgspec import UNSET, Struct
 from timeball.api.query import LogsQuery, log_cursor
 from timeball.api.route import TEXT, Answer, Call, answer_json
 from timeball.domain.errors import NotFound
-from timeball.domain.instant import MILLISECOND, render
+from timeball.domain.instant import SECOND, render
 from timeball.domain.run import Run
 from timeball.operation.find import Logs, find_run
-from timeball.ports.hints import Topic
 from timeball.ports.reading import LogLine
 
 PAGE: Final = 1_000
-GLANCE: Final = 250 * MILLISECOND
-"""How often a live log is looked at; the end of the run is noticed at once."""
+MAX_WAIT: Final = 60 * SECOND
+"""Microseconds after which a follower looks at its run although nothing was reported of it."""
 PLACES: Final = 1_000_000
 """Of one attempt. A place in the output of a run is `attempt * PLACES + seq`, in the store and as a cursor."""
 
@@ -46,6 +47,8 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
     accept = call.headers.get(b"accept", b"")
     logs = archived or partial(call.context.depot.logs, call.context.store)
     if query.follow and archived is None:
+        if run is not None and not run.is_terminal:
+            call.context.run_events.check_room(_key_id(call))
         chunks = _followed(call, run, attempt, after)
     else:
         chunks = _written(logs, run, attempt, after)
@@ -80,30 +83,38 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
     if run is None:
         return
     context = call.context
-    place, last = await _sent_last(call, run, attempt, after)
-    while True:
-        ended = run.is_terminal
+    with context.run_events.following(run.id, _key_id(call)) as changed:
+        place, last = await _sent_last(call, run, attempt, after)
         while True:
-            found = await context.depot.logs(
-                context.store, run.id, attempt, place if last is None else _place(last) - 1, PAGE
-            )
-            if last is not None and found[:1] != [last]:
-                place, last = _beginning(last.attempt), None
-                continue
-            new = found if last is None else found[1:]
-            if not new:
-                break
-            for chunk in new:
-                yield chunk
-            last = new[-1]
-        if ended or call.services.stopping():
-            return
-        await context.hints.wait(Topic.ENDED, GLANCE)
-        try:
-            run = await find_run(context, run.tenant, run.id)
-        except NotFound:
-            # An edit or a pause drops runs that have not started.
-            return
+            ended = run.is_terminal
+            while True:
+                found = await context.depot.logs(
+                    context.store, run.id, attempt, place if last is None else _place(last) - 1, PAGE
+                )
+                if last is not None and found[:1] != [last]:
+                    place, last = _beginning(last.attempt), None
+                    continue
+                new = found if last is None else found[1:]
+                if not new:
+                    break
+                for chunk in new:
+                    yield chunk
+                last = new[-1]
+            if ended or call.services.stopping():
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(MAX_WAIT / SECOND):
+                    await changed.wait()
+            changed.clear()
+            try:
+                run = await find_run(context, run.tenant, run.id)
+            except NotFound:
+                # An edit or a pause drops runs that have not started.
+                return
+
+
+def _key_id(call: Call) -> str:
+    return "" if call.key is None else call.key.id
 
 
 async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> tuple[int, LogLine | None]:

@@ -11,7 +11,7 @@ from timeball.domain.large import REFERENCE
 from timeball.domain.lifecycle import State, Status
 from timeball.domain.overlap import Overlap
 from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.runs import Cancelling, Claimed, Settled, Settlement, Want, Wanted
+from timeball.ports.runs import Cancelling, Claimed, RunMark, Settled, Settlement, Want, Wanted
 from timeball.stores.sql import claiming, settling, successes, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
@@ -32,12 +32,19 @@ HELD_ATTEMPTS = query("held_attempts")
 CANCEL_ORDERS = query("cancel_orders")
 HURRY = query("hurry")
 LIVE_TASK_RUNS = query("live_task_runs")
+RUN_MARKS = query("run_marks")
 
 WEAVER: Final = "weaver"
 """The session that holds workflow runs: that of no worker."""
 
 
 class Runs(Part):
+    async def run_marks(self, run_ids: Sequence[str]) -> dict[str, RunMark]:
+        async def work(tx: Tx) -> dict[str, RunMark]:
+            return {row[0]: RunMark(*row[1:]) for row in await tx.fetch(RUN_MARKS, b=list(run_ids))}
+
+        return await self._db.read(work, slow=True) if run_ids else {}
+
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
         async def work(tx: Tx) -> claiming.Handed:
             return await claiming.claim(tx, wants, ahead, self._credit, before)

@@ -104,6 +104,14 @@ UNION ALL SELECT 'open', COUNT(*), 0 FROM runs r WHERE {live};
 SELECT attempt, seq, stream, at, text FROM logs
 WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq) ORDER BY attempt, seq LIMIT :most;
 
+-- name: run_marks
+-- Where live runs stand, and the place of their newest output.
+SELECT r.id, r.state, r.attempt, r.token, (
+  SELECT l.attempt * 1000000 + l.seq FROM logs l WHERE {within l.run_id: b} AND l.run_id = r.id
+  ORDER BY l.attempt DESC, l.seq DESC LIMIT 1
+)
+FROM {batch b: id text} JOIN runs r ON r.id = b.id;
+
 -- name: logs_of_attempt
 -- Output of one attempt, in order.
 SELECT attempt, seq, stream, at, text FROM logs

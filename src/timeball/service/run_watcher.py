@@ -1,0 +1,38 @@
+"""Notices changes of followed runs that this server did not make: one read for all of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.operation.context import Context
+from timeball.ports.runs import RunMark
+from timeball.service.hints import LocalHints
+from timeball.service.loop import TICK, Loop
+
+WATCH_INTERVAL: Final = 500 * MILLISECOND
+"""Microseconds between two looks: how late the output of a run that reports to another server is."""
+
+
+class RunWatcher(Loop):
+    name = "run_watcher"
+    is_required = False  # followers look for themselves once in a while
+
+    def __init__(self, context: Context, hints: LocalHints) -> None:
+        super().__init__(context.clock, hints)
+        self._store = context.store
+        self._events = context.run_events
+        self._marks: dict[str, RunMark | None] = {}
+
+    async def turn(self) -> Micros:
+        followed = self._events.run_ids
+        if not followed:
+            self._marks = {}
+            return TICK
+        found = await self._store.run_marks(followed)
+        marks = {run_id: found.get(run_id) for run_id in followed}
+        # Between the first look of a follower and the first mark of its run, something may have changed.
+        known = self._marks
+        self._events.changed([run_id for run_id, mark in marks.items() if run_id not in known or known[run_id] != mark])
+        self._marks = marks
+        return WATCH_INTERVAL
