@@ -1,31 +1,47 @@
 """A row that cannot be processed delays itself and nothing else: I2, I20, I26. More of them than one batch holds, on
 every store, in front of healthy ones."""
 
+import asyncio
 import random
 
 import pytest
 import structlog
 
 from tests.conformance.conftest import Tamper
-from tests.support.builders import TENANT, recurring
+from tests.support.builders import TENANT, one_shot, recurring
 from timeball import system
 from timeball.domain import planning
 from timeball.domain.errors import Conflict, NotFound
-from timeball.domain.instant import MINUTE, SECOND
-from timeball.domain.job import Job
+from timeball.domain.instant import HOUR, MINUTE, SECOND
+from timeball.domain.job import Job, JobState
+from timeball.domain.limits import Concurrency
 from timeball.domain.planning_failure import retry_delay
 from timeball.domain.reason import Code
+from timeball.domain.task import Shell
+from timeball.domain.workflow import WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.explain import explain_job
 from timeball.operation.find import find_scheduled
 from timeball.operation.pause import pause
-from timeball.ports.jobs import Submission
+from timeball.operation.settle import Settle
+from timeball.ports.jobs import Amendment, Submission
 from timeball.ports.reading import RunFilter
+from timeball.ports.runs import Settled, Settlement, Want
 from timeball.ports.store import Store
+from timeball.service import backfiller, listener, rescuer, waker
+from timeball.service.backfiller import Backfiller
 from timeball.service.hints import LocalHints
+from timeball.service.listener import Listener
 from timeball.service.planner import BATCH, Planner
+from timeball.service.rescuer import Rescuer
+from timeball.service.waker import Waker
+from timeball.service.weaver import Weaver
+from timeball.stores.sql.claiming import LOOK_AT
+from timeball.stores.sql.weaving import MOST_BEGUN
 
 BROKEN = BATCH + 20
+FEW = 5
+"""A batch, where a test makes it small."""
 
 
 class Parts:
@@ -168,3 +184,134 @@ async def test_a_plan_that_cannot_be_written_stops_no_others(store: Store, monke
         await planner.turn()
     assert all([await planned(store, job) for job in good])
     assert "too large" in (await store.planning_failures([bad.id]))[bad.id].reason
+
+
+# --- the other loops: with more broken rows than a batch holds, in front of healthy ones -----------------------------
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: more broken rows than a batch holds stop a loop")
+async def test_runs_whose_limits_cannot_be_read_stop_no_others(store: Store, tamper: Tamper) -> None:
+    """I17, I26: a claim looks at the first 500 runs if some have limits; those that it cannot read are put off."""
+    now = store.now()
+    limits = {"concurrency": Concurrency("db", 1_000)}
+    await store.submit([one_shot(now - MINUTE, at=now - MINUTE, name="bad", **limits) for _ in range(LOOK_AT + 10)])
+    good = [one_shot(now, **limits) for _ in range(3)]
+    await store.submit(good)
+    await tamper("UPDATE jobs SET spec = '{\"concurrency\": 7}' WHERE name = 'bad'")
+    claimed = []
+    for poll in range(3):
+        claimed += (await store.claim([Want("w_1", "", 10, poll)], 0)).claims
+    assert sorted(claim.job_id for claim in claimed) == sorted(each.job.id for each in good)
+    await tamper('UPDATE jobs SET spec = \'{"task": {"kind": "shell", "command": "true"}}\' WHERE name = \'bad\'')
+    await tamper("UPDATE runs SET eligible_at = 0 WHERE state = 'ready'")
+    assert len((await store.claim([Want("w_1", "", 10, 9)], 0)).claims) == 10, "they run once they can be read"
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: more broken rows than a batch holds stop a loop")
+async def test_paused_jobs_that_cannot_be_read_keep_no_others_paused(
+    store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waker, "BATCH", FEW)
+    parts = Parts(store)
+    bad = await due(store, 2 * FEW, -HOUR, name="bad")
+    good = await due(store, 2, -HOUR)
+    for at, job in enumerate([*bad, *good]):
+        paused = Amendment(
+            job=job, spec=job.spec, state=JobState.PAUSED, keep_schedule=True, paused_until=store.now() - 1_000 + at
+        )
+        await store.amend([paused])
+    await tamper("UPDATE jobs SET spec = '{\"moons\": 2}' WHERE name = 'bad'")
+    await asyncio.sleep(0.01)
+    loop = Waker(parts.context, parts.hints)
+    while await loop.turn() == 0:
+        pass
+    states = {(await store.jobs([job.id]))[job.id].job.state for job in good}
+    assert states == {JobState.ACTIVE}
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: more broken rows than a batch holds stop a loop")
+async def test_followers_that_cannot_be_read_keep_no_others_from_following(
+    store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I19: by the order of their ids the broken ones come first."""
+    from tests.conformance.test_follows import end, followed, follower
+
+    monkeypatch.setattr(listener, "BATCH", FEW)
+    parts = Parts(store)
+    source = await followed(store)
+    for _ in range(2 * FEW):
+        await follower(store, source, name="bad")
+    good = await follower(store, source)
+    await tamper("UPDATE jobs SET spec = '{\"moons\": 2}' WHERE name = 'bad'")
+    await end(store, source)
+    loop = Listener(parts.context, parts.hints)
+    while await loop.turn() == 0:
+        pass
+    assert (await store.jobs([good.id]))[good.id].job.next_fire_at is not None
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: more broken rows than a batch holds stop a loop")
+async def test_backfills_that_cannot_be_read_keep_no_others_waiting(
+    store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.conformance.test_backfills import backfill, progress
+
+    monkeypatch.setattr(backfiller, "BATCH", FEW)
+    parts = Parts(store)
+    job = recurring(store.now(), seconds=60).job
+    await store.submit([Submission(job, ())])
+    for _ in range(2 * FEW):
+        await backfill(store, job, 3)
+    good = await backfill(store, job, 3)
+    await tamper(f"UPDATE backfills SET calendars = '7' WHERE id < '{good}'")
+    loop = Backfiller(parts.context, parts.hints)
+    while await loop.turn() == 0:
+        pass
+    assert (await progress(store, good)).backfill.made == 1
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: more broken rows than a batch holds stop a loop")
+async def test_workflows_that_cannot_begin_keep_no_others_from_it(store: Store, tamper: Tamper) -> None:
+    """I19: a spec that can be read and is no workflow, which no version of Timeball writes."""
+    from tests.conformance.test_workflows import flow
+
+    parts = Parts(store)
+    task = WorkflowTask(name="a", task=Shell(command="true"))
+    bad = [flow(store, task) for _ in range(2 * MOST_BEGUN)]
+    await store.submit(bad)
+    good = [flow(store, task) for _ in range(2)]
+    await store.submit(good)
+    last = max(each.job.id for each in bad)
+    shell = '{"task": {"kind": "shell", "command": "true"}}'
+    await tamper(f"UPDATE jobs SET spec = '{shell}' WHERE id <= '{last}'")
+    loop = Weaver(parts.context, parts.hints)
+    for _ in range(20):
+        await loop.turn()
+    claimed = (await store.claim([Want("w_1", "", 10)], 0)).claims
+    assert sorted(claim.job_id for claim in claimed) == sorted(each.job.id for each in good)
+
+
+@pytest.mark.xfail(strict=True, reason="item 8: more broken rows than a batch holds stop a loop")
+async def test_lost_runs_that_cannot_be_settled_keep_no_others_from_their_rescue(
+    store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I7, I26."""
+    monkeypatch.setattr(rescuer, "BATCH", FEW)
+    parts = Parts(store)
+    await store.submit([one_shot(store.now()) for _ in range(3 * FEW)])
+    claims = (await store.claim([Want("w_1", "", 100)], 0)).claims
+    broken = {claim.run_id for claim in claims[: 2 * FEW]}
+    await tamper("UPDATE workers SET lease_until = 0 WHERE session = 'w_1'")
+    settle = store.settle
+
+    async def refuse_some(settlements: list[Settlement]) -> list[Settled | None]:
+        if any(each.run_id in broken for each in settlements):
+            raise OverflowError("too large")
+        return await settle(settlements)
+
+    monkeypatch.setattr(store, "settle", refuse_some)
+    loop = Rescuer(parts.context, parts.hints, Settle(parts.context))
+    for _ in range(3):
+        await loop.turn()
+    left = {each.run_id for each in await store.lapsed(100)}
+    assert left <= broken
