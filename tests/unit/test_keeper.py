@@ -165,3 +165,22 @@ async def test_objects_that_nobody_refers_to_are_looked_for_now_and_then(store: 
         clock.now += SWEEP_EVERY
     await keeper.turn()
     await keeper.stop()  # in the middle of it
+
+
+async def test_a_chore_that_fails_keeps_no_other_from_its_step(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the turn counts as failed, so that readiness can tell it."""
+    tidied = 0
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def forget_keys(*_: object) -> int:
+        nonlocal tidied
+        tidied += 1
+        return 0
+
+    monkeypatch.setattr(store, "days_to_prune", fail)
+    monkeypatch.setattr(store, "forget_keys", forget_keys)
+    with pytest.raises(ZeroDivisionError):
+        await keeper(store).turn()
+    assert tidied == 1

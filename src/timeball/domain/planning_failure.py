@@ -44,6 +44,11 @@ def retry_delay(failures: int) -> Micros:
     return min(FIRST_RETRY_DELAY << min(failures - 1, 16), MAX_RETRY_DELAY)
 
 
+def put_off_until(due: Micros, now: Micros) -> Micros:
+    """When to look again at a run that cannot be handed out: after as long as it has waited, within the same bounds."""
+    return now + min(max(now - due, FIRST_RETRY_DELAY), MAX_RETRY_DELAY)
+
+
 def reason_of(error: BaseException) -> str:
     text = str(error)
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:MAX_REASON_LENGTH]

@@ -63,7 +63,7 @@ class PlanStore(Protocol):
         ...
 
     async def pauses_over(self, limit: int) -> list[Job]:
-        """Paused jobs whose pause is over, those first that wait the longest."""
+        """Paused jobs whose pause is over, those first that wait the longest; without those that cannot be read."""
         ...
 
     async def next_resume_at(self) -> Micros | None:
@@ -78,8 +78,9 @@ class BackfillStore(Protocol):
         """Insert it, once: `Accepted`, with its id, also if it is there already. None: its job is gone or cancelled."""
         ...
 
-    async def backfills_to_advance(self, limit: int) -> list[str]:
-        """Those that have room for another run while their job is active, or whose last run ended."""
+    async def backfills_to_advance(self, limit: int, after: str = "") -> list[str]:
+        """Those that have room for another run while their job is active, or whose last run ended, in the order of
+        their ids; only those behind `after`."""
         ...
 
     async def advance_backfills(self, ids: Sequence[str]) -> int:

@@ -22,10 +22,14 @@ class Backfiller(Loop):
         self._store = context.store
 
     async def turn(self) -> Micros:
-        found = await self._store.backfills_to_advance(BATCH)
-        if not found:
-            return TICK
-        if not await self._store.advance_backfills(found):
-            return TICK
-        self._hints.give(Topic.READY)
-        return 0 if len(found) == BATCH else TICK
+        after = ""
+        while True:
+            found = await self._store.backfills_to_advance(BATCH, after)
+            made = await self._store.advance_backfills(found)
+            if made:
+                self._hints.give(Topic.READY)
+            if len(found) < BATCH:
+                return TICK
+            if made:
+                return 0
+            after = found[-1]  # none of these can go on now

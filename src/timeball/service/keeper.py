@@ -84,9 +84,12 @@ class Keeper(Loop):
         if lead is None:
             return self._rest(REST)
         try:
-            rest = min(
-                [await self._attempt(chore, lead) for chore in (self._prepare, self._prune, self._tidy, self._sweep)]
-            )
+            failures: list[Exception] = []
+            chores = (self._prepare, self._prune, self._tidy, self._sweep)
+            rest = min([await self._attempt(chore, lead, failures) for chore in chores])
+            if failures:  # every chore had its turn
+                self._rest(rest)
+                raise failures[0]
         except Deposed as error:
             _log.warning("another server keeps house now", error=str(error))
             self._pruning = None
@@ -94,11 +97,16 @@ class Keeper(Loop):
         return self._rest(rest)
 
     @staticmethod
-    async def _attempt(chore: Callable[[Lead], Awaitable[Micros]], lead: Lead) -> Micros:
-        """One step of a chore; how long it can rest then."""
+    async def _attempt(chore: Callable[[Lead], Awaitable[Micros]], lead: Lead, failures: list[Exception]) -> Micros:
+        """One step of a chore; how long it can rest then. What fails keeps no other chore from its step."""
         try:
             return await chore(lead)
         except Occupied:
+            return PATIENCE
+        except (Deposed, Unavailable):
+            raise
+        except Exception as error:
+            failures.append(error)
             return PATIENCE
 
     def _rest(self, length: Micros) -> Micros:

@@ -7,8 +7,11 @@ from typing import Final
 import structlog
 
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
+from timeball.domain.planning_failure import FIRST_RETRY_DELAY, reason_of
+from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
+from timeball.ports.runs import Settlement
 from timeball.service.hints import LocalHints
 from timeball.service.loop import Loop
 
@@ -31,11 +34,16 @@ class Rescuer(Loop):
         self._tidied_at: Micros | None = None
         self._search_at: Micros = 0
         self._after = FIRST
+        self._failed: dict[str, Micros] = {}
+        """Runs that could not be settled, and when they are tried again."""
 
     async def turn(self) -> Micros:
-        lapsed = await self._store.lapsed(BATCH)
+        now = self._clock.monotonic()
+        self._failed = {run_id: at for run_id, at in self._failed.items() if at > now}
+        lost = await self._store.lapsed(BATCH + len(self._failed))
+        lapsed = [each for each in lost if each.run_id not in self._failed]
         if lapsed:
-            await self._settle(lapsed)
+            await in_halves(lapsed, self._settle, self._leave)
             return 0
         if await self._end_unreported():
             return 0
@@ -54,8 +62,13 @@ class Rescuer(Loop):
         if found.runs:
             names = ", ".join(each.run_id for each in found.runs[:10])
             _log.warning("workers did not report the end of attempts", count=len(found.runs), runs=names)
-            await self._settle(found.runs)
+            await in_halves(found.runs, self._settle, self._leave)
         return found.after is not None
+
+    def _leave(self, settlement: Settlement, error: Exception) -> None:
+        """A run that cannot be settled is tried again later, and keeps no other from its rescue."""
+        _log.error("a lost run cannot be settled", run=settlement.run_id, error=reason_of(error))
+        self._failed[settlement.run_id] = self._clock.monotonic() + FIRST_RETRY_DELAY
 
     async def _tidy(self) -> None:
         """Forget sessions that ended long ago."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
+import structlog
+
 from timeball.domain.instant import Micros
+from timeball.domain.job import Job
+from timeball.domain.planning_failure import FIRST_RETRY_DELAY, reason_of
+from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.pause import end_pauses
 from timeball.ports.hints import Topic
@@ -12,6 +18,7 @@ from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 
 BATCH: Final = 100
+_log = structlog.get_logger()
 
 
 class Waker(Loop):
@@ -22,6 +29,8 @@ class Waker(Loop):
         super().__init__(context.clock, hints)
         self._context = context
         self._store = context.store
+        self._failed: dict[str, Micros] = {}
+        """Jobs that could not be resumed, and when they are tried again."""
 
     async def turn(self) -> Micros:
         upcoming = await self._store.next_resume_at()
@@ -29,8 +38,16 @@ class Waker(Loop):
             return TICK
         if (left := upcoming - self._store.now()) > 0:
             return left
-        over = await self._store.pauses_over(BATCH)
+        now = self._clock.monotonic()
+        self._failed = {job_id: at for job_id, at in self._failed.items() if at > now}
+        found = await self._store.pauses_over(BATCH + len(self._failed))
+        over = [job for job in found if job.id not in self._failed]
         if not over:
             return TICK
-        await end_pauses(self._context, over)
+        await in_halves(over, partial(end_pauses, self._context), self._leave)
         return 0
+
+    def _leave(self, job: Job, error: Exception) -> None:
+        """A job that cannot be resumed is tried again later, and keeps no other paused."""
+        _log.error("a job whose pause is over cannot be resumed", job=job.id, error=reason_of(error))
+        self._failed[job.id] = self._clock.monotonic() + FIRST_RETRY_DELAY

@@ -59,9 +59,9 @@ class Backfills(Part):
 
         return await self._db.write(work)
 
-    async def backfills_to_advance(self, limit: int) -> list[str]:
+    async def backfills_to_advance(self, limit: int, after: str = "") -> list[str]:
         async def work(tx: Tx) -> list[str]:
-            return [backfill_id for (backfill_id,) in await tx.fetch(TO_ADVANCE, most=limit)]
+            return [backfill_id for (backfill_id,) in await tx.fetch(TO_ADVANCE, after=after, most=limit)]
 
         return await self._db.read(work)
 
@@ -77,8 +77,13 @@ class Backfills(Part):
                 if job is None or found.state is not BackfillState.ACTIVE:
                     continue
                 alive_or_full = alive if job.state is JobState.ACTIVE else found.parallelism
-                fires, cursor = rules.next_fires(found, job, alive_or_full)
-                new += [rules.run_of(found, job, at, now) for at in fires]
+                try:
+                    fires, cursor = rules.next_fires(found, job, alive_or_full)
+                    runs_of_it = [rules.run_of(found, job, at, now) for at in fires]
+                except Exception as error:
+                    unread(found.id, error)
+                    continue
+                new += runs_of_it
                 over = cursor is None and not fires and alive == 0
                 state = BackfillState.COMPLETED if over else BackfillState.ACTIVE
                 if fires or over:

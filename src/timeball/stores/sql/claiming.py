@@ -19,6 +19,7 @@ from timeball.domain import fitting
 from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer, kind_label
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.limits import Concurrency, RateLimit
+from timeball.domain.planning_failure import put_off_until
 from timeball.domain.priority import bound, rank
 from timeball.domain.task import Task, host_of
 from timeball.ports.runs import Claim, Claimed, Want
@@ -39,6 +40,7 @@ SHARES_HELD = query("shares_held")
 RESERVED_PROFILES = query("reserved_profiles")
 RESERVE = query("reserve")
 PROFILES_WAITING = query("profiles_waiting")
+PUT_OFF_RUNS = query("put_off_runs")
 
 LOOK_AT: Final = 500
 """Runs that are looked at, however few slots are free, once some of them may have to wait for something else."""
@@ -190,8 +192,12 @@ class _Choice:
         unfit: dict[str, _Candidate] = {}
         by_kind = any(offer.kinds is not None for offer in offers)
         set_aside: list[tuple[str, str]] = []
+        unreadable: list[tuple[str, Micros]] = []
         for each in candidates:
             need = _need(each)
+            if gates.get(each.id) is UNREADABLE:
+                unreadable.append((each.id, put_off_until(each.fire_time, self._now)))
+                continue
             if by_kind and (named := claim_kinds.named(need, each, offers)) is not need:
                 if fitting.choose(named, each.profile, offers) is None:
                     set_aside.append((each.id, str(fitting.profile(named, each.priority))))
@@ -203,8 +209,6 @@ class _Choice:
             if offer is None:
                 if each.profile is not None:
                     unfit.setdefault(each.profile, each)
-            elif passes is UNREADABLE:
-                continue
             elif passes is not None and not house.knows(passes):
                 again = True
             elif passes is not None and (closed := house.closed(passes, at)) is not None:
@@ -216,6 +220,9 @@ class _Choice:
                 offer.take(need)
                 chosen.append((each, offer))
         await house.write(self._tx)
+        if unreadable:  # or they would be looked at first by every claim
+            await self._tx.execute(PUT_OFF_RUNS, b=unreadable)
+            again = True
         if set_aside:
             await claim_kinds.set_aside(self._tx, set_aside)
             again = True

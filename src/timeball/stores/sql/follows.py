@@ -22,11 +22,12 @@ from timeball.domain.job import Job, JobState
 from timeball.domain.ledger import FORGONE, Origin, Verdict
 from timeball.domain.lifecycle import Status
 from timeball.domain.planning import Fire, Plan, Span
+from timeball.isolation import in_halves
 from timeball.ports.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import readable
+from timeball.stores.sql.rows import readable, unread
 from timeball.stores.sql.tables import FOLLOWS, NEW_HISTORY, EchoRow, FollowRow, NewHistoryRow, as_tuple
 
 ECHO_ENDS = query("echo_ends")
@@ -68,19 +69,38 @@ class Waiting(Struct, frozen=True):
 
 class Hearing(Part):
     async def hear_echoes(self, limit: int) -> int:
-        async def find(tx: Tx) -> list[str]:
-            return [job_id for (job_id,) in await tx.fetch(UNHEARD_FOLLOWERS, most=limit)]
+        heard, after = 0, ""
+        while True:
+            found = await self._unheard(after, limit)
+            heard += await self._hear(found)
+            if heard or len(found) < limit:
+                return heard
+            after = found[-1]  # none of these can be read, or changed
 
-        async def work(tx: Tx) -> int:
-            rows = await tx.fetch(LOCK_JOBS, b=found)
-            if gone := set(found) - {row[0] for row in rows}:
-                await tx.execute(SILENCE, b=sorted(gone))
-            before = {job.id: job for job in readable(rows)}
-            after = await hear(tx, before)
-            return sum(after[job_id] is not job for job_id, job in before.items())
+    async def _unheard(self, after: str, limit: int) -> list[str]:
+        async def work(tx: Tx) -> list[str]:
+            return [job_id for (job_id,) in await tx.fetch(UNHEARD_FOLLOWERS, after=after, most=limit)]
 
-        found = await self._db.read(find)
-        return await self._db.write(work) if found else 0
+        return await self._db.read(work)
+
+    async def _hear(self, followers: Sequence[str]) -> int:
+        heard = 0
+
+        async def hear_all(ids: Sequence[str]) -> None:
+            async def work(tx: Tx) -> int:
+                rows = await tx.fetch(LOCK_JOBS, b=list(ids))
+                if gone := set(ids) - {row[0] for row in rows}:
+                    await tx.execute(SILENCE, b=sorted(gone))
+                before = {job.id: job for job in readable(rows)}
+                after = await hear(tx, before)
+                return sum(after[job_id] is not job for job_id, job in before.items())
+
+            nonlocal heard
+            heard += await self._db.write(work)
+
+        if followers:
+            await in_halves(followers, hear_all, unread)
+        return heard
 
     async def echoes(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
         async def work(tx: Tx) -> dict[str, tuple[Micros, ...]]:

@@ -25,7 +25,7 @@ from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS, replace
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import NEW_HISTORY, NewHistoryRow, RunRow
+from timeball.stores.sql.tables import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
 
 DUE_JOBS = many(query("due_jobs"))
 NEXT_PLAN_AT = query("next_plan_at")
@@ -86,7 +86,13 @@ class Plans(Part):
 
     async def pauses_over(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
-            return readable(await tx.fetch(PAUSES_OVER, most=limit))
+            after = (0, "")
+            while True:
+                rows = await tx.fetch(PAUSES_OVER, most=limit, ended=after[0], id=after[1])
+                if (jobs := readable(rows)) or len(rows) < limit:
+                    return jobs
+                last = JobRow(*rows[-1])
+                after = (last.paused_until or 0, last.id)
 
         return await self._db.read(work)
 

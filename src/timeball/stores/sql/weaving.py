@@ -24,10 +24,12 @@ from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec, StowedSpec, decode_spec, encode_spec, stowed
 from timeball.domain.ledger import Origin
 from timeball.domain.lifecycle import State, Status
+from timeball.domain.planning_failure import put_off_until
 from timeball.domain.workflow import Step, TaskState, Workflow, WorkflowTask
+from timeball.isolation import in_halves
 from timeball.ports.workflows import NONE, TaskOfRun, WorkflowRun, Woven
 from timeball.stores.sql import follows, runs, settling, turns
-from timeball.stores.sql.claiming import CLAIM
+from timeball.stores.sql.claiming import CLAIM, PUT_OFF_RUNS
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.flow_rows import Flow, flow_row, new_row, step_of, write_flows
 from timeball.stores.sql.library import many, query
@@ -81,12 +83,34 @@ class Weaving(Part):
         begin, stop, advance = await self._db.read(find)
         done = Woven()
         if begin:
-            done = done.and_(await self._db.write(partial(_begin, [run_id for run_id, _ in begin])))
+            done = done.and_(await self._begin([run_id for run_id, _ in begin]))
         if stop:
             done = done.and_(await self._db.write(partial(_stop, dict(map(tuple, stop)))))
         if going := dict(map(tuple, [*begin, *advance])):
             done = done.and_(await self._advance(going, limit, large))
             done = replace(done, last=max((flow_id for flow_id, _ in advance), default=""))
+        return done
+
+    async def _begin(self, run_ids: Sequence[str]) -> Woven:
+        """All at once; one that cannot begin is put off, so that it keeps no other from it."""
+        done = Woven()
+        broken: list[str] = []
+
+        async def begin(some: Sequence[str]) -> None:
+            nonlocal done
+            done = done.and_(await self._db.write(partial(_begin, some)))
+
+        def failed(run_id: str, error: Exception) -> None:
+            unread(run_id, error)
+            broken.append(run_id)
+
+        async def put_off(tx: Tx) -> None:
+            found, now = await lock_runs(tx, broken)
+            await tx.execute(PUT_OFF_RUNS, b=[(run.id, put_off_until(run.fire_time, now)) for run in found])
+
+        await in_halves(run_ids, begin, failed)
+        if broken:
+            await self._db.write(put_off)
         return done
 
     async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> Woven:

@@ -4,7 +4,7 @@
 -- name: backfills_to_advance
 -- Backfills that have room for another run, or whose last one ended.
 SELECT b.id FROM backfills b JOIN jobs j ON j.id = b.job_id
-WHERE b.state = 'active' AND CASE WHEN b.cursor_at IS NULL
+WHERE b.state = 'active' AND b.id > :after AND CASE WHEN b.cursor_at IS NULL
   THEN NOT EXISTS (SELECT 1 FROM runs r WHERE r.retry_of = b.id AND r.origin = 'backfill')
   ELSE j.state = 'active' AND b.parallelism > (
     SELECT COUNT(*) FROM runs r WHERE r.retry_of = b.id AND r.origin = 'backfill'

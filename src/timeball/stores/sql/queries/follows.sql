@@ -9,8 +9,8 @@ WHERE CASE WHEN b.status = 'succeeded' THEN f.on_success ELSE f.on_failure END =
 RETURNING cause;
 
 -- name: unheard_followers
--- Some jobs that have not heard of an end.
-SELECT DISTINCT follower FROM echoes WHERE fire_time IS NULL ORDER BY follower LIMIT :most;
+-- Some jobs that have not heard of an end, behind one of them.
+SELECT DISTINCT follower FROM echoes WHERE fire_time IS NULL AND follower > :after ORDER BY follower LIMIT :most;
 
 -- name: unheard_echoes
 -- What jobs, which are locked, have not heard of, in the order in which it happened.

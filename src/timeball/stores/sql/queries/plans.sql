@@ -16,10 +16,10 @@ FROM {batch b: id text, since bigint} JOIN history h ON h.job_id = b.id AND h.fi
 WHERE h.origin IN ('schedule', 'catch_up');
 
 -- name: pauses_over
--- Paused jobs that are to be resumed, in the order of their pauses' ends.
+-- Paused jobs that are to be resumed, in the order of their pauses' ends, behind a place in that order.
 SELECT {columns jobs j} FROM jobs j
-WHERE j.state = 'paused' AND j.paused_until IS NOT NULL AND j.paused_until <= {now}
-ORDER BY j.paused_until LIMIT :most;
+WHERE j.state = 'paused' AND j.paused_until IS NOT NULL AND j.paused_until <= {now} AND (j.paused_until, j.id) > (:ended, :id)
+ORDER BY j.paused_until, j.id LIMIT :most;
 
 -- name: next_resume_at
 -- When the earliest pause ends.

@@ -49,6 +49,11 @@ COALESCE(c.spec, j.spec),
   WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END),
 c.tenant, c.ordering_key, c.gated, c.profile
 
+-- name: put_off_runs
+-- Look later at waiting runs that cannot be handed out or begun.
+UPDATE runs SET eligible_at = b.eligible_at FROM {batch b: id text, eligible_at bigint}
+WHERE runs.id = b.id AND runs.state = 'ready';
+
 -- name: profiles_waiting
 -- The kinds of ready runs that not every worker can take.
 SELECT p.profile FROM profiles p WHERE EXISTS (
