@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import resource
@@ -21,6 +20,7 @@ from timeball.domain.instant import SECOND
 from timeball.domain.lifecycle import Failed, Released, Succeeded
 from timeball.domain.task import Http, Python, Script, Shell, Task
 from timeball.executors import guard as guard_module
+from timeball.executors import on_demand, process
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.http import HttpExecutor
 from timeball.executors.on_demand import OnDemand
@@ -180,7 +180,7 @@ async def test_a_connection_that_cannot_be_opened(bench: Bench, number: int, mon
 async def test_an_executor_that_cannot_be_imported_yet(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Http(url="http://127.0.0.1:9/x")
     with monkeypatch.context() as patch:
-        patch.setattr(asyncio, "to_thread", failing(errno.EMFILE))
+        patch.setattr(on_demand, "aside", failing(errno.EMFILE))
         assert_handed_back(await bench.run(task))
     assert isinstance((await bench.run(task)).outcome, Failed)
 
@@ -199,7 +199,7 @@ async def test_a_folder_that_cannot_be_removed_yet_fails_no_run(bench: Bench, mo
     def refuse(*_: Any, **__: Any) -> Any:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(asyncio, "to_thread", refuse)
+    monkeypatch.setattr(process, "aside", refuse)
     assert isinstance((await bench.run(Shell(command="touch left-behind"))).outcome, Succeeded)
 
 

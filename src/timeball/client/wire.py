@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from timeball.client.transport import BROKEN_OFF, Incoming
+from timeball.lookups import Lookups, NotLookedUp
 
 CONNECT: Final = 2.0
 """Seconds until a server that does not even take the call counts as away."""
@@ -33,6 +34,7 @@ class Wire:
         self._ca = ca
         self._trust: ssl.SSLContext | None = None
         self._idle: list[_Connection] = []
+        self._lookups = Lookups()
         named = {"Host": parts.netloc.rpartition("@")[2].encode("idna").decode(), **headers}
         lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         if lines.count("\r") + lines.count("\n") != 2 * len(named):
@@ -65,9 +67,26 @@ class Wire:
         if self._secure and self._trust is None:
             self._trust = ssl.create_default_context(cafile=self._ca)
         loop = asyncio.get_running_loop()
+        name = self._host if self._secure else None
+        failed: OSError | None = None
         async with asyncio.timeout(CONNECT):
-            _, connection = await loop.create_connection(_Connection, self._host, self._port, ssl=self._trust)
-        return connection
+            for host in await self._addresses():
+                try:
+                    _, connection = await loop.create_connection(
+                        _Connection, host, self._port, ssl=self._trust, server_hostname=name
+                    )
+                except OSError as error:
+                    failed = failed or error
+                else:
+                    return connection
+        raise failed or ConnectionError(f"there is no address for {self._host}")
+
+    async def _addresses(self) -> list[str]:
+        """As numbers: the event loop would look a name up in threads that it shares with the jobs of this process."""
+        try:
+            return [found.host for found in await self._lookups.addresses(self._host)]
+        except NotLookedUp as error:
+            raise ConnectionError(f"cannot look up the name {self._host}: {error}") from error
 
     async def _ask(self, connection: _Connection, request: bytes) -> Incoming:
         answer = None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from typing import Final
 
 import aiohttp
@@ -23,14 +24,15 @@ from msgspec import UNSET, Struct
 from yarl import URL
 
 from timeball.domain import http_headers
-from timeball.domain.instant import Micros
+from timeball.domain.instant import SECOND, Micros
 from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import Http
 from timeball.executors import http_answer, results
 from timeball.executors.environment import encoded_parameters, traceparent
 from timeball.executors.http_answer import Answer
 from timeball.executors.http_pool import CleanConnector, HeadUnread
-from timeball.ports.executor import Attempt, OutOfResources
+from timeball.lookups import Lookups, NotLookedUp
+from timeball.ports.executor import Attempt, OutOfResources, TryLater
 from timeball.shortage import is_shortage
 
 DEFAULT_TIMEOUT: Final = 300.0
@@ -40,6 +42,11 @@ MOST_REDIRECTS: Final = 5
 MAX_HEADER_READ: Final = 32 * 1024
 """Bytes of a line of an answer's head. Of an answer with a longer one only the status is known."""
 WITH_PARAMETERS: Final = ("POST", "PUT", "PATCH")
+LOOKUP_PAUSE: Final = 5 * SECOND
+"""How long a run waits whose host cannot be looked up for now."""
+LOOKUP_PATIENCE: Final = 300.0
+"""Seconds for which a name that no name server answers for costs runs no attempts. Then it is like one that does not
+exist: a failure of the target."""
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 METHOD_KEEPING_STATUSES: Final = frozenset({307, 308})
 
@@ -70,6 +77,7 @@ class HttpExecutor:
     def __init__(self, *, slots: int = 100) -> None:
         self._slots = slots
         self._session: aiohttp.ClientSession | None = None
+        self._lookups = Lookups()
 
     async def close(self) -> None:
         if self._session is not None:
@@ -81,7 +89,7 @@ class HttpExecutor:
         assert isinstance(task, Http)
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=CleanConnector(limit=max(self._slots, 100)),
+                connector=CleanConnector(limit=max(self._slots, 100), lookups=self._lookups),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 max_line_size=MAX_HEADER_READ,
                 max_field_size=MAX_HEADER_READ,
@@ -122,16 +130,30 @@ class HttpExecutor:
             except HeadUnread as unread:
                 return Answer(unread.status, broken=str(unread))
             except aiohttp.ClientConnectorError as error:
-                # Behind a redirect the target has done something already.
-                if hop == 0 and is_shortage(error.os_error):
-                    raise OutOfResources(_words(error)) from error
+                if hop == 0:  # behind a redirect the target has done something already
+                    self._hand_back(error)
                 raise
+            except NotLookedUp as error:
+                if hop:
+                    raise OSError(f"cannot look up the name {request.url.host}: {error}") from error
+                if error.shortage:
+                    raise OutOfResources(str(error)) from error
+                raise TryLater(str(error), LOOKUP_PAUSE) from error
             async with answer:
                 location = answer.headers.get("Location")
                 if not follows or answer.status not in REDIRECT_STATUSES or location is None:
                     return await http_answer.read(answer, deadline)
                 request = _redirected(request, answer.status, location)
         raise _RedirectRefused(f"the target redirected more than {MOST_REDIRECTS} times")
+
+    def _hand_back(self, error: aiohttp.ClientConnectorError) -> None:
+        """Raises if nothing is wrong with the target: this machine lacks something, or no name server answers."""
+        if is_shortage(error.os_error):
+            raise OutOfResources(_words(error)) from error
+        failed = error.os_error
+        unanswered = isinstance(failed, socket.gaierror) and failed.errno == socket.EAI_AGAIN
+        if unanswered and self._lookups.failing_for(error.host) < LOOKUP_PATIENCE:
+            raise TryLater(_words(error), LOOKUP_PAUSE) from error
 
 
 def _redirected(request: _Request, status: int, location: str) -> _Request:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import re
 import select
+import socket
 from functools import partial
 from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
 from aiohttp import ClientRequest, ClientTimeout
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
 from timeball.executors import results
+from timeball.lookups import Lookups
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r\n]")
 _STATUS_LINE_LENGTH: Final = len("HTTP/1.1 200 ")
@@ -60,9 +63,34 @@ def _handler(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
     return _Handler(loop)
 
 
+class _Resolver(AbstractResolver):
+    """Looks names up for the HTTP client."""
+
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host,
+                host=found.host,
+                port=port,
+                family=found.family,
+                proto=found.proto,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for found in await self._lookups.addresses(host, family)
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
 class CleanConnector(aiohttp.TCPConnector):
-    def __init__(self, *, limit: int) -> None:
-        super().__init__(limit=limit)
+    def __init__(self, *, limit: int, lookups: Lookups) -> None:
+        super().__init__(limit=limit, resolver=_Resolver(lookups), use_dns_cache=False)
         self._factory = partial(_handler, asyncio.get_running_loop())
         self._used: WeakSet[ResponseHandler] = WeakSet()
         """Those that a call has had. The pool has a bounded number of them, and each is closed at most once."""
@@ -84,9 +112,9 @@ class CleanConnector(aiohttp.TCPConnector):
 def _has_unread_bytes(connection: Connection) -> bool:
     """Whether something has arrived that the event loop has not looked at."""
     transport = connection.transport
-    socket: Any = None if transport is None else transport.get_extra_info("socket")
-    if socket is None:
+    connected: Any = None if transport is None else transport.get_extra_info("socket")
+    if connected is None:
         return False
     poll = select.poll()
-    poll.register(socket.fileno(), select.POLLIN)
+    poll.register(connected.fileno(), select.POLLIN)
     return bool(poll.poll(0))

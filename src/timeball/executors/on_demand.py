@@ -6,12 +6,12 @@ anything.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from timeball.domain.lifecycle import Outcome
 from timeball.executors.shortage import beginning
+from timeball.executors.threads import aside
 from timeball.ports.executor import Attempt, Executor
 
 
@@ -41,5 +41,5 @@ class OnDemand:
 
     async def _first_made(self) -> Closable:
         with beginning():
-            made = await asyncio.to_thread(self._make)
+            made = await aside(self._make)
         return self._executor or made

@@ -28,6 +28,7 @@ from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
 from timeball.executors.pipes import Pipe, ReadBudget, SaidLines
 from timeball.executors.shortage import beginning
+from timeball.executors.threads import aside
 from timeball.job_user import JobUser
 from timeball.ports.executor import Attempt, OutOfResources
 from timeball.shortage import SHORTAGES
@@ -142,7 +143,7 @@ class Processes:
             return
         except OSError:
             try:
-                await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+                await asyncio.shield(aside(partial(shutil.rmtree, folder, ignore_errors=True)))
             except RuntimeError:  # no thread for it: the guard removes the folder when it goes
                 return
         self._guard.forget(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -13,6 +14,30 @@ from timeball.executors.shortage import beginning
 T = TypeVar("T")
 
 _Work = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+
+
+async def aside(call: Callable[[], T]) -> T:
+    """Run a call of the worker itself in a thread of its own. The event loop's threads are shared with the jobs, which
+    may hold all of them. Being cancelled does not end it."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def deliver(settle: Callable[[Any], None], with_what: Any) -> None:
+        if not result.done():
+            settle(with_what)
+
+    def run() -> None:
+        settle: Callable[[Any], None] = result.set_result
+        outcome: Any
+        try:
+            outcome = call()
+        except BaseException as error:
+            settle, outcome = result.set_exception, error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(deliver, settle, outcome)
+
+    threading.Thread(target=run, name="timeball-aside", daemon=True).start()
+    return await result
 
 
 class Threads:

@@ -16,6 +16,16 @@ class OutOfResources(Exception):
     has begun: it is handed back as not started, and costs the run nothing."""
 
 
+class TryLater(OutOfResources):
+    """Nothing of the attempt has begun, and for now only attempts like it cannot begin: its worker goes on to take
+    others. It is handed back as not started, waits, and costs the run nothing."""
+
+    def __init__(self, message: str, wait: Micros) -> None:
+        super().__init__(message)
+        self.wait = wait
+        """At most a minute."""
+
+
 class Attempt(Protocol):
     """What an executor knows of the attempt it executes, and what it may say about it while it lasts."""
 

@@ -15,7 +15,7 @@ from timeball.domain.instant import MAX, MILLISECOND, SECOND, Micros
 from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
-from timeball.ports.executor import Executor, OutOfResources
+from timeball.ports.executor import Executor, OutOfResources, TryLater
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
 from timeball.service.worker_lanes import Lanes
@@ -285,6 +285,8 @@ class Attempts:
         """Nothing of it has begun, although the server may know of a start. To try again at once, here or with the next
         run, would only fail again."""
         attempt.started_at = None
+        if isinstance(error, TryLater):
+            return Released(wait=error.wait, begun=False)
         if not self._short_until:
             self._short_until = self._clock.monotonic() + SHORTAGE_PAUSE
             self._alarms.at(self._short_until, self._take_again)

@@ -1,0 +1,166 @@
+"""Names of hosts to addresses, in threads of their own.
+
+`getaddrinfo` knows what the system knows of names (its hosts file, its name servers, whatever else it is set up with),
+and cannot be interrupted: with a name server that does not answer it takes half a minute. The lookups of an event loop
+share a few threads with everything else in the process (two, with uvloop), so that a few such names hold up all others.
+Here each name has a thread of its own while it is looked up, and all that ask for it at that time share the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import logging
+import socket
+import threading
+from math import inf
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.shortage import is_shortage
+
+MAX_LOOKUPS: Final = 256
+"""Names that are looked up at a time. A thread that waits for a name server costs some 50 KiB."""
+CACHE_SECONDS: Final = 10.0
+MAX_REMEMBERED: Final = 1_000
+"""Names whose last answer is remembered."""
+FORGOTTEN_AFTER: Final = 600.0
+"""Seconds after which a name that failed counts as one that did not, if no job asked for it in between."""
+ALWAYS: Final = "localhost"
+"""The name that is looked up however many others are: the system answers it at once."""
+
+
+_log = logging.getLogger("timeball.lookups")
+
+
+class NotLookedUp(Exception):
+    """This process cannot look up a name now: that says nothing about the name."""
+
+    def __init__(self, reason: str, *, shortage: bool) -> None:
+        super().__init__(reason)
+        self.shortage = shortage
+        """Whether the machine lacks a thread; else as many names are looked up as may be at a time."""
+
+
+class Address(Struct, frozen=True):
+    family: int
+    proto: int
+    host: str
+    """As numbers, with the scope of an IPv6 address that has one."""
+
+
+_Key = tuple[str, int]
+_Found = list[Address] | BaseException
+
+
+class Lookups:
+    """For one event loop."""
+
+    def __init__(self, max_lookups: int = MAX_LOOKUPS) -> None:
+        self._max_lookups = max_lookups
+        self._pending: dict[_Key, asyncio.Future[_Found]] = {}
+        self._cache: dict[_Key, tuple[float, list[Address]]] = {}
+        """Addresses, and until when they are used."""
+        self._failing: dict[str, tuple[float, float]] = {}
+        """Names for which no name server has an answer: since when, and when that was seen last."""
+
+    async def addresses(self, host: str, family: int = socket.AF_UNSPEC) -> list[Address]:
+        """Raises `OSError` (`gaierror`) or `ValueError` if there are none, and `NotLookedUp`. Being cancelled does not
+        end the lookup: others may wait for it."""
+        if (literal := _literal(host, family)) is not None:
+            return [literal]
+        loop = asyncio.get_running_loop()
+        key = (host, family)
+        until, addresses = self._cache.get(key, (0.0, []))
+        if loop.time() < until:
+            return addresses
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._begin(key, loop)
+        found = await asyncio.shield(pending)
+        if isinstance(found, BaseException):
+            raise copy.copy(found)  # others raise it, too
+        return found
+
+    def failing_for(self, host: str) -> float:
+        """For how many seconds no name server has had an answer for this name, which was just looked up. Without end if
+        too many names fail to remember each."""
+        since, seen = self._failing.get(_bare(host), (-inf, 0.0))
+        return seen - since
+
+    def _begin(self, key: _Key, loop: asyncio.AbstractEventLoop) -> asyncio.Future[_Found]:
+        is_free = len(self._pending) < self._max_lookups or _bare(key[0]) == ALWAYS
+        if not is_free:
+            raise NotLookedUp(f"{len(self._pending)} other names are being looked up", shortage=False)
+        pending: asyncio.Future[_Found] = loop.create_future()
+        thread = threading.Thread(target=self._look_up, args=(key, loop), name="timeball-lookup", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            if is_shortage(error):
+                raise NotLookedUp(str(error), shortage=True) from error
+            raise
+        self._pending[key] = pending
+        return pending
+
+    def _look_up(self, key: _Key, loop: asyncio.AbstractEventLoop) -> None:
+        found: _Found
+        try:
+            found = _addresses(*key)
+        except BaseException as error:
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self._note, key, found, loop.time())
+
+    def _note(self, key: _Key, found: _Found, now: float) -> None:
+        if isinstance(found, list):
+            self._cache.pop(key, None)
+            if len(self._cache) >= MAX_REMEMBERED:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = (now + CACHE_SECONDS, found)
+        if isinstance(found, socket.gaierror) and found.errno == socket.EAI_AGAIN:
+            self._note_failing(_bare(key[0]), now)
+        else:
+            self._failing.pop(_bare(key[0]), None)
+        self._pending.pop(key).set_result(found)
+
+    def _note_failing(self, host: str, now: float) -> None:
+        since, seen = self._failing.get(host, (now, -inf))
+        if now - seen > FORGOTTEN_AFTER:
+            since = now
+            _log.warning("no name server has an answer for the name %s", host)
+        if host not in self._failing and len(self._failing) >= MAX_REMEMBERED:
+            recent = {name: kept for name, kept in self._failing.items() if now - kept[1] <= FORGOTTEN_AFTER}
+            self._failing = recent
+        if host in self._failing or len(self._failing) < MAX_REMEMBERED:
+            self._failing[host] = (since, now)
+
+
+def _bare(host: str) -> str:
+    return host.rstrip(".").lower()
+
+
+def _literal(host: str, family: int) -> Address | None:
+    """A host that is an address already needs no lookup."""
+    for kind in (socket.AF_INET, socket.AF_INET6):
+        if family in (socket.AF_UNSPEC, kind):
+            with contextlib.suppress(OSError, ValueError):
+                socket.inet_pton(kind, host)
+                return Address(kind, socket.IPPROTO_TCP, host)
+    return None
+
+
+def _addresses(host: str, family: int) -> list[Address]:
+    found: list[Address] = []
+    infos = socket.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    for kind, _, proto, _, address in infos:
+        if kind == socket.AF_INET6 and len(address) == 4 and address[3]:  # link-local: nothing without its scope
+            numbers, _ = socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
+        else:
+            numbers = str(address[0])
+        found.append(Address(kind, proto, numbers))
+    if not found:
+        raise socket.gaierror(socket.EAI_NONAME, "no address is known for this name")
+    return found
