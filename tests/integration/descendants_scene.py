@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from timeball.executors.confinement import Confinement
 from timeball.executors.guard import Child, GuardDied, ProcessGuard
 
 AGENT = """
@@ -144,6 +145,38 @@ async def keeper_killed(folder: Path) -> object:
     return [isinstance(end, GuardDied), found, again]
 
 
+def killing(*pids: int | None) -> str:
+    return f"[os.kill(pid, signal.SIGKILL) for pid in {list(pids)}]"
+
+
+async def both_killed(folder: Path) -> object:
+    """An agent that kills the guard and its keeper is found in its control group."""
+    guard = ProcessGuard(Confinement(cgroups=True))
+    name = folder / "name"
+    await run(guard, "true")
+    child = start(guard, name, then=killing(parent(guard.pid), guard.pid))
+    pid = await agent(name)
+    go(name)
+    end = (await asyncio.gather(child.exited, return_exceptions=True))[0]
+    found = runs(pid)
+    again = await run(guard, "true")
+    await guard.close()
+    return [isinstance(end, GuardDied), found, again]
+
+
+async def all_killed(folder: Path) -> object:
+    """An agent that also kills the worker."""
+    guard = ProcessGuard(Confinement(cgroups=True))
+    name = folder / "name"
+    await run(guard, "true")
+    start(guard, name, then=killing(parent(guard.pid), guard.pid, os.getpid()))
+    await agent(name)
+    go(name)
+    return await asyncio.sleep(600)
+
+
 if __name__ == "__main__":
-    scenes = {each.__name__: each for each in (another_ends, main_ends, guard_killed, keeper_killed)}
+    scenes = {
+        each.__name__: each for each in (another_ends, main_ends, guard_killed, keeper_killed, both_killed, all_killed)
+    }
     print(json.dumps(asyncio.run(scenes[sys.argv[1]](Path(sys.argv[2])))), flush=True)

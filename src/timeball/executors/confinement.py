@@ -23,6 +23,8 @@ class Confinement:
     """Files and folders that are not granted to the domain."""
     readable: Sequence[str] = ()
     """Folders inside of these that may be read."""
+    cgroups: bool = False
+    """Jobs are in control groups, as far as the system lets the worker make some."""
     user: JobUser | None = None
     """None: the worker's own."""
 
