@@ -155,6 +155,8 @@ class CrewConfig:
     """No program, such as sudo, gives a process job more privileges than its user has."""
     job_signals: bool
     """Process jobs in a Landlock domain may send signals to processes outside of their job."""
+    job_cgroups: bool
+    """Process jobs are limited by control groups, as far as the system lets the worker make some."""
     protected: tuple[Path, ...]
     """Files and folders that a job may not open: keys, the store, and what else Timeball keeps. Some do not exist."""
 
@@ -553,6 +555,13 @@ JOB_SIGNALS = Setting(
     "--job-signals",
     protects=True,
 )
+JOB_CGROUPS = Setting(
+    "job_cgroups",
+    _yes_or_no,
+    "limit process jobs by control groups, and end them by these",
+    "--job-cgroups",
+    protects=True,
+)
 DRAIN = Setting("drain", _seconds, "how long a stopping worker waits for its runs", "--drain")
 LOG_LEVEL = Setting("log_level", _one_of("debug", "info", "warning", "error"), "how much to log", "--log-level")
 LOG_FORMAT = Setting("log_format", _one_of("text", "json"), "how to log", "--log-format")
@@ -583,6 +592,7 @@ SETTINGS: Final[dict[str, Setting[Any]]] = {
         ),
         *(LABELS, DEDICATED, TAKEN_KINDS, TASKS, SCRIPTS_DIR, NAME, DRAIN, JOB_USER, JOB_LANDLOCK, NO_NEW_PRIVS),
         JOB_SIGNALS,
+        JOB_CGROUPS,
         *(LOG_LEVEL, LOG_FORMAT),
     )
 }
@@ -847,6 +857,7 @@ class _Given:
             "job_landlock": landlock,
             "no_new_privs": no_new_privs,
             "job_signals": _or(self(JOB_SIGNALS), False),
+            "job_cgroups": _or(self(JOB_CGROUPS), True),
         }
 
     def _protected(self, servers: Sequence[str]) -> tuple[Path, ...]:

@@ -73,7 +73,6 @@ def groups(hierarchy: str) -> set[Path]:
     return set(own(hierarchy).glob(f"timeball-*-{os.getpid()}-*"))
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs have no control groups")
 @NEEDS_UNIFIED
 def test_a_job_that_kills_guard_and_keeper_does_not_escape(tmp_path: Path) -> None:
     """I7: no process of a job runs beside its second attempt, whatever it did to its session and environment."""
@@ -82,7 +81,6 @@ def test_a_job_that_kills_guard_and_keeper_does_not_escape(tmp_path: Path) -> No
     assert json.loads(done.stdout) == [True, False, 0]
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs have no control groups")
 @NEEDS_UNIFIED
 async def test_a_job_that_kills_its_worker_too_ends_when_the_next_worker_starts(
     tmp_path: Path, guard: ProcessGuard
@@ -96,7 +94,6 @@ async def test_a_job_that_kills_its_worker_too_ends_when_the_next_worker_starts(
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs have no control groups")
 @NEEDS_UNIFIED
 async def test_groups_are_made_and_removed(guard: ProcessGuard) -> None:
     assert (await run(guard, "true"))[0] == Succeeded()
@@ -116,7 +113,6 @@ async def test_no_group_is_made_where_it_is_said() -> None:
 HOG = "import sys; kept = bytearray(int(sys.argv[1]) << 20); kept[::4096] = b'x' * len(kept[::4096]); print(len(kept))"
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs have no control groups")
 @NEEDS_MEMORY
 async def test_a_job_gets_no_more_memory_than_it_asked_for(guard: ProcessGuard) -> None:
     """SPEC 4: one job's memory never touches another."""
@@ -131,7 +127,6 @@ async def test_a_job_gets_no_more_memory_than_it_asked_for(guard: ProcessGuard) 
     assert not list(group.glob("job-*"))
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs have no control groups")
 @NEEDS_MEMORY
 async def test_what_a_limited_job_detached_is_within_its_limit_and_ends_with_it(guard: ProcessGuard) -> None:
     detach = "setsid -f sh -c 'cat /proc/self/cgroup > groups; sleep 600'"
@@ -155,7 +150,6 @@ time.sleep(600)
 """
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: jobs have no control groups")
 @NEEDS_PIDS
 async def test_a_fork_bomb_runs_into_the_limit_of_its_worker(guard: ProcessGuard) -> None:
     """SPEC 4, I29: the machine is not full of its processes; a job that cannot be started costs no attempt."""

@@ -297,7 +297,8 @@ def test_the_scripts_folder_is_not_the_data_folder() -> None:
 
 def test_process_jobs_are_confined_unless_it_is_said_otherwise() -> None:
     up = config.up({}, {})
-    assert (up.job_user, up.job_landlock, up.no_new_privs) == (None, True, True)
+    assert (up.job_user, up.job_landlock, up.no_new_privs, up.job_cgroups) == (None, True, True, True)
+    assert not config.up({}, {"TIMEBALL_JOB_CGROUPS": "off"}).job_cgroups
     assert not config.up({}, {"TIMEBALL_JOB_LANDLOCK": "off"}).job_landlock
     both = config.up({"job_landlock": False, "no_new_privs": False}, {})
     assert not both.no_new_privs

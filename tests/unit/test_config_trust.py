@@ -219,6 +219,7 @@ def test_a_key_with_a_line_break_is_not_a_key() -> None:
         ("job_landlock = false", "--job-landlock or set TIMEBALL_JOB_LANDLOCK"),
         ("no_new_privs = false", "--no-new-privs or set TIMEBALL_NO_NEW_PRIVS"),
         ("job_signals = true", "--job-signals or set TIMEBALL_JOB_SIGNALS"),
+        ("job_cgroups = false", "--job-cgroups or set TIMEBALL_JOB_CGROUPS"),
         ("job_user = 'nobody'", "--job-user or set TIMEBALL_JOB_USER"),
         (f"admin_key = '{KEY}'", "Set TIMEBALL_ADMIN_KEY_FILE"),
         ("admin_key_file = '../data/admin.key'", "Set TIMEBALL_ADMIN_KEY_FILE"),

@@ -23,6 +23,7 @@ def confine(config: CrewConfig) -> Confinement:
         landlock=config.job_landlock and landlock.abi() > 0,
         no_new_privs=config.no_new_privs,
         signals=config.job_signals,
+        cgroups=config.job_cgroups,
         protected=[str(path) for path in config.protected],
         readable=[str(config.scripts_dir)],
         user=config.job_user,

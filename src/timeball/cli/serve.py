@@ -93,6 +93,13 @@ _job_signals = click.option(
     help="Let process jobs send signals to processes outside of their job, as in `kill -HUP $(cat nginx.pid)`"
     " (TIMEBALL_JOB_SIGNALS; default off, where the kernel has Landlock ABI 6).",
 )
+_job_cgroups = click.option(
+    f"{config.JOB_CGROUPS.flag}/--no-job-cgroups",
+    config.JOB_CGROUPS.name,
+    default=None,
+    help="Limit the memory of process jobs to what they ask for, and the number of their processes, by control groups"
+    " (TIMEBALL_JOB_CGROUPS; default on, where the worker may make them).",
+)
 _drain = _flag(config.DRAIN, default="default 30s", metavar="TIME")
 _log_level = _flag(config.LOG_LEVEL, default="debug, info, warning or error", metavar="LEVEL")
 _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
@@ -125,6 +132,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_job_landlock
 @_no_new_privs
 @_job_signals
+@_job_cgroups
 @_drain
 @_log_level
 @_log_format
@@ -199,6 +207,7 @@ def server(**flags: Any) -> None:
 @_job_landlock
 @_no_new_privs
 @_job_signals
+@_job_cgroups
 @_drain
 @_log_level
 @_log_format

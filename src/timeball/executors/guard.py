@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import array
 import asyncio
-import contextlib
 import errno
 import json
 import logging
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeball.domain.instant import Micros
-from timeball.executors import orphans
+from timeball.executors import guard_end, orphans
 from timeball.executors.confinement import Confinement
 
 PROGRAM: Final = Path(__file__).with_name("guard_program.py")
@@ -62,6 +61,8 @@ class Child:
         self.pid: int | None = None
         self.seen = 0.0
         """When the worker learned its process id, in seconds since the machine was started."""
+        self.ran_out_of_memory = False
+        """Whether the kernel ended processes of it because it used more than its share. Known with its end."""
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
         """Its wait status, or `Refused`, or `GuardDied`."""
@@ -88,6 +89,8 @@ class ProcessGuard:
         self._process: subprocess.Popen[bytes] | None = None
         """The keeper."""
         self._pid: int | None = None
+        self._groups: list[str] = []
+        """The folders of its control groups."""
         self._ending: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._children: dict[int, Child] = {}
@@ -133,13 +136,15 @@ class ProcessGuard:
         mark: str,
         descriptors: Sequence[int],
         folder: str | None = None,
+        memory_mb: int = 0,
         script: tuple[str, str] | None = None,
     ) -> Child:
         """Start a process in a group of its own; `descriptors` become its 0, 1, 2 and so on, and are closed here.
 
         `mark` is an entry of its environment (`NAME=value`) that no other process has. `folder` is removed by the
         guard if the worker dies before the process. `script` is the scripts folder and the file in it that is a word of
-        `argv`: the process reaches them also if its user has no way to the folder.
+        `argv`: the process reaches them also if its user has no way to the folder. `memory_mb`: what it and its
+        descendants may use, where there are control groups; 0: as much as there is.
         """
         if self._socket is None:
             self._launch()
@@ -153,6 +158,7 @@ class ProcessGuard:
             "cwd": cwd,
             "folder": folder,
             "descriptors": len(descriptors),
+            "memory": memory_mb,
             "scripts": script[0] if script else None,
             "script": script[1] if script else None,
         }
@@ -167,7 +173,7 @@ class ProcessGuard:
     async def close(self) -> None:
         """End all processes, and the guard."""
         if self._process is not None:
-            await self._end(self._process, self._disconnect())
+            await self._end(self._process, self._groups, self._disconnect())
         if self._ending:
             await asyncio.wait(self._ending)
 
@@ -195,6 +201,8 @@ class ProcessGuard:
         self._socket = ours
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(ours.fileno(), self._readable)
+        if self.confinement.cgroups:
+            self.say(do="group", worker=os.getpid())
         self.say(do="confine", how=self.confinement.settings())
         if self._deadline is not None:
             self.say(do="deadline", at=self._deadline)
@@ -276,11 +284,18 @@ class ProcessGuard:
         if message["did"] == "ready":
             self._pid = message["pid"]
             return
+        if message["did"] == "grouped":
+            self._groups = message["folders"]
+            if message["problem"]:
+                log.info("jobs have fewer control groups than the system could have: %s", message["problem"])
+            return
         if message["did"] == "started":
             child = self._children[message["id"]]
             child.pid, child.seen = message["pid"], orphans.since_boot()
             return
-        exited = self._children.pop(message["id"]).exited
+        child = self._children.pop(message["id"])
+        child.ran_out_of_memory = message.get("ran_out", False)
+        exited = child.exited
         if exited.done():
             return
         if message["did"] == "refused":
@@ -292,10 +307,10 @@ class ProcessGuard:
 
     def _died(self) -> None:
         """It was killed. Its processes have to go, since nothing would end them in an emergency."""
-        process, children = self._process, self._disconnect()
+        process, groups, children = self._process, self._groups, self._disconnect()
         log.error("the guard process died; its %d processes are killed", len(children))
         assert process is not None
-        ending = asyncio.get_running_loop().create_task(self._end(process, children))
+        ending = asyncio.get_running_loop().create_task(self._end(process, groups, children))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
@@ -304,6 +319,7 @@ class ProcessGuard:
         with self._sending:
             connection, self._socket, self._process, self._pid = self._socket, None, None, None
             unsent, self._outgoing = self._outgoing, deque()
+        self._groups = []
         if connection is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(connection.fileno())
@@ -316,40 +332,19 @@ class ProcessGuard:
         children, self._children = self._children, {}
         return list(children.values())
 
-    async def _end(self, keeper: subprocess.Popen[bytes], children: list[Child]) -> None:
+    async def _end(self, keeper: subprocess.Popen[bytes], groups: list[str], children: list[Child]) -> None:
         """Wait until the keeper has ended all processes. What it was kept from is done here."""
         try:
             keeper.send_signal(signal.SIGCONT)
-            await _wait(keeper, LEAVING)
+            await guard_end.wait(keeper, LEAVING)
             if keeper.returncode and children:
                 marks = {child.mark.encode() for child in children}
                 orphans.kill({child.pid: child.seen for child in children if child.pid is not None}, marks)
+            await guard_end.end_groups(groups, LEAVING)
         finally:
             for child in children:
                 if not child.exited.done():
                     child.exited.set_exception(GuardDied())
-
-
-async def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Until it ended. Needs no thread where the kernel tells by a descriptor."""
-    if process.poll() is not None:
-        return
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(process.wait, seconds)
-        return
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(descriptor, ended.set)
-    try:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), seconds)
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
-        process.poll()
 
 
 def _framed(message: dict[str, Any]) -> bytes:

@@ -4,8 +4,8 @@ It starts them, reports to the worker how they ended, and kills them all when th
 or when the moment passes until which the worker holds the right to run them. It is started as a plain file with an
 isolated interpreter and imports next to nothing, so that a fork costs little.
 
-    worker → guard   confine, spawn (with descriptors), signal, kill, kill_all, deadline, forget
-    guard → worker   ready, started, refused, exited
+    worker → guard   confine, group, spawn (with descriptors), signal, kill, kill_all, deadline, forget
+    guard → worker   ready, grouped, started, refused, exited
 
 On Linux, the main process of a job, the guard and its keeper (`guard_keeper`) are subreapers. A process that detaches
 itself from its job becomes a child of the job's main process. When that ends, everything that it leaves becomes a child
@@ -24,12 +24,12 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 # An isolated interpreter does not know the folder that Timeball is in.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from timeball.executors import guard_keeper
+from timeball.executors import cgroups, guard_keeper
 from timeball.executors.guard_confiner import PR_SET_DUMPABLE, Confiner, prctl
 from timeball.executors.guard_link import Link
 from timeball.executors.guard_processes import (
@@ -40,6 +40,7 @@ from timeball.executors.guard_processes import (
     make_expendable,
     next_ended,
 )
+from timeball.executors.job_groups import JobGroups
 from timeball.executors.job_start import become
 
 TICK = 0.05
@@ -52,9 +53,9 @@ JOB_DESCRIPTORS = int(sys.argv[2]) if len(sys.argv) > 2 else None
 
 
 class Job:
-    __slots__ = ("folder", "id", "pid", "signals", "starting")
+    __slots__ = ("folder", "groups", "id", "pid", "signals", "starting")
 
-    def __init__(self, ident: int, pid: int, folder: str | None, starting: int) -> None:
+    def __init__(self, ident: int, pid: int, folder: str | None, starting: int, groups: list[str]) -> None:
         self.id = ident
         self.pid = pid
         self.folder = folder
@@ -62,6 +63,17 @@ class Job:
         """Says what went wrong, or ends when the program has begun. None from then on."""
         self.signals: list[int] = []
         """Those that came too early for the program to see them."""
+        self.groups = groups
+        """Its own control groups, if it has limits."""
+
+
+class Ended(NamedTuple):
+    """A job whose end is to be reported."""
+
+    job: Job
+    status: int
+    until: float
+    """Processes that it left may delay the report until then."""
 
 
 class Guard:
@@ -74,8 +86,8 @@ class Guard:
         self.by_pid: dict[int, Job] = {}
         self.starting: dict[int, Job] = {}
         """By the descriptor to watch. A folder or a program on a dead file server may keep them there for long."""
-        self.ended: list[tuple[int, int, float]] = []
-        """Jobs whose end is to be reported: ids, statuses, and until when processes that they left may delay it."""
+        self.groups: JobGroups | None = None
+        self.ended: list[Ended] = []
         self.strays: dict[int, float] = {}
         """Killed processes of jobs that ended, and until when they delay the reports."""
         self.folders: set[str] = set()
@@ -147,6 +159,9 @@ class Guard:
             self.confiner.close()
             self.confiner = Confiner(**message["how"])
             self.confiner.confine_guard()
+        elif what == "group":
+            self.groups = JobGroups(message["worker"], [self.keeper, self.pid])
+            self.link.say(did="grouped", folders=self.groups.folders, problem=self.groups.problem)
         elif what == "deadline":
             self.deadline = message["at"]
         elif what == "kill_all":
@@ -171,6 +186,9 @@ class Guard:
             self.link.say(did="refused", id=ident, step="lease", error=0)
             return
         ends: tuple[int, ...] = ()
+        groups: list[str] = []
+        if message["memory"] and self.groups is not None:
+            groups = self.groups.make_limited(ident, message["memory"])
         try:
             self.confiner.prepare()
             if len(descriptors) < message["descriptors"]:
@@ -179,6 +197,7 @@ class Guard:
             pid = os.fork()
         except OSError as error:
             close_all([*descriptors, *ends])
+            self.close_groups(groups)
             self.link.say(did="refused", id=ident, step="fork", error=error.errno)
             return
         errors, errors_w = ends
@@ -188,11 +207,12 @@ class Guard:
                 descriptors,
                 errors_w,
                 guard=self.pid,
+                groups=groups,
                 confiner=self.confiner,
                 max_descriptors=JOB_DESCRIPTORS,
             )
         close_all([*descriptors, errors_w])
-        job = Job(ident, pid, message["folder"], errors)
+        job = Job(ident, pid, message["folder"], errors, groups)
         self.jobs[ident] = self.by_pid[pid] = self.starting[errors] = job
         if job.folder is not None:
             self.folders.add(job.folder)
@@ -206,6 +226,7 @@ class Guard:
         job.starting = None
         if problem:
             del self.jobs[job.id], self.by_pid[job.pid]
+            self.close_groups(job.groups)
             if job.folder is not None:
                 self.folders.discard(job.folder)
             step, number = problem.decode().split()
@@ -231,8 +252,10 @@ class Guard:
                 del self.jobs[job.id]
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
+                for group in job.groups:
+                    cgroups.kill(group)
                 self.tidy(job)
-                self.ended.append((job.id, status, time.monotonic() + STRAY_SECONDS))
+                self.ended.append(Ended(job, status, time.monotonic() + STRAY_SECONDS))
             with contextlib.suppress(OSError):
                 os.waitpid(pid, 0)
         if any_ended or self.ended:
@@ -243,10 +266,17 @@ class Guard:
         """Once nothing is left of the jobs that ended."""
         now = time.monotonic()
         has_strays = any(until > now for until in self.strays.values())
-        waiting = [each for each in self.ended if has_strays and each[2] > now]
-        for ident, status, _ in self.ended[: len(self.ended) - len(waiting)]:
-            self.link.say(did="exited", id=ident, status=status)
+        waiting = [each for each in self.ended if has_strays and each.until > now]
+        for job, status, _ in self.ended[: len(self.ended) - len(waiting)]:
+            if self.close_groups(job.groups):
+                self.link.say(did="exited", id=job.id, status=status, ran_out=True)
+            else:
+                self.link.say(did="exited", id=job.id, status=status)
         self.ended = waiting
+
+    def close_groups(self, groups: list[str]) -> bool:
+        """Whether a job with these groups used more memory than it may."""
+        return bool(groups) and self.groups is not None and self.groups.close(groups)
 
     def tidy(self, job: Job) -> None:
         """Most jobs leave their folder empty. The worker has the time to remove the others."""
@@ -264,6 +294,8 @@ class Guard:
         self.strays = {pid: self.strays.get(pid, until) for pid in strays}
 
     def kill(self, job: Job) -> None:
+        for group in job.groups:
+            cgroups.kill(group)
         kill_tree(job.pid)
         with contextlib.suppress(OSError):
             os.killpg(job.pid, signal.SIGKILL)

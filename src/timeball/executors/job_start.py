@@ -12,6 +12,7 @@ import resource
 import signal
 from typing import Any, NoReturn
 
+from timeball.executors import cgroups
 from timeball.executors.guard_confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Confiner, prctl
 from timeball.executors.guard_processes import find
 
@@ -25,10 +26,12 @@ def become(
     errors: int,
     *,
     guard: int,
+    groups: list[str],
     confiner: Confiner,
     max_descriptors: int | None,
 ) -> NoReturn:
-    """Turn into the job, or write to `errors` which step failed. `guard` is the guard's process id."""
+    """Turn into the job, or write to `errors` which step failed. `guard` is the guard's process id, and
+    `groups` are control groups to enter."""
     step = "prepare"
     try:
         os.setsid()
@@ -38,6 +41,8 @@ def become(
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(127)
+        for group in groups:
+            cgroups.enter(group)
         # Descriptors are moved out of the way before they take their places from 0 on.
         lowest = SCRIPTS_FOLDER + 1 if message["script"] else len(descriptors)
         errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, lowest)

@@ -92,6 +92,8 @@ class Processes:
             else [watch.heard_stdout, watch.heard_stderr, words]
         )
         complete = environment_of(attempt, env, user)
+        resources = attempt.spec.resources
+        memory_mb = resources.memory_mb if resources is not None else 0
         try:
             with beginning(), _closed_on_error() as descriptors:
                 descriptors.append(_readable_file(stdin))
@@ -105,6 +107,7 @@ class Processes:
                     mark=mark_of(complete),
                     descriptors=descriptors,
                     folder=folder,
+                    memory_mb=memory_mb,
                     script=script if user is not None else None,
                 )
             watch.watch(child)
@@ -121,6 +124,8 @@ class Processes:
             if folder is not None:
                 await self._remove(folder)
         ended = watch.exit(status)
+        if child.ran_out_of_memory:
+            attempt.log("system", f"out of memory: it used more than the {memory_mb} MiB of its resources\n")
         if (ended.code or words) and PERMISSION_DENIED in ended.last_words.lower():
             self._hint_at_closed_folders(attempt)
         return ended

@@ -1,0 +1,47 @@
+"""How a worker waits for the end of a guard, and of the control groups of its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import time
+from typing import Final
+
+from timeball.executors import cgroups
+
+GROUP_TICK_SECONDS: Final = 0.005
+
+
+async def end_groups(groups: list[str], seconds: float) -> None:
+    """Kill what is left in control groups, and remove them."""
+    until = time.monotonic() + seconds
+    while groups := [group for group in groups if not cgroups.remove(group)]:
+        for group in groups:
+            cgroups.kill(group)
+        if time.monotonic() > until:
+            return
+        await asyncio.sleep(GROUP_TICK_SECONDS)
+
+
+async def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Until it ended. Needs no thread where the kernel tells by a descriptor."""
+    if process.poll() is not None:
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(process.wait, seconds)
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), seconds)
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        process.poll()
