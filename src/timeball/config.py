@@ -102,6 +102,8 @@ class ServerConfig:
     """`debug`, `info`, `warning` or `error`."""
     log_format: str
     """`text` or `json`."""
+    accept_clock: bool = False
+    """The wall clock is right, however far it is from the time of the embedded store. For one start: a flag only."""
 
     @property
     def admin_key_file(self) -> Path:
@@ -782,6 +784,7 @@ class _Given:
             "objects": self._objects(),
             # A flag only: a loss is accepted by an operator, never by the environment or a file.
             "accept_damaged_log": bool(self._flags.get("accept_damaged_log")),
+            "accept_clock": bool(self._flags.get("accept_clock")),
         }
 
     def _archive(self) -> str | None:

@@ -33,9 +33,9 @@ from timeball.stores.moving.move import Mover
 from timeball.stores.moving.source import Source
 from timeball.stores.moving.target import Target, shown
 from timeball.stores.postgres import PostgresStore
+from timeball.stores.sql.clock import LONGEST_LEASE
 from timeball.stores.sql.migrate import Migration, known
 from timeball.stores.sqlite import SqliteStore
-from timeball.stores.sqlite_file import LONGEST_LEASE
 
 NOT_MOVED = {"migrations", "meta"}
 """The schema's own records, which the target has already; and numbers, some of which are something else there."""

@@ -25,8 +25,8 @@ from timeball.ports.runs import Want
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.reads import LEDGER_SUMS
 from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite_clock import SteadyClock
 from timeball.stores.sqlite_file import Database
-from timeball.stores.sqlite_tx import SteadyClock
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,11 +232,11 @@ async def test_a_connection_that_breaks_is_unavailable_and_replaced(
 ) -> None:
     connect, brittle = Database.connect, [True, False, True]
 
-    def connect_badly(self: Database, *, durable: bool) -> Any:
+    def connect_badly(self: Database, **options: bool) -> Any:
         if not brittle:
-            return connect(self, durable=durable)
+            return connect(self, **options)
         if brittle.pop():
-            return Brittle(connect(self, durable=durable))
+            return Brittle(connect(self, **options))
         raise Unavailable("no such luck")
 
     monkeypatch.setattr(Database, "connect", connect_badly)
@@ -340,7 +340,9 @@ async def test_time_does_not_run_backwards_over_a_restart(tmp_path: Path, inline
     assert await store.lapsed(10) == []
     steady[0] += 21 * SECOND
     assert len(await store.lapsed(10)) == 1
-    off[0] = HOUR
+    off[0] = 0
+    store.now()
+    await store.lapsed(10)  # every write absorbs a step that was seen
     assert store.now() == 10**15 + steady[0] + off[0]
     await store.close()
 
@@ -357,7 +359,7 @@ async def test_a_lease_from_before_is_never_longer_than_a_new_one(tmp_path: Path
     now = store.now()
     after = {each.session: each.lease_until for each in await store.workers()}
     assert now <= after["w_1"] <= now + 15 * SECOND
-    assert after["w_2"] == leases["w_2"]
+    assert leases["w_2"] <= after["w_2"] <= now + SECOND
     await store.close()
 
 

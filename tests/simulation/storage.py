@@ -90,6 +90,12 @@ class Connection:
         """A lower bound of the store's time, as a store on another machine would give."""
         return self._world.store_time(self._node) - self._lag
 
+    def verdicts_until(self) -> Micros:
+        return self._world.store.verdicts_until()
+
+    def planning_held(self) -> bool:
+        return self._world.store.planning_held()
+
     def listen(self, hint: Callable[[str], None]) -> None:
         self._hear = hint
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from timeball.stores.sqlite_checkpoints import EVERY, Checkpoints
+from timeball.stores.sqlite_clock import SteadyClock
 from timeball.stores.sqlite_file import Database
-from timeball.stores.sqlite_tx import SteadyClock
 
 
 class Scene:

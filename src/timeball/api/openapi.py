@@ -24,6 +24,7 @@ _TAGS: Final = {
     "forecast": "What is to be expected",
     "workers": "Who executes",
     "api-keys": "Who may ask",
+    "clock": "The store's time, and what holds planning",
     "legacy": "An older address for the same jobs",
     "service": "Health and this description",
     "worker": "How a worker talks to a server",

@@ -106,6 +106,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
             monotonic=system.monotonic,
             credit=config.priority_credit,
             accept_damaged_log=config.accept_damaged_log,
+            accept_clock=config.accept_clock,
         )
     else:
         from timeball.stores.postgres import PostgresStore

@@ -12,6 +12,8 @@ from timeball.domain.errors import Invalid, TimeballError
 RUN_FAILED: Final = 1
 LIMIT: Final = 7
 OTHER: Final = 8
+CONFIGURATION: Final = 78
+"""`EX_CONFIG` of sysexits: a supervisor that restarts the command gets the same answer."""
 TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 
@@ -28,6 +30,7 @@ _CODES: Final[dict[str, int]] = {
     errors.IdempotencyMismatch.code: 6,
     errors.TooLarge.code: LIMIT,
     errors.TooManyRequests.code: LIMIT,
+    "clock_refused": CONFIGURATION,
 }
 
 EXIT_CODES: Final = """\
@@ -42,6 +45,7 @@ Exit codes:
     6  the state of things does not allow it
     7  a limit was reached
     8  anything else that went wrong
+   78  the wall clock is too far from the store's time to start
   124  waited long enough
   130  interrupted
 """

@@ -32,6 +32,7 @@ _COMMANDS = {
     "calendars": "timeball.cli.calendars:calendars",
     "workers": "timeball.cli.workers:workers",
     "keys": "timeball.cli.keys:keys",
+    "clock": "timeball.cli.clock:clock",
     "migrate": "timeball.cli.migrate:migrate",
     "bench": "timeball.cli.bench:bench",
     "chaos": "timeball.cli.chaos:chaos",

@@ -100,6 +100,12 @@ _job_cgroups = click.option(
     help="Limit the memory of process jobs to what they ask for, and the number of their processes, by control groups"
     " (TIMEBALL_JOB_CGROUPS; default on, where the worker may make them).",
 )
+_accept_clock = click.option(
+    "--accept-clock",
+    is_flag=True,
+    help="Start although the wall clock is more than an hour behind the embedded store's time, or more than a year"
+    " past it: the store's time becomes the wall clock's, and every schedule is planned anew.",
+)
 _drain = _flag(config.DRAIN, default="default 30s", metavar="TIME")
 _log_level = _flag(config.LOG_LEVEL, default="debug, info, warning or error", metavar="LEVEL")
 _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
@@ -119,6 +125,7 @@ _log_format = _flag(config.LOG_FORMAT, default="text or json", metavar="FORMAT")
 @_archive
 @_objects
 @_accept_damaged_log
+@_accept_clock
 @_slots
 @_cpu
 @_memory
@@ -169,6 +176,7 @@ def up(**flags: Any) -> None:
 @_archive
 @_objects
 @_accept_damaged_log
+@_accept_clock
 @_log_level
 @_log_format
 def server(**flags: Any) -> None:

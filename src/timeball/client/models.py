@@ -482,6 +482,19 @@ class Key(Answer, frozen=True):
     revoked_at: datetime | None = None
 
 
+class StoreClock(Answer, frozen=True):
+    """The store's time beside the wall clock of its machine."""
+
+    store_time: datetime
+    wall_clock: datetime | None = None
+    """None: the database server's clock is the store's time."""
+    ahead_seconds: float = 0.0
+    planning_held_since: datetime | None = None
+    """None: planning is not held."""
+    accepted_in_seconds: float | None = None
+    why: str = ""
+
+
 class Refusal(Answer, frozen=True):
     """Why one item of several was refused."""
 

@@ -536,6 +536,14 @@ def workers() -> Request[models.Workers]:
     return _get("/v1/workers", models.Workers)
 
 
+def clock() -> Request[models.StoreClock]:
+    return _get("/v1/clock", models.StoreClock)
+
+
+def accept_clock() -> Request[models.StoreClock]:
+    return _post("/v1/clock:accept", models.StoreClock, repeatable=True)
+
+
 def create_key(role: str, name: str) -> Request[models.Key]:
     return _post("/v1/api-keys", models.Key, {"role": role, "name": name})
 

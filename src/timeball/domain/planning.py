@@ -300,6 +300,25 @@ class _Course:
             self._opens = opens
 
 
+def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozenset[Micros]) -> Job:
+    """A job of a store whose clock was ahead by `back`: planned anew from now on. `given_back` of its runs went back to
+    its schedule; the instants that are `taken` have their verdict, or a run that has begun."""
+    job = job.with_(fired=max(0, job.fired - given_back))
+    if isinstance(job.spec.schedule, Immediate):
+        return job
+    if job.owed is not None and job.owed > now:
+        job = job.with_(owed=None)
+    following = job.next_fire_at
+    if job.spec.follows is not None:
+        following = following - back if following is not None and following > now else following
+    elif following is None or following > now:
+        if job.spec.starts is None and job.anchor > now:
+            job = job.with_(anchor=job.anchor - back)
+        following = None if job.exhausted else next(_without(taken, fires(job, now)), None)
+    looks = job.state is JobState.ACTIVE and (following is not None or job.plan_at is not None)
+    return job.with_(next_fire_at=following, plan_at=now if looks else None, last_span=None)
+
+
 def begins_anew(job: Job) -> bool:
     """Whether an edit may have let the schedule begin anew before instants that were runs already, as far ahead as
     runs are made. Somebody may have cancelled one of these."""

@@ -29,6 +29,8 @@ class Code(StrEnum):
     """Its time has come, and its run is about to be written."""
     UNPLANNABLE = "unplannable"
     """Its next fire cannot be computed or written now."""
+    CLOCK = "clock"
+    """Planning is held: the wall clock stepped ahead."""
 
     # Of runs that wait.
     NOT_DUE = "not_due"

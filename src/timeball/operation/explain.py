@@ -8,7 +8,7 @@ from timeball.domain import ended, why
 from timeball.domain.circumstances import Past, Standing
 from timeball.domain.errors import NotFound
 from timeball.domain.job import JobState
-from timeball.domain.reason import Reason
+from timeball.domain.reason import Code, Reason
 from timeball.domain.run import Status
 from timeball.operation.closures import closures_of_job
 from timeball.operation.context import Context
@@ -53,7 +53,14 @@ async def explain_job(context: Context, tenant: str, job_id: str) -> JobExplaine
     if facts is None or facts.job.tenant != tenant:
         raise NotFound("job", job_id)
     run = None if facts.run is None else RunExplained(facts.run, why.of_run(facts.run))
-    return JobExplained(facts, why.of_job(facts, await closures_of_job(context, facts.job)), run)
+    reasons = why.of_job(facts, await closures_of_job(context, facts.job))
+    clock = context.store.clock_state()
+    if clock.held_since is not None and facts.job.state is JobState.ACTIVE and facts.job.next_fire_at is not None:
+        held = Reason(
+            code=Code.CLOCK, text=clock.why, unblocks="Time, or: timeball clock accept.", since=clock.held_since
+        )
+        reasons = [held, *reasons]
+    return JobExplained(facts, reasons, run)
 
 
 def _stopped(facts: Standing) -> bool:

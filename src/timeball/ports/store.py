@@ -20,6 +20,7 @@ from timeball.ports.planning import BackfillStore, ForesightStore, PlanStore
 from timeball.ports.reading import ArchiveStore, LargeStore, ReadStore, WhyStore
 from timeball.ports.registry import CalendarStore, KeyStore, TaskStore
 from timeball.ports.runs import GateStore, PreemptionStore, RepeatStore, RunStore
+from timeball.ports.store_clock import ClockStore
 from timeball.ports.workers import WorkerStore
 from timeball.ports.workflows import WorkflowStore
 
@@ -43,6 +44,7 @@ class Store(
     CalendarStore,
     ForesightStore,
     HousekeepingStore,
+    ClockStore,
     Protocol,
 ):
     def now(self) -> Micros:

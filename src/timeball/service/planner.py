@@ -43,6 +43,8 @@ class Planner(Loop):
         """Jobs that could not be planned, with the reasons that were logged."""
 
     async def turn(self) -> Micros:
+        if self._store.planning_held():
+            return TICK  # dates are uncertain
         if self._is_first_turn:  # this version may be able to plan what another could not
             await self._store.plan_failed_now()
             self._is_first_turn = False

@@ -23,11 +23,14 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
+from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.driver import TOO_LONG, Work
+from timeball.stores.sql.driver import Tx as SqlTx
 from timeball.stores.sql.store import SqlStore
 from timeball.stores.sqlite_checkpoints import Checkpoints
+from timeball.stores.sqlite_clock import MARK_TIME, SteadyClock
 from timeball.stores.sqlite_file import Database
-from timeball.stores.sqlite_tx import MARK_TIME, SteadyClock, Tx, begin_again, run, run_or_repeat, transact
+from timeball.stores.sqlite_tx import Tx, absorb, begin_again, run, run_or_repeat, transact
 
 T = TypeVar("T")
 
@@ -58,11 +61,32 @@ class SqliteStore(SqlStore):
         inline: bool = False,
         credit: Micros = CREDIT,
         accept_damaged_log: bool = False,
+        accept_clock: bool = False,
     ) -> None:
-        """`accept_damaged_log`: open a store that lost acknowledged commits, after a copy was made."""
-        clock = SteadyClock(wall, monotonic)
-        database = Database(path, clock, accept_damaged_log=accept_damaged_log)
+        """`accept_damaged_log`: open a store that lost acknowledged commits, after a copy was made. `accept_clock`: the
+        wall clock is right, however far it is from the time that the store had come to."""
+        self._clock = clock = SteadyClock(wall, monotonic)
+        self._database = database = Database(
+            path, clock, accept_damaged_log=accept_damaged_log, accept_clock=accept_clock
+        )
         super().__init__(_InlineDriver(database) if inline else _ThreadedDriver(database, monotonic), credit)
+
+    def clock_state(self) -> ClockState:
+        return self._clock.state()
+
+    def planning_held(self) -> bool:
+        return self._clock.is_held()
+
+    def verdicts_until(self) -> Micros:
+        return self._database.verdicts_until
+
+    async def accept_clock(self) -> ClockState:
+        async def work(tx: SqlTx) -> None:
+            """Every transaction absorbs a step that was accepted."""
+
+        self._clock.accept()
+        await self._db.write(work)
+        return self._clock.state()
 
 
 class _NoOthers:
@@ -87,7 +111,7 @@ class _InlineDriver(_NoOthers):
     async def open(self) -> None:
         self._database.lock()
         try:
-            self._connection = self._database.connect(durable=False)
+            self._connection = self._database.connect(durable=False, starts=True)
         except BaseException:
             self._database.unlock()
             raise
@@ -173,7 +197,7 @@ class _ThreadedDriver(_NoOthers):
             raise Conflict("a store in memory works inline only")
         self._database.lock()
         try:
-            connection = await asyncio.to_thread(self._database.connect, durable=True)
+            connection = await asyncio.to_thread(self._database.connect, durable=True, starts=True)
             self._database.open_mark(connection)
         except BaseException:
             self._database.unlock()
@@ -282,6 +306,8 @@ class _ThreadedDriver(_NoOthers):
         """Run works in one transaction. If that fails as a whole, everybody in it hears so. Raises if not even that
         can be rolled back."""
         try:
+            if self.now.absorbable:
+                absorb(connection, tx, self.now)
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
                 self._run_one(connection, tx, job, alone=len(batch) == 1)

@@ -5,28 +5,29 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
-from timeball.domain.instant import SECOND
+from timeball.domain.instant import SECOND, Micros, render
 from timeball.stores import moved, sqlite_log
+from timeball.stores.sql.clock import keep_leases, set_back, verdicts_until
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.driver import TOO_LONG
 from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sqlite_clock import SteadyClock, check_start
 from timeball.stores.sqlite_commit_mark import MARK_SUFFIX, CommitMark
-from timeball.stores.sqlite_tx import SteadyClock, Tx, transact
+from timeball.stores.sqlite_tx import Tx, run, transact
 
 OLDEST_SQLITE: Final = (3, 35, 0)
 CHECK_UP_TO: Final = 256 * 1024 * 1024
 """Files up to this size are checked completely when opened, at about a second per gigabyte."""
-LONGEST_LEASE: Final = 15 * SECOND
-"""What is left of a lease when the store is opened is at most this."""
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MARKED_TIME: Final = "SELECT value FROM meta WHERE name = 'clock'"
-_CAP_LEASES: Final = "UPDATE workers SET lease_until = ?1 WHERE lease_until > ?1"
 _log = structlog.get_logger()
 
 
@@ -35,16 +36,29 @@ def _named(lock: int) -> str:
     return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
 
 
+def _marked_time(connection: sqlite3.Connection) -> Micros | None:
+    """The time that a store had come to; None: it is new."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
+        return None
+    marked = connection.execute(_MARKED_TIME).fetchone()
+    return None if marked is None else int(marked[0])
+
+
 class Database:
     """The file, its lock, and connections to it."""
 
-    def __init__(self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False) -> None:
-        """`accept_damaged_log`: go on without commits that are lost, instead of refusing."""
+    def __init__(
+        self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False, accept_clock: bool = False
+    ) -> None:
+        """`accept_damaged_log`: go on without commits that are lost, instead of refusing. `accept_clock`: go on from
+        what the wall clock says, instead of refusing it."""
         self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
         self.file = Path(path)
         self.folder = self.file.parent
         self.clock = clock
+        self._accept_clock = accept_clock
+        self.verdicts_until: Micros = 0
         self._lock: int | None = None
         self._lock_file = sqlite_log.beside(self.file, ".lock")
         self.mark = CommitMark(sqlite_log.beside(self.file, MARK_SUFFIX))
@@ -110,8 +124,9 @@ class Database:
             os.close(lock)
         return None
 
-    def connect(self, *, durable: bool, even_if_moved: bool = False) -> sqlite3.Connection:
-        """The writing connection, on a database that is whole and up to date, and did not go to another place."""
+    def connect(self, *, durable: bool, even_if_moved: bool = False, starts: bool = False) -> sqlite3.Connection:
+        """The writing connection, on a database that is whole and up to date, and did not go to another place. When a
+        server `starts`, the wall clock has to be near the time that the store had come to, or accepted."""
         try:
             connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
             try:
@@ -121,8 +136,11 @@ class Database:
                 self._check(connection)
                 if not even_if_moved and (note := moved.read(connection)) is not None:
                     raise moved.refusal(self.file, note)
+                mark = _marked_time(connection)
+                if starts and mark is not None and not self._accept_clock:
+                    check_start(mark, self.clock.wall())  # before anything is stamped
                 transact(connection, lambda tx: migrate(tx, SQLITE, known()), Tx(connection, self.clock))
-                self._resume(connection)
+                self._resume(connection, mark, starts=starts and not self.in_memory)
             except BaseException:
                 connection.close()
                 raise
@@ -163,13 +181,30 @@ class Database:
             if verdict != "ok":
                 raise Conflict(self._damaged(verdict))
 
-    def _resume(self, connection: sqlite3.Connection) -> None:
-        """Go on from the time this store had come to, whatever the wall clock says now."""
-        marked = connection.execute(_MARKED_TIME).fetchone()
-        behind = self.clock.start_from(marked[0]) if marked else 0
-        if behind > SECOND:
-            _log.warning("the clock was set back; until it has caught up, time goes on at half speed", micros=behind)
-        connection.execute(_CAP_LEASES, (self.clock() + LONGEST_LEASE,))
+    def _resume(self, connection: sqlite3.Connection, mark: Micros | None, *, starts: bool) -> None:
+        """Go on from the time this store had come to; from the wall clock, if a user accepts that one."""
+        tx, now = Tx(connection, self.clock), self.clock()
+        if starts and mark is not None and self._accept_clock and mark - now > SECOND:
+            self.mark.open(now)  # or what the store had come to would look like commits that are lost
+            self.mark.close()
+            done = transact(connection, partial(set_back, mark=mark, now=now), tx, self.clock)
+            _log.warning(
+                "the store's time was set back to the wall clock, and every schedule planned anew",
+                store_time=render(mark),
+                wall_clock=render(now),
+                **msgspec.structs.asdict(done),
+            )
+        elif mark is not None and (behind := self.clock.start_from(mark)) > SECOND:
+            _log.warning(
+                "the wall clock is behind the store's time, which runs at half speed until it has caught up",
+                store_time=render(mark),
+                wall_clock=render(mark - behind),
+            )
+        if starts:
+            since = self.clock() if mark is None else min(mark, self.clock())
+            away = max(0, self.clock() - since)
+            transact(connection, partial(keep_leases, away=away, mark=since), tx, self.clock)
+        self.verdicts_until = run(verdicts_until, tx)
 
     def _damaged(self, detail: str) -> str:
         return f"{self.file} is damaged ({detail}); restore it from a backup, or move it away to start afresh"

@@ -1,10 +1,9 @@
-"""What a work does inside a transaction of SQLite, and the clock it goes by."""
+"""What a work does inside a transaction of SQLite."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -13,10 +12,11 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from timeball.domain.instant import Micros
+from timeball.stores.sql.clock import move_timers
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
 from timeball.stores.sql.tables import Table
+from timeball.stores.sqlite_clock import MARK_TIME, SteadyClock
 
 T = TypeVar("T")
 
@@ -26,43 +26,11 @@ many as these numbers allow, the larger first, and what is left as one piece of 
 more."""
 MOST_VALUES: Final = 30_000
 """In one statement; SQLite's own limit is 32,766."""
-MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
-"""With every commit: no later life of this store begins before anything that is written in it."""
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 _widths: Final[dict[str, int]] = {}
 """How many columns a statement answers: the same for every connection, and dear to find out."""
-
-
-class SteadyClock:
-    """The wall clock, kept from running backwards: while it is behind what was already answered, time goes on at
-    half the rate of the steady clock, until the wall clock has caught up."""
-
-    def __init__(self, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> None:
-        self._wall = wall
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._answered: Micros = wall()
-        self._at: Micros = monotonic()
-
-    def __call__(self) -> Micros:
-        with self._lock:
-            wall, at = self._wall(), self._monotonic()
-            if wall >= self._answered:
-                self._answered, self._at = wall, at
-            else:
-                step = (at - self._at) // 2
-                self._answered += step
-                self._at += 2 * step
-            return self._answered
-
-    def start_from(self, mark: Micros) -> Micros:
-        """Never answer less than this, which was answered in an earlier life; how far the wall clock is behind it."""
-        with self._lock:
-            if mark > self._answered:
-                self._answered, self._at = mark, self._monotonic()
-            return max(0, mark - self._wall())
 
 
 class _Zeros(dict[str, int]):
@@ -211,7 +179,26 @@ def begin_again(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
 
 
+def absorb(connection: sqlite3.Connection, tx: Tx, clock: SteadyClock) -> None:
+    """Move leases and timers by the step that is pending, and then the clock. No transaction is open."""
+    now, step = clock.pending()
+    if not step:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        run(lambda tx: move_timers(tx, step), tx)
+        connection.execute(MARK_TIME, (now + step,))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    clock.jump(step)
+
+
 def transact(connection: sqlite3.Connection, work: Work[T], tx: Tx, mark: SteadyClock | None = None) -> T:
+    if mark is not None and mark.absorbable:
+        absorb(connection, tx, mark)
     connection.execute("BEGIN IMMEDIATE")
     try:
         answer = run_or_repeat(work, tx, lambda: begin_again(connection))

@@ -13,8 +13,8 @@ from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 from timeball.stores import moved
 from timeball.stores.moved import Note
+from timeball.stores.sqlite_clock import SteadyClock
 from timeball.stores.sqlite_file import Database
-from timeball.stores.sqlite_tx import SteadyClock
 
 ROWS: Final = 5_000
 TEXT: Final = 8 * 1024 * 1024

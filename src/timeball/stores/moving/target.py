@@ -14,7 +14,7 @@ from timeball.domain.instant import Micros
 from timeball.stores.moving.source import Batch
 from timeball.stores.postgres import apply_schema, make_room_for
 from timeball.stores.postgres_connect import Address
-from timeball.stores.sqlite_file import LONGEST_LEASE
+from timeball.stores.sql.clock import LONGEST_LEASE
 
 CONNECT_SECONDS: Final = 15.0
 

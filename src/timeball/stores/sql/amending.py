@@ -46,7 +46,7 @@ MOST_LIVE: Final = 2_000
 a million of them would be more than a gigabyte."""
 
 
-class _Writes(Struct):
+class Writes(Struct):
     """What a batch of amendments comes to."""
 
     jobs: list[Job] = []
@@ -88,7 +88,7 @@ class Amendments(Part):
             if renewed := [each.job.id for each in amendments if not each.keep_schedule]:
                 closed = {(job_id, at) for job_id, at in await tx.fetch(FUTURE_VERDICTS, b=renewed)}
             tails = {job_id: Tail(None) for job_id in jobs}
-            writes = _Writes()
+            writes = Writes()
             changes: list[tuple[Amendment, Job, Job]] = []
             answers: list[Amended | Outdated | Fired] = []
             for each in amendments:
@@ -106,7 +106,7 @@ class Amendments(Part):
                     changes.append((each, job, amended.job))
                     jobs[job.id] = amended.job
                     answers.append(amended)
-            await _persist(tx, writes, now)
+            await persist(tx, writes, now)
             await follows.rewire(tx, changes)
             # Nobody will deal with what gave up and kept the turn.
             over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
@@ -163,8 +163,9 @@ def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: 
 
 
 def _is_future(run: RunRow, now: Micros) -> bool:
-    """Whether it is for an instant of the schedule that has not come. What people asked for is always due."""
-    return run.fire_time > now and run.origin in DUE
+    """Whether it is for an instant of the schedule that has not come. What people asked for is always due, and so is
+    what began before a clock that was ahead was set back."""
+    return run.fire_time > now and run.due > now and run.origin in DUE
 
 
 def _is_held_ahead(run: RunRow, now: Micros) -> bool:
@@ -172,7 +173,7 @@ def _is_held_ahead(run: RunRow, now: Micros) -> bool:
 
 
 def _amend(
-    writes: _Writes,
+    writes: Writes,
     amendment: Amendment,
     job: Job,
     live: Sequence[RunRow],
@@ -256,14 +257,14 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
     jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
     await turns.lock(tx, {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))})
     live = await _live_runs(tx, jobs)
-    writes = _Writes()
+    writes = Writes()
     for job in jobs.values():
         future = [run for run in live[job.id] if _is_future(run, now)]
         if job.state is JobState.ACTIVE and not any(_is_held_ahead(run, now) for run in future):
             writes.dropped += future
             fired = max(0, job.fired - len(future))
             writes.jobs.append(job.with_(next_fire_at=_given_back(job, future), plan_at=now, fired=fired))
-    await _persist(tx, writes, now)
+    await persist(tx, writes, now)
 
 
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
@@ -278,7 +279,7 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
     return new_run(job, run_id, Origin.SCHEDULE, span.first, now)
 
 
-async def _persist(tx: Tx, writes: _Writes, now: Micros) -> None:
+async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
         await settling.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way

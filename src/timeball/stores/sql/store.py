@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from timeball.domain.instant import Micros
 from timeball.ports.store import Hint
+from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.amending import Amendments
 from timeball.stores.sql.archiving import Archiving
 from timeball.stores.sql.backfills import Backfills
@@ -57,6 +58,18 @@ class SqlStore(
 
     def now(self) -> Micros:
         return self._db.now()
+
+    def clock_state(self) -> ClockState:
+        return ClockState(store_time=self.now(), wall_clock=None)
+
+    def planning_held(self) -> bool:
+        return False
+
+    def verdicts_until(self) -> Micros:
+        return 0
+
+    async def accept_clock(self) -> ClockState:
+        return self.clock_state()
 
     async def open(self) -> None:
         await self._db.open()

@@ -42,13 +42,14 @@ ORDER BY j.id LIMIT :most;
 -- name: planned_under
 -- Jobs that refer to a calendar and have a run for an instant that has not come.
 SELECT DISTINCT c.job_id FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
-WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now} AND r.origin IN ('schedule', 'catch_up');
+WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now}
+  AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ('schedule', 'catch_up');
 
 -- name: held_under
 -- The latest instant that has not come and for which a worker has a run of a job that refers to a calendar.
 SELECT MAX(r.fire_time) FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now} AND r.state = 'running'
-  AND r.origin IN ('schedule', 'catch_up');
+  AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ('schedule', 'catch_up');
 
 -- name: owed_under
 -- Jobs that refer to a calendar and are owed a fire when it opens.

@@ -1,0 +1,70 @@
+"""The store's time, and what holds planning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.views import moment
+from timeball.domain.instant import SECOND, render
+from timeball.ports.store_clock import ClockState
+
+
+class ClockView(Struct, frozen=True, rename="camel", kw_only=True):
+    store_time: str
+    """What decides what is due."""
+    wall_clock: str | None
+    """Of the machine with the embedded store; null: the database server's clock is the store's time."""
+    ahead_seconds: float
+    """How far the wall clock is ahead of the store's time; negative: behind it."""
+    planning_held_since: str | None
+    """Null: planning is not held."""
+    accepted_in_seconds: float | None
+    """While planning is held: when the wall clock will be accepted, unless it steps again."""
+    why: str
+
+
+async def show(call: Call) -> Answer:
+    return answer_json(_view(call.context.store.clock_state()))
+
+
+async def accept(call: Call) -> Answer:
+    return answer_json(_view(await call.context.store.accept_clock()))
+
+
+def _view(state: ClockState) -> ClockView:
+    held = state.held_since is not None
+    return ClockView(
+        store_time=render(state.store_time),
+        wall_clock=moment(state.wall_clock),
+        ahead_seconds=round(state.ahead / SECOND, 3),
+        planning_held_since=moment(state.held_since),
+        accepted_in_seconds=round(state.confirmed_in / SECOND, 3) if held else None,
+        why=state.why,
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/clock",
+        permission=Permission.ADMIN,
+        summary="Show the store's time",
+        description="And, of an embedded store, whether planning is held because the wall clock stepped ahead.",
+        handle=show,
+        answer=ClockView,
+    ),
+    Route(
+        method="POST",
+        path="/v1/clock:accept",
+        permission=Permission.ADMIN,
+        summary="Accept the wall clock",
+        description="Ends a hold of planning: the store's time becomes the wall clock's, and leases and timers move"
+        " with it. Without a hold it changes nothing.",
+        handle=accept,
+        answer=ClockView,
+        problems=(409,),
+    ),
+)

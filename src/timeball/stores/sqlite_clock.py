@@ -1,0 +1,199 @@
+"""The time of an embedded store: the wall clock, without its steps.
+
+The store's time follows the wall clock, as long as that runs like the steady clock of the machine.
+
+- A step ahead is *absorbed*: one transaction moves every lease and timer by the step and writes the new mark; after its
+  commit the clock jumps. Until then it answers as if the step had not happened. A crash before the commit leaves the
+  old time with the old leases, a crash after it the new time with the new leases.
+- A step ahead of more than `STEP_TO_HOLD` is absorbed once the wall clock has agreed with the steady clock for
+  `AGREEMENT_TIME`, or a user accepts it. Planning is held until then.
+- While the wall clock is behind what was answered before, time advances at half the rate of the steady clock, until the
+  wall clock has caught up. So nothing is stamped earlier than what was stamped before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from timeball.domain.errors import Conflict
+from timeball.domain.instant import DAY, HOUR, MILLISECOND, SECOND, Micros, render
+from timeball.ports.store_clock import ClockRefused, ClockState
+
+MAX_SLEW: Final = 100 * MILLISECOND
+"""What the wall clock may gain on the steady clock between two readings without being taken for a step. A lease ends
+at most this much early by it."""
+STEP_TO_HOLD: Final = HOUR
+"""A longer step ahead holds planning."""
+AGREEMENT_TIME: Final = 60 * SECOND
+"""How long the wall clock has to agree with the steady clock after such a step."""
+MAX_MARK_LEAD: Final = HOUR
+"""A store that was further ahead of the wall clock than this is not opened."""
+MAX_ABSENCE: Final = 365 * DAY
+"""A store whose mark is further behind the wall clock than this is not opened."""
+MAX_READINGS: Final = 10
+
+MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
+"""With every commit: no later life of this store begins before anything that is written in it."""
+_log = structlog.get_logger()
+
+
+class SteadyClock:
+    """The store's time. Any thread may ask for it."""
+
+    def __init__(self, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> None:
+        self.wall = wall
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._answered: Micros = wall()
+        self._at: Micros = monotonic()
+        self._max_gain: Micros = MAX_SLEW
+        """Negative while a step is pending: every reading is then looked at closely."""
+        self._step: Micros = 0
+        self._agrees_since: Micros = 0
+        """On the steady clock."""
+        self._held_since: Micros | None = None
+        self._is_accepted = False
+        self._is_behind = False
+        self.absorbable = False
+        """Whether the next transaction is to absorb a step."""
+
+    def __call__(self) -> Micros:
+        with self._lock:
+            # In this order: a pause between the two readings looks like a step back, which changes nothing.
+            wall, at = self.wall(), self._monotonic()
+            gain = wall - self._answered - at + self._at
+            if -MAX_SLEW <= gain <= self._max_gain and wall >= self._answered:
+                self._answered, self._at = wall, at
+                return wall
+            return self._judge()
+
+    def start_from(self, mark: Micros) -> Micros:
+        """Never answer less than this, which was answered in an earlier life; how far the wall clock is behind it."""
+        with self._lock:
+            if mark > self._answered:
+                self._answered, self._at = mark, self._monotonic()
+            return max(0, mark - self.wall())
+
+    def jump(self, step: Micros) -> None:
+        """A step was absorbed."""
+        with self._lock:
+            self._answered += step
+            self._forget_step()
+            now = self._answered
+        _log.warning(
+            "the wall clock stepped ahead; leases and timers moved with it",
+            seconds=round(step / SECOND, 3),
+            store_time=render(now),
+        )
+
+    def pending(self) -> tuple[Micros, Micros]:
+        """The store's time, and the step that is to be absorbed."""
+        now = self()
+        with self._lock:
+            return now, self._step if self.absorbable else 0
+
+    def is_held(self) -> bool:
+        return self._held_since is not None
+
+    def state(self) -> ClockState:
+        now = self()
+        with self._lock:
+            left = self._agrees_since + AGREEMENT_TIME - self._at
+            return ClockState(
+                store_time=now,
+                wall_clock=self.wall(),
+                held_since=self._held_since,
+                confirmed_in=0 if self._held_since is None else max(0, left),
+            )
+
+    def accept(self) -> None:
+        """Absorb the step that planning is held for."""
+        now = self()
+        with self._lock:
+            if self._held_since is not None:
+                self._is_accepted = self.absorbable = True
+            elif (wall := self.wall()) + MAX_MARK_LEAD < now:
+                raise Conflict(
+                    f"the store's time, {render(now)}, is ahead of the wall clock, {render(wall)}, and never runs"
+                    " backwards while a server is up: restart the server with --accept-clock"
+                )
+
+    def _judge(self) -> Micros:
+        """The wall clock and the steady clock differ, or seem to."""
+        wall, at = self._read_together()
+        elapsed = at - self._at
+        gain = wall - self._answered - elapsed
+        if gain > MAX_SLEW:
+            self._answered += elapsed
+            self._at = at
+            self._note_step(gain)
+            return self._answered
+        if self._max_gain < 0:
+            self._forget_step()
+        if wall >= self._answered:
+            self._answered, self._at = wall, at
+            self._is_behind = False
+            return wall
+        half = elapsed // 2
+        self._answered += half
+        self._at += 2 * half
+        if not self._is_behind and self._answered - wall > SECOND:
+            self._is_behind = True
+            _log.warning(
+                "the wall clock stepped back; the store's time runs at half speed until it has caught up",
+                store_time=render(self._answered),
+                wall_clock=render(wall),
+            )
+        return self._answered
+
+    def _read_together(self) -> tuple[Micros, Micros]:
+        """Both clocks, at most `MAX_SLEW` apart: a process may be stopped between two readings."""
+        wall = at = 0
+        for _ in range(MAX_READINGS):
+            before, wall, at = self._monotonic(), self.wall(), self._monotonic()
+            if at - before <= MAX_SLEW:
+                break
+        return wall, at
+
+    def _note_step(self, gain: Micros) -> None:
+        if abs(gain - self._step) > MAX_SLEW:  # it stepped just now, or once more
+            self._agrees_since = self._at
+            self._is_accepted = False
+            if gain > STEP_TO_HOLD:
+                self._held_since = self._answered if self._held_since is None else self._held_since
+                _log.warning(
+                    "the wall clock stepped ahead; planning is held until it has agreed with the steady clock for 60 s,"
+                    " or `timeball clock accept`",
+                    store_time=render(self._answered),
+                    wall_clock=render(self._answered + gain),
+                )
+        self._max_gain = -MAX_SLEW - 1
+        self._step = gain
+        agrees = self._at - self._agrees_since >= AGREEMENT_TIME
+        self.absorbable = gain <= STEP_TO_HOLD or self._is_accepted or agrees
+
+    def _forget_step(self) -> None:
+        if self._held_since is not None:
+            _log.warning("planning is no longer held", store_time=render(self._answered))
+        self._step = 0
+        self._max_gain = MAX_SLEW
+        self._held_since = None
+        self._is_accepted = self.absorbable = False
+
+
+def check_start(mark: Micros, wall: Micros) -> None:
+    """Refuse to open a store whose time and the wall clock are too far apart."""
+    if mark - wall > MAX_MARK_LEAD:
+        raise ClockRefused(
+            f"the store's time is {render(mark)}, the wall clock says {render(wall)}: more than an hour earlier. Set"
+            " the clock right, or start with --accept-clock if it is right: the store is then set back to it"
+        )
+    if wall - mark > MAX_ABSENCE:
+        raise ClockRefused(
+            f"the store's time is {render(mark)}, the wall clock says {render(wall)}: more than a year later. Set the"
+            " clock right, or start with --accept-clock if it is right"
+        )
