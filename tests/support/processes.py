@@ -63,16 +63,17 @@ class Process:
         python: str = sys.executable,
         *,
         descriptors: tuple[int, int] | None = None,
+        launcher: Sequence[str] = ("-m", "timeball"),
         **options: Any,
     ) -> None:
-        """`descriptors` are its soft and hard limit."""
+        """`descriptors` are its soft and hard limit, `launcher` what Python is started with."""
         self.name = arguments[0]
         self.log = folder / f"{self.name}-{time.monotonic_ns()}.log"
         home = private_folder(folder) / "home"
         home.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
-                [*_limited(descriptors), python, "-m", "timeball", *arguments],
+                [*_limited(descriptors), python, *launcher, *arguments],
                 env={**os.environ, "HOME": str(home), "TIMEBALL_ADMIN_KEY": KEY, **(environment or {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
