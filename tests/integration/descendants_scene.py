@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -175,8 +176,18 @@ async def all_killed(folder: Path) -> object:
     return await asyncio.sleep(600)
 
 
+async def worker_killed(folder: Path) -> object:
+    """The worker dies, and its guard with a job later."""
+    guard = ProcessGuard(Confinement(cgroups=True))
+    start(guard, folder / "name")
+    await agent(folder / "name")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return None
+
+
 if __name__ == "__main__":
     scenes = {
-        each.__name__: each for each in (another_ends, main_ends, guard_killed, keeper_killed, both_killed, all_killed)
+        each.__name__: each
+        for each in (another_ends, main_ends, guard_killed, keeper_killed, both_killed, all_killed, worker_killed)
     }
     print(json.dumps(asyncio.run(scenes[sys.argv[1]](Path(sys.argv[2])))), flush=True)
