@@ -106,7 +106,6 @@ async def test_groups_are_made_and_removed(guard: ProcessGuard) -> None:
     assert not groups("unified")
 
 
-@pytest.mark.xfail(strict=True, reason="item 9: the groups of a killed worker stay until the next one starts")
 @NEEDS_UNIFIED
 def test_groups_are_removed_when_the_worker_is_killed(tmp_path: Path) -> None:
     worker = subprocess.Popen([sys.executable, str(SCENE), "worker_killed", str(tmp_path)])

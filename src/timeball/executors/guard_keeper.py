@@ -12,6 +12,7 @@ import os
 import signal
 from typing import NoReturn
 
+from timeball.executors import job_groups
 from timeball.executors.guard_confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 from timeball.executors.guard_processes import end_children
 
@@ -38,4 +39,7 @@ def split(link: int) -> int:
 def _keep(guard: int) -> NoReturn:
     while os.waitpid(-1, 0)[0] != guard:
         pass
-    os._exit(0 if end_children(KEEPER_END_SECONDS) else 1)
+    if not end_children(KEEPER_END_SECONDS):
+        os._exit(1)
+    job_groups.leave()
+    os._exit(0)

@@ -113,6 +113,18 @@ class JobGroups:
         return folder
 
 
+def leave() -> None:
+    """Remove the groups of a guard from inside, as their last member. The worker does so if it is there."""
+    own = cgroups.own_groups().values()
+    names = {part for folder in own for part in folder.split("/") if part.startswith(PREFIX)}
+    for folder, name in ((folder, name) for folder in own for name in names):
+        parent, is_inside, _ = folder.partition(f"/{name}")
+        with contextlib.suppress(OSError):
+            if is_inside:
+                cgroups.enter(parent)
+            cgroups.remove(f"{parent}/{name}")
+
+
 def max_processes(own: str) -> int:
     """For all jobs of a worker in this group."""
     sizes = [cgroups.read(f"/proc/sys/kernel/{name}").strip() for name in ("pid_max", "threads-max")]
