@@ -112,9 +112,10 @@ class Lookups:
         except BaseException as error:
             found = error
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(self._note, key, found, loop.time())
+            loop.call_soon_threadsafe(self._note, key, found, loop)
 
-    def _note(self, key: _Key, found: _Found, now: float) -> None:
+    def _note(self, key: _Key, found: _Found, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
         if isinstance(found, list):
             self._cache.pop(key, None)
             if len(self._cache) >= MAX_REMEMBERED:

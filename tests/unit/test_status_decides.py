@@ -139,6 +139,28 @@ async def test_a_failing_answer_keeps_its_status_however_it_ends(answer: bytes) 
     assert result(accepted.outcome)["status"] == 404
 
 
+@pytest.mark.parametrize("second", [b"", b"HTTP/1.1 2", b"HTTP/1.1 100 Continue\r\n\r\n"])
+async def test_the_status_of_an_earlier_call_decides_nothing(second: bytes) -> None:
+    """Both calls share a connection; the second one gets no status."""
+    connections: list[int] = []
+
+    async def respond(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+        connections.append(request.connection)
+        if len(connections) == 1:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            return
+        writer.write(second)
+        await writer.drain()
+        raise ConnectionError
+
+    executor = HttpExecutor()
+    async with listening(respond) as url:
+        assert result(await executor.execute(RecordedAttempt(Http(url=url))))["body"] == "ok"
+        assert failure(await executor.execute(RecordedAttempt(Http(url=url)))).status is None
+    await executor.close()
+    assert connections == [1, 1]
+
+
 async def test_an_answer_without_a_status_is_a_failure() -> None:
     for answer in (b"", b"HTTP/1.1 20", b"nonsense\r\n\r\n", b"HTTP/1.1 2000 OK\r\n\r\n"):
         assert failure((await call(answer)).outcome).status is None

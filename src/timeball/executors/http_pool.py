@@ -19,6 +19,8 @@ from aiohttp import ClientRequest, ClientTimeout
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.streams import StreamReader
 from aiohttp.tracing import Trace
 
 from timeball.executors import results
@@ -26,6 +28,7 @@ from timeball.lookups import Lookups
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r\n]")
 _STATUS_LINE_LENGTH: Final = len("HTTP/1.1 200 ")
+_DELIVERED: Final = bytes(_STATUS_LINE_LENGTH)
 
 
 class HeadUnread(aiohttp.ClientError):
@@ -51,6 +54,10 @@ class _Handler(ResponseHandler):
         if len(self._beginning) < _STATUS_LINE_LENGTH:
             self._beginning += data[: _STATUS_LINE_LENGTH - len(self._beginning)]
         super().data_received(data)
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        self._beginning = _DELIVERED  # what fails from here on is not the head of this answer
+        super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         status_line = _STATUS_LINE.match(self._beginning)
