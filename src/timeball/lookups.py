@@ -28,6 +28,8 @@ MAX_REMEMBERED: Final = 1_000
 """Names whose last answer is remembered."""
 FORGOTTEN_AFTER: Final = 600.0
 """Seconds after which a name that failed counts as one that did not, if no job asked for it in between."""
+WARNING_SECONDS: Final = 60.0
+"""A warning about names that fail comes at most this often."""
 ALWAYS: Final = "localhost"
 """The name that is looked up however many others are: the system answers it at once."""
 
@@ -65,6 +67,8 @@ class Lookups:
         """Addresses, and until when they are used."""
         self._failing: dict[str, tuple[float, float]] = {}
         """Names for which no name server has an answer: since when, and when that was seen last."""
+
+        self._warn_at = 0.0
 
     async def addresses(self, host: str, family: int = socket.AF_UNSPEC) -> list[Address]:
         """Raises `OSError` (`gaierror`) or `ValueError` if there are none, and `NotLookedUp`. Being cancelled does not
@@ -131,7 +135,9 @@ class Lookups:
         since, seen = self._failing.get(host, (now, -inf))
         if now - seen > FORGOTTEN_AFTER:
             since = now
-            _log.warning("no name server has an answer for the name %s", host)
+        if now >= self._warn_at:
+            self._warn_at = now + WARNING_SECONDS
+            _log.warning("no name server has an answer for %s (such names before it: %d)", host, len(self._failing))
         if host not in self._failing and len(self._failing) >= MAX_REMEMBERED:
             recent = {name: kept for name, kept in self._failing.items() if now - kept[1] <= FORGOTTEN_AFTER}
             self._failing = recent

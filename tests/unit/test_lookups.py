@@ -85,7 +85,7 @@ async def hang(http: HttpExecutor, names: Names, count: int) -> list[asyncio.Tas
     """Calls whose lookups hang."""
     urls = [f"http://n{number}.hanging.example/" for number in range(count)]
     calls = [asyncio.create_task(http.execute(RecordedAttempt(Http(url=url)))) for url in urls]
-    for _ in range(100):
+    for _ in range(500):
         await asyncio.sleep(0.01)
         if len(names.asked) >= count:
             break
@@ -95,7 +95,7 @@ async def hang(http: HttpExecutor, names: Names, count: int) -> list[asyncio.Tas
 @pytest.mark.parametrize("host", ["localhost", "well.example"])
 async def test_hanging_lookups_hold_up_no_other_name(http: HttpExecutor, names: Names, host: str) -> None:
     async with serving(ok) as url:
-        hanging = await hang(http, names, 60)
+        hanging = await hang(http, names, 240)
         assert isinstance(await call(http, at(url, host)), Succeeded)
     for each in hanging:
         each.cancel()

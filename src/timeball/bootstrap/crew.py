@@ -54,7 +54,7 @@ async def start_worker(
     guard = ProcessGuard(confine(config), job_descriptors=descriptors.original)
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
-    http = OnDemand("http", partial(_http, config.slots))
+    http = OnDemand("http", _http)
     stack.push_async_callback(http.close)
     python = PythonExecutor(registry.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
     stack.callback(python.close)
@@ -92,10 +92,10 @@ def _takes(config: CrewConfig, kind: str) -> bool:
     return config.kinds is None or kind in config.kinds
 
 
-def _http(slots: int) -> Closable:
+def _http() -> Closable:
     from timeball.executors.http import HttpExecutor
 
-    return HttpExecutor(slots=slots)
+    return HttpExecutor()
 
 
 def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:

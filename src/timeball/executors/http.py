@@ -74,8 +74,7 @@ class HttpExecutor:
 
     kind = "http"
 
-    def __init__(self, *, slots: int = 100) -> None:
-        self._slots = slots
+    def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._lookups = Lookups()
 
@@ -89,7 +88,7 @@ class HttpExecutor:
         assert isinstance(task, Http)
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=CleanConnector(limit=max(self._slots, 100), lookups=self._lookups),
+                connector=CleanConnector(self._lookups),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 max_line_size=MAX_HEADER_READ,
                 max_field_size=MAX_HEADER_READ,

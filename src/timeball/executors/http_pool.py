@@ -96,8 +96,11 @@ class _Resolver(AbstractResolver):
 
 
 class CleanConnector(aiohttp.TCPConnector):
-    def __init__(self, *, limit: int, lookups: Lookups) -> None:
-        super().__init__(limit=limit, resolver=_Resolver(lookups), use_dns_cache=False)
+    """Has no limit of its own: a worker's slots are one, and a call whose host cannot be reached would hold up others
+    at another."""
+
+    def __init__(self, lookups: Lookups) -> None:
+        super().__init__(limit=0, resolver=_Resolver(lookups), use_dns_cache=False)
         self._factory = partial(_handler, asyncio.get_running_loop())
         self._used: WeakSet[ResponseHandler] = WeakSet()
         """Those that a call has had. The pool has a bounded number of them, and each is closed at most once."""
