@@ -50,7 +50,7 @@ class Database:
     def __init__(
         self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False, accept_clock: bool = False
     ) -> None:
-        """`accept_damaged_log`: go on without commits that are lost, instead of refusing. `accept_clock`: go on from
+        """`accept_damaged_log`: start without commits that are lost, instead of refusing. `accept_clock`: go on from
         what the wall clock says, instead of refusing it."""
         self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
@@ -101,8 +101,11 @@ class Database:
                 f"{damage.text}. Restore a backup (docs/backup.md), or start once with --accept-damaged-log, which"
                 " copies the files and starts without what is lost"
             )
-        copy = sqlite_log.keep_copy(self.file)
-        _log.error("going on without acknowledged commits that are lost", damage=damage.text, copy=str(copy))
+        try:
+            copy = sqlite_log.keep_copy(self.file)
+        except OSError as error:
+            raise Unavailable(f"{damage.text}; the files cannot be copied: {error.strerror}") from error
+        _log.error("starting without acknowledged commits that are lost", damage=damage.text, copy=str(copy))
 
     def unlock(self) -> None:
         self.mark.close()

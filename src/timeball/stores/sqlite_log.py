@@ -70,7 +70,10 @@ def find_damage(database: Path, acknowledged: Micros | None) -> Damage | None:
         recovered = _recover(database)
     except sqlite3.Error:  # the database itself is damaged, or no SQLite database: opening it says so
         return None
-    lost = _commits_behind(log, recovered.frames)
+    try:
+        lost = _commits_behind(log, recovered.frames)
+    except OSError:  # SQLite cannot read it either, and says so
+        return None
     if lost >= 2:
         at = HEADER_SIZE + recovered.frames * (FRAME_HEADER_SIZE + _page_size(log))
         count = f"at least {lost}" if lost == MAX_LOST_COMMITS else f"{lost}"

@@ -236,7 +236,7 @@ ROUTES: Final = (
         query=LogsQuery,
         answer=LogPage,
         content_type="text/plain",
-        problems=(404,),
+        problems=(404, 429),
     ),
     Route(
         method="GET",
