@@ -46,6 +46,7 @@ _PROBLEMS: Final = {
     413: "The body is too large.",
     415: "The body is compressed.",
     422: "A value is wrong; `errors` points at it.",
+    429: "A limit was reached; see `Retry-After`.",
     500: "A bug; the server's log tells more under `incident`.",
     503: "The store does not answer right now; see `Retry-After`.",
 }

@@ -263,13 +263,13 @@ def _ledger_item(row: Run, first: Attempt | None) -> LedgerItem:
     )
 
 
-def _get(path: str, summary: str, **rest: Any) -> Route:
+def _get(path: str, summary: str, *, problems: tuple[int, ...] = (404,), **rest: Any) -> Route:
     return Route(
         method="GET",
         path=f"/v1/jobs/{{jobId}}/{path}",
         permission=Permission.READ,
         summary=summary,
-        problems=(404,),
+        problems=problems,
         **rest,
     )
 
@@ -321,6 +321,7 @@ ROUTES: Final = (
         query=JobLogsQuery,
         answer=(LogPage, LogsAddress),
         content_type="text/plain",
+        problems=(404, 429),
     ),
     _get(
         "next",
