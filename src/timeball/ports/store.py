@@ -62,7 +62,7 @@ class Store(
         ...
 
     async def probe_write(self) -> None:
-        """Commit a write that changes nothing. Raises `Unavailable` if the store is read-only or its disk is full."""
+        """Commit a write of no consequence. Raises `Unavailable` if the store is read-only or its disk is full."""
         ...
 
     def listen(self, hint: Hint) -> None:

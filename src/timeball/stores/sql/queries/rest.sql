@@ -66,5 +66,5 @@ SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT 
 DELETE FROM tasks WHERE tenant = :tenant AND id = :id RETURNING id;
 
 -- name: probe_write
--- A write that changes nothing, to find out whether writes succeed.
-UPDATE migrations SET applied_at = applied_at WHERE version = 1;
+-- A write of no consequence, to find out whether writes succeed.
+INSERT INTO meta (name, value) VALUES ('probed_at', {now}) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
