@@ -120,6 +120,15 @@ def test_groups_of_living_and_of_foreign_workers_are_not_swept(tmp_path: Path) -
     assert {each.name for each in tmp_path.iterdir()} == {alive, foreign, "timeball-notes", "other"}
 
 
+def test_a_system_without_control_groups_is_left_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOUNTS", "MEMBERSHIP"):
+        monkeypatch.setattr(cgroups, name, "/no/where")
+    monkeypatch.setattr(job_groups, "_prefix", None)
+    found = job_groups.JobGroups(os.getpid(), [os.getpid()])
+    assert (found.folders, found.make_limited(1, 64)) == ([], [])
+    assert found.problem == "no hierarchy of control groups is mounted"
+
+
 def test_a_system_that_refuses_groups_is_left_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"unified": str(tmp_path), "pids": str(tmp_path / "missing")}
     monkeypatch.setattr(cgroups, "own_groups", lambda: own)

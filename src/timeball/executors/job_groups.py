@@ -44,10 +44,11 @@ class JobGroups:
         self._parents_of_limited: dict[str, str] = {}
         """Where jobs with a limit of memory get their group, by hierarchy."""
         self._left: list[str] = []
-        self._name = f"{_prefix()}{worker}-{_started(worker)}-{os.getpid()}"
         own = cgroups.own_groups()
         if not own:
-            self.problem = "no hierarchy is mounted"
+            self.problem = "no hierarchy of control groups is mounted"
+            return
+        self._name = f"{_prefix()}{worker}-{_started(worker)}-{os.getpid()}"
         for hierarchy, folder in own.items():
             known = len(self.folders)
             try:
@@ -199,7 +200,11 @@ def _killed_for_memory(folder: str) -> bool:
 
 def _prefix() -> str:
     """Process numbers mean something inside of one namespace only."""
-    return f"{PREFIX}{os.stat('/proc/self/ns/pid').st_ino}-"
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:  # a kernel without them
+        namespace = 0
+    return f"{PREFIX}{namespace}-"
 
 
 def _is_alive(pid: int, started: str) -> bool:
