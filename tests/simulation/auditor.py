@@ -176,6 +176,13 @@ class Auditor:
         if ours == refused:
             raise Violation("I8", f"{what} of token {token} was {'refused' if refused else 'taken'}; holder: {held}")
 
+    def leases_moved(self, step: Micros) -> None:
+        """The store's clock steps, and what is left of every lease stays."""
+        now = self._world.now - step
+        for session, until in self._leases.items():
+            if until > now:
+                self._leases[session] = until + step
+
     def _register(self, args: tuple[Any, ...], result: Any) -> None:
         worker, lease = args
         self._leases[worker.session] = self._world.now + lease

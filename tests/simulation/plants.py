@@ -27,6 +27,7 @@ from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer
 from timeball.service.worker_attempt import HeldAttempt
 from timeball.service.worker_attempts import Attempts
+from timeball.stores import sqlite_clock, sqlite_tx
 from timeball.stores.sql import (
     amending,
     backfills,
@@ -170,6 +171,20 @@ def _no_rescue(world: World) -> Patches:
 def _node_clock(world: World) -> Patches:
     """Servers decide by their own wall clocks, which are up to an hour apart."""
     return [mock.patch.object(world, "node_clocks", True)]
+
+
+def _leases_left_behind(world: World) -> Patches:
+    """The store's clock steps ahead, and its leases and timers stay where they are."""
+
+    async def move_timers(tx: Tx, step: int) -> None:
+        pass
+
+    return [mock.patch.object(sqlite_tx, "move_timers", move_timers)]
+
+
+def _every_clock_believed(world: World) -> Patches:
+    """A step of years is taken for the truth at once."""
+    return [mock.patch.object(sqlite_clock, "STEP_TO_HOLD", 10**18)]
 
 
 def _lower_bounded_scan(world: World) -> Patches:
@@ -581,6 +596,8 @@ PLANTS: dict[str, Plant] = {
         ("no-fencing", "I6 I7 I8", _no_fencing, None, 119),
         ("answer-before-commit", "I1 I14", _answer_before_commit, None, 0),
         ("no-rescue", "I26", _no_rescue, None, 15),
+        ("leases-left-behind", "I7", _leases_left_behind, "clocks", 0),
+        ("every-clock-believed", "I3 I7", _every_clock_believed, "clocks", 0),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
         ("unguarded-settle", "I6 I13", _unguarded_settle, None, 18),
         ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 23),

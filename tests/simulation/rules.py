@@ -16,7 +16,7 @@ from timeball.domain.task import Http, Python, Shell, Task
 Micros = int
 THEMES = ("order", "limits", "fitting", "hosts", "deadlines")
 """Each is a share of the mixed worlds, too."""
-APART = ("backfills", "calendars", "follows", "forgery", "preemption", "retention", "workflows")
+APART = ("backfills", "calendars", "clocks", "follows", "forgery", "preemption", "retention", "workflows")
 """Worlds of their own: others have nothing of these, so that the traces of their seeds stay what they were."""
 
 

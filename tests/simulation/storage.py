@@ -88,7 +88,7 @@ class Connection:
 
     def now(self) -> Micros:
         """A lower bound of the store's time, as a store on another machine would give."""
-        return self._world.store_time(self._node) - self._lag
+        return self._world.seen_time(self._node) - self._lag
 
     def verdicts_until(self) -> Micros:
         return self._world.store.verdicts_until()

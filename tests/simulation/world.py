@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, follows, preemption, pruning, workflows
+from tests.simulation import backfills, calendars, clocks, follows, preemption, pruning, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -217,6 +217,10 @@ class World:
         self.context = Context()
         self.homes: dict[str, ServerHouse | WorkerHouse] = {}
         self.acting: Node | None = None
+        self.stepped: Micros = 0
+        """How far the store's clock has stepped ahead."""
+        self.wrong_by: Micros = 0
+        """How far the wall clock is ahead of it for a moment."""
         self.node_clocks = False
         """Only a planted bug sets this: nodes use their own wall clocks."""
         self.damage = Damage()
@@ -248,7 +252,7 @@ class World:
         self.dark_until: Micros = 0
         """The end of an outage: until then there is nothing left to break."""
         self.healthy_from: Micros | None = None
-        shared = "mixed" if self.theme in (pruning.THEME, workflows.THEME) else self.theme
+        shared = "mixed" if self.theme in (clocks.THEME, pruning.THEME, workflows.THEME) else self.theme
         self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
         if self.theme == preemption.THEME:
             self.rules.offers = preemption.few_slots(self.rules.offers)
@@ -274,16 +278,20 @@ class World:
     @property
     def now(self) -> Micros:
         """True time, which is the store's time."""
-        return EPOCH + self.loop.now
+        return EPOCH + self.loop.now + self.stepped
 
     def _wall(self) -> Micros:
-        return self.store_time(self.acting) if self.acting is not None else self.now
+        return (self.store_time(self.acting) if self.acting is not None else self.now) + self.wrong_by
 
     def _monotonic(self) -> Micros:
         return self.loop.now if not self.node_clocks else self._wall()
 
     def store_time(self, node: Node) -> Micros:
         return self.now + (self.homes[node.name].skew if self.node_clocks else 0)
+
+    def seen_time(self, node: Node) -> Micros:
+        """What a server takes for the store's time, but for the delay of its messages."""
+        return self.store.now() if self.theme == clocks.THEME else self.store_time(node)
 
     def after(self, delay: Micros, function: Callable[..., object], *args: Any) -> Any:
         """Outside of all nodes: nobody's death or pause keeps it from happening."""
@@ -430,6 +438,8 @@ class World:
             stories += [self._spawn(workflows.story(self, each), "workflow") for each in range(workflows.STORIES)]
         if self.theme == calendars.THEME:
             stories.append(self._spawn(self.operator.work(self.calm_at), "operator"))
+        if self.theme == clocks.THEME:
+            self._spawn(clocks.swing(self), "clocks")
         if self.chaos is not None:
             self._spawn(self.chaos.rage(), "chaos")
         while self.now < self.calm_at:

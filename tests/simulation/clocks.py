@@ -1,0 +1,47 @@
+"""A world whose store has a wall clock that steps ahead.
+
+A step of at most an hour is believed: true time jumps with it, and every lease that a session has. A longer one is
+taken back within a minute, so that the store never believes it: true time is what it would be without. In both cases no
+lease may lapse, and no attempt be repeated, because of it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.weather import S
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+THEME: Final = "clocks"
+SHORT: Final = (20 * S, 120 * S, 800 * S)
+MAX_SHORT_STEPS: Final = 4
+"""Less than an hour in all: a store that no server writes to sees them as one step."""
+LONG: Final = (2 * 3_600 * S, 12 * 365 * 86_400 * S)
+
+
+async def swing(world: World) -> None:
+    """Until calm is due."""
+    dice, believed = Random(world.seed), 0
+    while True:
+        await world.sleep(dice.randrange(1, 15) * S)
+        if world.now >= world.calm_at:
+            return
+        if believed < MAX_SHORT_STEPS and dice.random() < 0.5:
+            believed += 1
+            step = dice.choice(SHORT)
+            world.trace("clock step", step)
+            world.damage.spell("clock step", world.now, world.now + step)
+            world.stepped += step
+            world.auditor.leases_moved(step)
+            world.calm_at += step
+            world.dark_until += step
+            continue
+        step, length = dice.choice(LONG), min(dice.randrange(1, 55) * S, world.calm_at - world.now)
+        world.trace("clock is wrong", step, length)
+        world.damage.spell("wrong clock", world.now, world.now + length)
+        world.wrong_by = step
+        await world.sleep(length)
+        world.wrong_by = 0
