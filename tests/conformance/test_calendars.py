@@ -12,7 +12,8 @@ from tests.conformance.test_planning import claim, current, read, until
 from tests.support.builders import TENANT, bits, recurring, settlement
 from timeball import system
 from timeball.domain import ids, planning
-from timeball.domain.calendar import Calendar, Closures, NamedCalendar
+from timeball.domain.calendar import Calendar, NamedCalendar
+from timeball.domain.closures import Closures
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros, render
 from timeball.domain.ledger import Verdict

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.properties.cron_oracle import micros, moment, zone_info
 from tests.support.thorough import THOROUGH
-from timeball.domain import planning
-from timeball.domain.calendar import Calendar, Closures, NamedCalendar
+from timeball.domain import cron, duration, planning, zone
+from timeball.domain.calendar import Calendar, NamedCalendar
+from timeball.domain.closures import Closures
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job import Job, JobSpec, JobState
 from timeball.domain.ledger import Verdict
@@ -129,6 +130,68 @@ def test_closed_is_what_the_wall_clock_says(document: dict[str, Any]) -> None:
             assert found.opening(at - 1) == at
             assert (inside := found.at(at - 1)) is not None
             assert inside.end == at
+
+
+# --- windows, by their fires ------------------------------------------------------------------------------------------
+
+DAILY = ["* * * * * *", "*/2 * * * *", "*/7 */5 * * * *", "0-29 * * * *", "5,59 1-3 * * *", "30 2 * * *"]
+RARE = ["0 0 1 * *", "15 2 L * MON-FRI", "0 12 29 2 *", "0 0 1 1 *", "45 23 * * SAT,SUN"]
+LENGTHS = ["1m", "61s", "1m500ms", "7m", "59m", "1h30m", "23h59m59s", "1d", "25h", "3d", "40d", "366d"]
+
+
+@st.composite
+def window_stories(draw: st.DrawFn) -> tuple[dict[str, Any], Micros]:
+    entries: list[dict[str, Any]] = [
+        {"cron": draw(st.sampled_from(DAILY + RARE)), "for": draw(st.sampled_from(LENGTHS))}
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    year, month, day = (
+        draw(st.sampled_from([2011, 2018, 2023, 2024])),
+        draw(st.integers(1, 12)),
+        draw(st.integers(1, 28)),
+    )
+    start = micros(datetime(year, month, day, tzinfo=UTC)) + draw(st.integers(0, 86_400)) * SECOND
+    return {"timezone": draw(st.sampled_from(ZONES)), "entries": entries}, start
+
+
+@given(window_stories())
+@settings(max_examples=1_000 if THOROUGH else 40, deadline=None)
+def test_windows_close_what_their_fires_say(story: tuple[dict[str, Any], Micros]) -> None:
+    """Dense windows, long ones, fractions of seconds, clock changes: all fires are tried, one by one."""
+    document, start = story
+    until = start + 4 * 24 * HOUR
+    found = closures(document)
+    place = zone.get(document["timezone"])
+    spans: list[tuple[Micros, Micros, int]] = []
+    for at, entry in enumerate(document["entries"]):
+        length = duration.parse(entry["for"])
+        rule = cron.parse(entry["cron"])
+        # What fires every day and closes for longer is closed by the fires of the last days as well.
+        begins = start - (min(length, 48 * HOUR) if entry["cron"] in DAILY else length) - 1
+        last: tuple[Micros, Micros, int] | None = None
+        for fire in _until(cron.fires(rule, place, begins), until):
+            if last is not None and fire <= last[1]:
+                last = (last[0], fire + length, at)
+                continue
+            if last is not None:
+                spans.append(last)
+            last = (fire, fire + length, at)
+        if last is not None:
+            spans.append(last)
+    edges = {edge for begin, end, _ in spans for edge in (begin, end)}
+    tried = sorted(
+        {at for edge in edges for at in (edge - 1, edge)} | set(range(start, until, 13 * MINUTE)),
+    )
+    for at in [at for at in tried if start <= at < until][:2_000]:
+        inside = [entry for begin, end, entry in spans if begin <= at < end]
+        closure = found.at(at)
+        assert (closure is not None) == bool(inside), render(at)
+        if closure is not None:
+            assert f"{document['entries'][min(inside)]['cron']!r}" in closure.entry, render(at)
+            end = at
+            while later := [stop for begin, stop, _ in spans if begin <= end < stop]:
+                end = max(later)
+            assert closure.end == end or end >= until - 1 or not closure.sure, render(at)
 
 
 # --- what becomes of instants ---------------------------------------------------------------------------------------

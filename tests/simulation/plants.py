@@ -468,8 +468,8 @@ def _parallelism_ignored(world: World) -> Patches:
     """All fires of a backfill become runs at once."""
     real = backfill.next_fires
 
-    def at_once(asked: Backfill, job: Job, alive: int) -> Any:
-        return real(structs.replace(asked, parallelism=backfill.MOST_RUNS), job, 0)
+    def at_once(asked: Backfill, job: Job, alive: int, ahead: backfill.Ahead | None = None) -> Any:
+        return real(structs.replace(asked, parallelism=backfill.MOST_RUNS), job, 0, ahead)
 
     return [mock.patch.object(backfill, "next_fires", at_once)]
 

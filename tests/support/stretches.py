@@ -1,4 +1,4 @@
-"""How much CPU time the event loop's thread spends without a pause: what one callback, at worst, keeps the others from."""
+"""How much CPU time the event loop's thread spends without a pause."""
 
 import asyncio
 from collections.abc import AsyncIterator

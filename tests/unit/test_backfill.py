@@ -1,13 +1,15 @@
 """Which fires a backfill means, and what its runs are like."""
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 from msgspec import structs
 
 from tests.support.builders import job
 from timeball.domain import backfill, instant
-from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState
+from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState, Range
 from timeball.domain.calendar import Calendar, Entry, NamedCalendar
 from timeball.domain.errors import Invalid
 from timeball.domain.fitting import Resources
@@ -15,6 +17,7 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, Micros
 from timeball.domain.job import Job, JobState
 from timeball.domain.schedule import CronSchedule, Immediate, Interval, Window
 
+T = TypeVar("T")
 MADE = instant.parse("2026-06-15T12:34:56Z")
 NOW = instant.parse("2026-07-01T00:00:00Z")
 NIGHTLY = CronSchedule(expression="30 2 * * *", timezone="Europe/Berlin")
@@ -24,8 +27,16 @@ def at(text: str) -> Micros:
     return instant.parse(text)
 
 
+def result(steps: Iterator[T | None]) -> T:
+    return next(found for found in steps if found is not None)
+
+
+def survey(of: Job, since: Micros, until: Micros, now: Micros, calendars: Sequence[NamedCalendar] = ()) -> Range:
+    return result(backfill.survey(of, since, until, now, calendars=calendars))
+
+
 def asked(of: Job, since: Micros, until: Micros, *calendars: NamedCalendar, **fields: int) -> Backfill:
-    found = backfill.survey(of, since, until, NOW, calendars=calendars)
+    found = survey(of, since, until, NOW, calendars=calendars)
     return Backfill(
         id="b_1",
         tenant=of.tenant,
@@ -47,7 +58,8 @@ def all_fires(wanted: Backfill, of: Job) -> list[Micros]:
     fires: list[Micros] = []
     cursor = wanted.cursor
     while cursor is not None:
-        some, cursor = backfill.next_fires(structs.replace(wanted, cursor=cursor), of, alive=0)
+        step = structs.replace(wanted, cursor=cursor)
+        some, cursor = backfill.next_fires(step, of, 0, result(backfill.look_ahead(step, of)))
         fires += some
     return fires
 
@@ -77,7 +89,7 @@ def test_the_grid_of_an_interval_goes_on_into_the_past(distance: Micros) -> None
 
 def test_the_first_instant_is_meant_and_the_last_is_not() -> None:
     hourly = job(MADE, schedule=CronSchedule(expression="0 * * * *"))
-    found = backfill.survey(hourly, at("2026-05-01T00:00:00Z"), at("2026-05-01T02:00:00Z"), NOW)
+    found = survey(hourly, at("2026-05-01T00:00:00Z"), at("2026-05-01T02:00:00Z"), NOW)
     assert (found.count, found.first, found.last) == (2, at("2026-05-01T00:00:00Z"), at("2026-05-01T01:00:00Z"))
 
 
@@ -88,7 +100,7 @@ def test_a_schedule_has_no_fires_outside_its_bounds() -> None:
         start_at="2026-05-10T00:00:00Z",
         end_at="2026-05-12T00:00:00Z",
     )
-    found = backfill.survey(bounded, at("2026-05-01T00:00:00Z"), at("2026-06-01T00:00:00Z"), NOW)
+    found = survey(bounded, at("2026-05-01T00:00:00Z"), at("2026-06-01T00:00:00Z"), NOW)
     assert (found.count, found.first) == (3, at("2026-05-10T00:00:00Z"))
 
 
@@ -119,12 +131,12 @@ def test_what_a_calendar_closes_is_not_meant(excluded: str, expected: list[str],
 )
 def test_a_range_that_is_none_is_refused(since: Micros, until: Micros, why: str) -> None:
     with pytest.raises(Invalid, match=why):
-        backfill.survey(job(MADE, schedule=CronSchedule(expression="* * * * *")), since, until, NOW)
+        survey(job(MADE, schedule=CronSchedule(expression="* * * * *")), since, until, NOW)
 
 
 def test_what_fires_once_has_no_range() -> None:
     with pytest.raises(Invalid, match="fires once"):
-        backfill.survey(job(MADE, schedule=Immediate()), NOW - DAY, NOW, NOW)
+        survey(job(MADE, schedule=Immediate()), NOW - DAY, NOW, NOW)
 
 
 def test_an_edited_schedule_does_not_change_which_fires_were_meant() -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from tests.support.builders import job
 from timeball.domain import follow, planning
-from timeball.domain.calendar import Calendar, Closures, NamedCalendar
+from timeball.domain.calendar import Calendar, NamedCalendar
+from timeball.domain.closures import Closures
 from timeball.domain.describe import describe
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.builders import job
 from timeball.domain import forecast, planning
-from timeball.domain.calendar import OPEN, Closures
+from timeball.domain.closures import OPEN, Closures
 from timeball.domain.forecast import foresee, grid
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job import Job

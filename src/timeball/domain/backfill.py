@@ -7,7 +7,7 @@ whatever a backfill makes later became claimable later, and has a rank behind it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import islice, takewhile
 from typing import Final, Literal
@@ -15,7 +15,8 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from timeball.domain import duration, fitting, ids, planning
-from timeball.domain.calendar import Closures, NamedCalendar
+from timeball.domain.calendar import NamedCalendar
+from timeball.domain.closures import Closures
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.job import Job, JobSpec, JobState
@@ -29,6 +30,12 @@ MOST_FIRES: Final = 100_000
 MOST_PARALLEL: Final = 1_000
 MOST_RUNS: Final = 500
 """Runs that are made in one step."""
+SLICE_FIRES: Final = 5_000
+"""Fires that are counted before others get their turn: about 10 milliseconds."""
+SLICE_WORK: Final = 3_000
+"""Units of work on calendars before others get their turn."""
+MAX_CALENDAR_WORK: Final = 2_000_000
+"""Units of work (about 3 microseconds each) that calendars may cost one survey."""
 
 
 class BackfillState(StrEnum):
@@ -126,8 +133,9 @@ def survey(
     *,
     calendars: Sequence[NamedCalendar] = (),
     most: int = MOST_FIRES,
-) -> Range:
-    """Count the fires of a job's schedule in [since, until), or say why there cannot be a backfill of them."""
+) -> Iterator[Range | None]:
+    """Count the fires of a job's schedule in [since, until), or say why there cannot be a backfill of them: a range,
+    after None for each slice of the work."""
     if job.spec.one_shot:
         raise Invalid("only a schedule that repeats can be backfilled, and this one fires once; run or replay it")
     if until <= since:
@@ -137,23 +145,73 @@ def survey(
     anchor = _anchor(job, since)
     first = last = None
     count = 0
-    fires = planning.open_fires(job.with_(anchor=anchor), since - 1, Closures(calendars))
-    for at in islice(takewhile(lambda at: at < until, fires), most + 1):
-        first, last, count = at if first is None else first, at, count + 1
-    if count > most:
-        raise Invalid(f"there are more than {most:,} fires in this range; ask for less at once", "/to")
-    return Range(anchor, count, first, last)
+    closures = Closures(calendars)
+    worked = 0
+    for at in planning.seek_open_fires(job.with_(anchor=anchor), since - 1, closures):
+        if at is not None and at >= until:
+            break
+        if at is not None:
+            first, last, count = at if first is None else first, at, count + 1
+        if count > most:
+            raise Invalid(f"there are more than {most:,} fires in this range; ask for less at once", "/to")
+        if closures.work > MAX_CALENDAR_WORK:
+            raise Invalid("the job's calendars have too many windows in this range; ask for less at once", "/to")
+        if at is None or count % SLICE_FIRES == 0 or closures.work - worked > SLICE_WORK:
+            worked = closures.work
+            yield None
+    yield Range(anchor, count, first, last)
 
 
-def next_fires(backfill: Backfill, job: Job, alive: int) -> tuple[list[Micros], Micros | None]:
-    """The fires that may become runs now, and the first one after them."""
+class Ahead(Struct, frozen=True):
+    """The next fires of a backfill whose job has calendars, found before the transaction that makes runs of them."""
+
+    cursor: Micros
+    """Where the backfill was."""
+    fires: tuple[Micros, ...]
+    """From there on; fewer than asked for: there are no more."""
+
+
+def look_ahead(backfill: Backfill, job: Job) -> Iterator[Ahead | None]:
+    """What `next_fires` needs to know, after None for each slice of the work."""
+    if backfill.cursor is None:
+        return
+    wanted = min(backfill.parallelism, MOST_RUNS) + 1
+    closures = Closures(backfill.calendars)
+    found = [backfill.cursor]
+    worked = 0
+    for at in planning.seek_open_fires(_as_asked(backfill, job), backfill.cursor, closures):
+        if at is not None and at >= backfill.until:
+            break
+        if at is not None:
+            found.append(at)
+        if len(found) >= wanted:
+            break
+        if at is None or closures.work - worked > SLICE_WORK:
+            worked = closures.work
+            yield None
+    yield Ahead(backfill.cursor, tuple(found))
+
+
+def next_fires(
+    backfill: Backfill, job: Job, alive: int, ahead: Ahead | None = None
+) -> tuple[list[Micros], Micros | None]:
+    """The fires that may become runs now, and the first one after them. With calendars, only what is known of them
+    `ahead`: nothing, if the backfill has moved on since."""
     room = min(backfill.parallelism - alive, MOST_RUNS)
     if backfill.cursor is None or room <= 0:
         return [], backfill.cursor
-    as_asked = job.with_(spec=backfill.spec, anchor=backfill.anchor, slot=backfill.slot)
-    later = planning.open_fires(as_asked, backfill.cursor, Closures(backfill.calendars))
-    found = [backfill.cursor, *islice(takewhile(lambda at: at < backfill.until, later), room)]
+    if not backfill.calendars:
+        later = planning.fires(_as_asked(backfill, job), backfill.cursor)
+        found = [backfill.cursor, *islice(takewhile(lambda at: at < backfill.until, later), room)]
+    elif ahead is None or ahead.cursor != backfill.cursor:
+        return [], backfill.cursor
+    else:
+        found = list(ahead.fires)
     return found[:room], found[room] if len(found) > room else None
+
+
+def _as_asked(backfill: Backfill, job: Job) -> Job:
+    return job.with_(spec=backfill.spec, anchor=backfill.anchor, slot=backfill.slot)
 
 
 def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewRun:

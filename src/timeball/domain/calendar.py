@@ -16,20 +16,15 @@ its end is the first open instant.
 
 from __future__ import annotations
 
-import heapq
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
 from datetime import date, datetime
 from functools import lru_cache
-from itertools import pairwise
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from timeball.domain import cron, duration, instant, zone
-from timeball.domain.cron import Cron
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
@@ -44,9 +39,6 @@ MOST_CALENDARS: Final = 10
 MOST_DATES: Final = 5_000
 """Of one calendar, over all its entries."""
 LONGEST_WINDOW: Final = 366 * DAY
-MOST_HOPS: Final = 2_000
-"""Windows that may follow each other without a break until nobody looks on for an end: then that is where to look
-again."""
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -77,14 +69,10 @@ class Entry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omi
         }
         if given not in ({"dates"}, {"from", "to"}, {"cron", "for"}):
             raise ValueError("an entry has either dates, or from and to, or cron and for")
-        try:
-            _rules(self, zone.get("UTC"))
-        except Invalid as error:
-            raise ValueError(error.detail) from None
 
 
 class Calendar(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What a user wrote."""
+    """What a user wrote. What its entries mean is looked at apart (`calendar_limits`), since that takes a while."""
 
     timezone: Annotated[str, Meta(max_length=64)] = "UTC"
     entries: Annotated[list[Entry], Meta(max_length=500)]
@@ -92,16 +80,15 @@ class Calendar(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, 
 
     def __post_init__(self) -> None:
         try:
-            place = zone.get(self.timezone)
+            zone.get(self.timezone)
         except Invalid as error:
             raise ValueError(f"timezone: {error.detail}") from None
         if sum(len(entry.dates) for entry in self.entries) > MOST_DATES:
             raise ValueError(f"entries: a calendar has at most {MOST_DATES:,} dates")
-        for at, entry in enumerate(self.entries):
-            try:
-                _rules(entry, place)
-            except Invalid as error:
-                raise ValueError(f"entries[{at}]: {error.detail}") from None
+
+    @property
+    def place(self) -> Zone:
+        return zone.get(self.timezone)
 
 
 encode: Final = msgspec.json.Encoder().encode
@@ -124,163 +111,41 @@ class NamedCalendar(Struct, frozen=True, kw_only=True):
     updated_at: Micros
 
 
-class Closure(Struct, frozen=True):
-    """Why an instant is closed, and until when it stays so."""
-
-    calendar: str
-    entry: str
-    end: Micros
-    """The first open instant."""
-
-    @property
-    def reason(self) -> str:
-        return f"excluded by calendar {self.calendar!r}: {self.entry}"
+# --- what an entry means ------------------------------------------------------------------------------------------
 
 
-class Closures:
-    """When the calendars of a job are closed."""
-
-    __slots__ = ("_answer", "_block", "_rules", "changed_at", "versions")
-
-    def __init__(self, calendars: Sequence[NamedCalendar] = ()) -> None:
-        self._rules = [(each.name, rule) for each in calendars for rule in compiled(each.calendar)]
-        self.changed_at = max((each.updated_at for each in calendars), default=0)
-        """Since when they are as they are."""
-        self.versions = tuple((each.tenant, each.name, each.version) for each in calendars)
-        # The last answer, with the stretch of time for which it holds, and the last closure as a whole.
-        self._answer: tuple[Micros, Micros, Closure | None] = (0, 0, None)
-        self._block: tuple[Micros, Micros] = (0, 0)
-
-    def at(self, moment: Micros) -> Closure | None:
-        """The closure that an instant is in; None: it is open. Names the first entry that says so."""
-        since, until, known = self._answer
-        if since <= moment < until:
-            return known
-        found: Closure | None = None
-        until = instant.MAX + 1
-        for name, rule in self._rules:
-            inside = rule.inside(moment)
-            if inside is not None:
-                entry, ends = inside
-                found, until = Closure(name, entry, self._end(moment)), min(until, ends)
-                break
-            until = min(until, rule.begins_after(moment))
-        self._answer = (moment, until, found)
-        return found
-
-    def opening(self, moment: Micros) -> Micros:
-        """The first open instant at or after a moment."""
-        closure = self.at(moment)
-        return moment if closure is None else closure.end
-
-    @property
-    def never_open(self) -> bool:
-        """Whether windows follow each other without a break for as long as anybody looks."""
-        return self.at(self._end(self.changed_at)) is not None
-
-    def _end(self, moment: Micros) -> Micros:
-        since, until = self._block
-        if since <= moment < until:
-            return until
-        end = moment
-        for _ in range(MOST_HOPS):
-            later = max((ends for _, rule in self._rules if (ends := rule.closed_until(end)) is not None), default=end)
-            if later <= end:
-                break
-            end = later
-        self._block = (moment, end)
-        return end
+def length_of(entry: Entry) -> Micros:
+    """How long the windows of an entry with a cron expression are, or `Invalid`."""
+    return duration.parse(entry.length or "", shortest=MINUTE, longest=LONGEST_WINDOW)
 
 
-OPEN: Final = Closures()
-"""Without calendars everything is."""
+def span_of(entry: Entry, place: Zone) -> tuple[Micros, Micros]:
+    """From when to when an entry with `from` and `to` is closed, or `Invalid`."""
+    begin, end = _moment(entry.since or "", place, last=False), _moment(entry.until or "", place, last=True)
+    if end <= begin:
+        raise Invalid(f"'to' ({entry.until}) is not after 'from' ({entry.since})")
+    return begin, end
 
 
-# --- rules --------------------------------------------------------------------------------------------------------
+def days_of(entry: Entry) -> list[int]:
+    """The dates of an entry, in days since the epoch, or `Invalid`."""
+    return [_day(text) for text in entry.dates]
 
 
-class _Spans:
-    """Stretches of time that are known one by one, cut so that none overlaps another: the first entry counts."""
-
-    def __init__(self, spans: Sequence[tuple[Micros, Micros, str]]) -> None:
-        self._pieces = _disjoint(spans)
-        self._begins = [begin for begin, _, _ in self._pieces]
-
-    def inside(self, moment: Micros) -> tuple[str, Micros] | None:
-        """The entry that an instant is in, and until when that holds."""
-        at = bisect_right(self._begins, moment) - 1
-        if at < 0 or moment >= self._pieces[at][1]:
-            return None
-        _, end, label = self._pieces[at]
-        return label, end
-
-    def closed_until(self, moment: Micros) -> Micros | None:
-        found = self.inside(moment)
-        return None if found is None else found[1]
-
-    def begins_after(self, moment: Micros) -> Micros:
-        at = bisect_right(self._begins, moment)
-        return self._begins[at] if at < len(self._begins) else instant.MAX + 1
+def day_span(place: Zone, day: int) -> tuple[Micros, Micros]:
+    """When a day begins and ends in a zone."""
+    return _shown(place, day * 86_400), _shown(place, (day + 1) * 86_400)
 
 
-class _Windows:
-    """So long from each fire of a cron expression on."""
-
-    def __init__(self, rule: Cron, place: Zone, length: Micros, label: str) -> None:
-        self._rule, self._place, self._length, self._label = rule, place, length, label
-
-    def inside(self, moment: Micros) -> tuple[str, Micros] | None:
-        end = self.closed_until(moment)
-        return None if end is None else (self._label, end)
-
-    def closed_until(self, moment: Micros) -> Micros | None:
-        """Until when the earliest window that an instant is in lasts."""
-        fire = cron.next_fire(self._rule, self._place, moment - self._length)
-        return None if fire is None or fire > moment else fire + self._length
-
-    def begins_after(self, moment: Micros) -> Micros:
-        fire = cron.next_fire(self._rule, self._place, moment)
-        return instant.MAX + 1 if fire is None else fire
-
-
-Rule = _Spans | _Windows
-
-
-@lru_cache(maxsize=1024)
-def _compiled(text: bytes) -> tuple[Rule, ...]:
-    calendar = _decoded(text)
-    place = zone.get(calendar.timezone)
-    rules: list[Rule] = []
-    spans: list[tuple[Micros, Micros, str]] = []
-    for entry in calendar.entries:
-        found = _rules(entry, place)
-        if isinstance(found, _Windows):
-            rules.append(found)
-        else:
-            spans += found
-    return (*([_Spans(spans)] if spans else []), *rules)
-
-
-def compiled(calendar: Calendar) -> tuple[Rule, ...]:
-    return _compiled(encode(calendar))
-
-
-def _rules(entry: Entry, place: Zone) -> list[tuple[Micros, Micros, str]] | _Windows:
-    """What an entry comes to, or `Invalid`."""
-    if entry.cron is not None and entry.length is not None:
-        length = duration.parse(entry.length, shortest=MINUTE, longest=LONGEST_WINDOW)
-        label = f"{duration.render(length)} from {entry.cron!r} on"
-        return _Windows(cron.parse(entry.cron), place, length, _labelled(entry, label))
-    if entry.since is not None and entry.until is not None:
-        begin, end = _moment(entry.since, place, last=False), _moment(entry.until, place, last=True)
-        if end <= begin:
-            raise Invalid(f"'to' ({entry.until}) is not after 'from' ({entry.since})")
-        return [(begin, end, _labelled(entry, f"{entry.since} to {entry.until}"))]
-    days = [_day(text) for text in entry.dates]
-    return [
-        (_shown(place, day * 86_400), _shown(place, (day + 1) * 86_400), _labelled(entry, text))
-        for day, text in zip(days, entry.dates, strict=True)
-    ]
+def label_of(entry: Entry, day: int = 0) -> str:
+    """What to call an entry that closes an instant, which for an entry with dates is on a certain day."""
+    if entry.cron is not None:
+        words = f"{duration.render(length_of(entry))} from {entry.cron!r} on"
+    elif entry.dates:
+        words = date.fromordinal(day + _EPOCH).isoformat()
+    else:
+        words = f"{entry.since} to {entry.until}"
+    return _labelled(entry, words)
 
 
 def _labelled(entry: Entry, words: str) -> str:
@@ -334,25 +199,3 @@ def _shown(place: Zone, wall: int, *, last: bool = False) -> Micros:
         if begin > wall + 3 * 86_400:
             break
     return (wall if found is None else found) * SECOND
-
-
-def _disjoint(spans: Sequence[tuple[Micros, Micros, str]]) -> list[tuple[Micros, Micros, str]]:
-    """The same time, cut into pieces of which each belongs to the first span that covers it."""
-    order = sorted(range(len(spans)), key=lambda at: spans[at][0])
-    edges = sorted({edge for begin, end, _ in spans for edge in (begin, end)})
-    active: list[int] = []
-    coming = 0
-    pieces: list[tuple[Micros, Micros, str]] = []
-    for begin, end in pairwise(edges):
-        while coming < len(order) and spans[order[coming]][0] <= begin:
-            heapq.heappush(active, order[coming])
-            coming += 1
-        while active and spans[active[0]][1] <= begin:
-            heapq.heappop(active)
-        if not active:
-            continue
-        label = spans[active[0]][2]
-        if pieces and pieces[-1][1] == begin and pieces[-1][2] == label:
-            begin = pieces.pop()[0]
-        pieces.append((begin, end, label))
-    return pieces

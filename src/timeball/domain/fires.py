@@ -44,7 +44,7 @@ _HORIZON = (date.max.toordinal() - 1 - _EPOCH) * DAY
 _MEMORY = 3 * DAY
 
 _FIVE_WEEKS = 0b0000001_0000001_0000001_0000001_0000001
-_MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 DstGap = Literal["run", "skip"]
 DstOverlap = Literal["first", "both"]
@@ -79,10 +79,10 @@ class Cron:
         """The matching days, as bits 1 to 31, of a month of this length that begins on this weekday."""
         by_date = self.days
         if self.days_before_end:
-            for back in _bits(self.days_before_end):
+            for back in bits(self.days_before_end):
                 by_date |= 1 << max(length - back, 0)
         if self.nearest_weekdays:
-            for day in _bits(self.nearest_weekdays):
+            for day in bits(self.nearest_weekdays):
                 by_date |= 1 << _nearest_weekday(day or length, first_weekday, length)
 
         by_weekday = _weekdays_to_days(self.weekdays, first_weekday)
@@ -103,9 +103,9 @@ def next_fire(
     # are always in the gap can, with `skip`) never will, and need not be sought until the year 9999.
     limit = max(first, zone.settled) + CYCLE + 2 * _MEMORY
     sought, wall = 1, 0  # no wall time from `sought` to before `wall` matches; nothing was sought yet
-    for start, stop, offset, landing in _stretches(cron, zone, first, limit, dst_gap, dst_overlap):
+    for start, stop, offset, landing in stretches(cron.fixed, zone, first, limit, dst_gap, dst_overlap):
         if not sought <= start <= wall:
-            sought, wall = start, _first_wall(cron, start)
+            sought, wall = start, first_wall(cron, start)
         if wall < stop:
             return (wall - offset if landing is None else landing) * SECOND
     return None
@@ -115,15 +115,16 @@ def fires(
     cron: Cron, zone: Zone, after: int, *, dst_gap: DstGap = "run", dst_overlap: DstOverlap = "first"
 ) -> Iterator[int]:
     """All fires later than `after`, in order: what `next_fire` would say again and again, but much faster."""
-    for start, stop, offset, landing in _stretches(cron, zone, after // SECOND + 1, _HORIZON, dst_gap, dst_overlap):
+    first = after // SECOND + 1
+    for start, stop, offset, landing in stretches(cron.fixed, zone, first, _HORIZON, dst_gap, dst_overlap):
         if landing is None:
             yield from _instants(cron, start, stop, offset)
-        elif _first_wall(cron, start, stop) < stop:
+        elif first_wall(cron, start, stop) < stop:
             yield landing * SECOND
 
 
-def _stretches(
-    cron: Cron, zone: Zone, first: int, limit: int, dst_gap: DstGap, dst_overlap: DstOverlap
+def stretches(
+    fixed: bool, zone: Zone, first: int, limit: int, dst_gap: DstGap = "run", dst_overlap: DstOverlap = "first"
 ) -> Iterator[tuple[int, int, int, int | None]]:
     """Wall times from `start` to before `stop`, their offset, and where they land if they are in a gap.
 
@@ -136,7 +137,7 @@ def _stretches(
             return
         start = begin + offset
         stop = min(end, _HORIZON) + offset
-        if cron.fixed and mark is not None:
+        if fixed and mark is not None:
             if start > mark and dst_gap == "run":
                 # The first valid wall time is part of the landing: there it cannot fire a second time.
                 if begin >= first:
@@ -150,17 +151,17 @@ def _stretches(
             yield start, stop, offset, None
 
 
-def _first_wall(cron: Cron, start: int, stop: int = _HORIZON + DAY) -> int:
+def first_wall(cron: Cron, start: int, stop: int = _HORIZON + DAY) -> int:
     """The first matching wall time from `start` to before `stop`, or `stop`."""
     start_day, start_time = divmod(start, DAY)
     for day in _matching_days(cron, start_day, (stop - 1) // DAY):
-        time = _first_time(cron, start_time if day == start_day else 0)
+        time = first_time(cron, start_time if day == start_day else 0)
         if time is not None:
             return min(day * DAY + time, stop)
     return stop
 
 
-def _first_time(cron: Cron, earliest: int) -> int | None:
+def first_time(cron: Cron, earliest: int) -> int | None:
     """The first matching second of a day that is not before `earliest`."""
     hour, rest = divmod(earliest, 3600)
     minute, second = divmod(rest, 60)
@@ -175,11 +176,25 @@ def _first_time(cron: Cron, earliest: int) -> int | None:
     return None
 
 
+def last_time(cron: Cron, latest: int) -> int | None:
+    """The last matching second of a day that is not after `latest`."""
+    hour, rest = divmod(latest, 3600)
+    minute, second = divmod(rest, 60)
+    if cron.hours >> hour & 1:
+        if cron.minutes >> minute & 1 and (seconds := cron.seconds & (2 << second) - 1):
+            return hour * 3600 + minute * 60 + seconds.bit_length() - 1
+        if minutes := cron.minutes & (1 << minute) - 1:
+            return hour * 3600 + (minutes.bit_length() - 1) * 60 + cron.seconds.bit_length() - 1
+    if hours := cron.hours & (1 << hour) - 1:
+        return (hours.bit_length() - 1) * 3600 + (cron.minutes.bit_length() - 1) * 60 + cron.seconds.bit_length() - 1
+    return None
+
+
 def _instants(cron: Cron, start: int, stop: int, offset: int) -> Iterator[int]:
     """The instants (microseconds) of all matching wall times from `start` to before `stop`, hour by hour."""
-    hours = [hour * 3600 for hour in _bits(cron.hours)]
-    seconds = list(_bits(cron.seconds))
-    within = [minute * 60 + second for minute in _bits(cron.minutes) for second in seconds]
+    hours = [hour * 3600 for hour in bits(cron.hours)]
+    seconds = list(bits(cron.seconds))
+    within = [minute * 60 + second for minute in bits(cron.minutes) for second in seconds]
     within_us = [second * SECOND for second in within]
     for day in _matching_days(cron, start // DAY, (stop - 1) // DAY):
         for hour in hours:
@@ -204,8 +219,8 @@ def _matching_days(cron: Cron, first: int, last: int) -> Iterator[int]:
         if months >> number % 12 & 1:
             year, month = divmod(number, 12)
             ordinal = date(year, month + 1, 1).toordinal()
-            length = _MONTH_LENGTHS[month] + (month == 1 and _is_leap(year))
-            for day in _bits(cron.days_of(ordinal % 7, length) >> over << over):
+            length = MONTH_LENGTHS[month] + (month == 1 and is_leap(year))
+            for day in bits(cron.days_of(ordinal % 7, length) >> over << over):
                 found = ordinal - 1 + day - _EPOCH
                 if found > last:
                     return
@@ -213,7 +228,7 @@ def _matching_days(cron: Cron, first: int, last: int) -> Iterator[int]:
         over = 0
 
 
-def _is_leap(year: int) -> bool:
+def is_leap(year: int) -> bool:
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
@@ -235,7 +250,7 @@ def _weekdays_to_days(weekdays: int, first_weekday: int) -> int:
     return (weekdays & ~before_first) >> first_weekday << 1 | (weekdays & before_first) << 8 - first_weekday
 
 
-def _bits(mask: int) -> Iterator[int]:
+def bits(mask: int) -> Iterator[int]:
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

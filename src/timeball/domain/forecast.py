@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain import planning
-from timeball.domain.calendar import OPEN, Closures
+from timeball.domain.closures import OPEN, Closures
 from timeball.domain.duration import parse
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import Job

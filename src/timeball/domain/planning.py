@@ -10,26 +10,49 @@ instant, one for all that were closed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, takewhile
 from typing import Final
 
 from msgspec import Struct
 
-from timeball.domain import duration, schedule
-from timeball.domain.calendar import OPEN, Closure, Closures
+from timeball.domain import schedule
+from timeball.domain.catch_up import Judge, SearchPaused
+from timeball.domain.closures import OPEN, Closure, Closures
 from timeball.domain.errors import InvalidSchedule
-from timeball.domain.instant import SECOND, Micros, render
-from timeball.domain.job import HORIZON, Job, JobSpec, JobState, jitter_of, plan_at
-from timeball.domain.ledger import TOLERANCE, Origin, Verdict
+from timeball.domain.instant import Micros, render
+from timeball.domain.job import HORIZON, Job, JobSpec, JobState, plan_at
+from timeball.domain.ledger import Origin, Verdict
+from timeball.domain.open_fires import fires, open_fires, seek_open_fires, without
 from timeball.domain.schedule import Follow, Immediate, Window
+
+__all__ = [
+    "MOST_INSTANTS",
+    "MOST_RUNS",
+    "Fire",
+    "Plan",
+    "Span",
+    "begin",
+    "begins_anew",
+    "coming",
+    "fires",
+    "first_fire",
+    "instants",
+    "look_after",
+    "open_fires",
+    "placed",
+    "plan",
+    "seek_open_fires",
+]
 
 MOST_RUNS: Final = 500
 """Runs one plan may hold: a long absence is worked off in bounded transactions."""
 MOST_INSTANTS: Final = 10_000
 """Instants one plan may look at: these cost CPU, about a millisecond, but, missed, share one row."""
-_NEVER: Final = 0
-"""Before every instant."""
+MAX_CLOSED_INSTANTS: Final = 1_000
+"""Instants one plan of a job with calendars may look at: each costs about 5 microseconds."""
+MAX_CALENDAR_WORK: Final = 3_000
+"""Units of work (about 3 microseconds each) that one plan may spend on calendars."""
 
 
 class Fire(Struct, frozen=True, gc=False):
@@ -157,7 +180,7 @@ def plan(
     last_run: Micros | None = None
     ahead = instants(job, taken)
     upcoming = next(ahead, None)
-    judge = _Judge(job, now, taken) if upcoming is not None and upcoming < now else None
+    judge = Judge(job, now, taken) if upcoming is not None and upcoming < now else None
     if judge is not None and upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
         gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
         looked_at = gone.count
@@ -178,8 +201,7 @@ def plan(
             _extend(steps, instant, verdict)
     if spec.max_runs is not None and job.fired + runs >= spec.max_runs:
         upcoming = None
-    done = [_span(spec, step) if isinstance(step, _Gap) else step for step in steps]
-    return Plan(job, tuple(done), upcoming, _look_again(job, upcoming, last_run, now))
+    return Plan(job, _done(job, steps), upcoming, _look_again(job, upcoming, last_run, now))
 
 
 def _plan_around(
@@ -191,19 +213,26 @@ def _plan_around(
     last_run: Micros | None = None
     horizon = _horizon(job, now)
     course = _Course(job, taken, closures)
-    judge = _Judge(job, now, taken, closures)
-    closure: Closure | None = None
+    judge = Judge(job, now, taken, closures)
+    most_instants = min(most_instants, MAX_CLOSED_INSTANTS)
+    most_work = closures.work + MAX_CALENDAR_WORK
     while (instant := course.upcoming) is not None and runs < most_runs and looked_at < most_instants:
         closure = closures.at(instant)
         if instant > horizon or (closure is not None and instant > now):
             break
+        if closures.work > most_work and looked_at:
+            break  # the next plan continues here, with the pages that are known by now
         looked_at += 1
         if closure is not None:
-            course.exclude(closure)
-            _extend(steps, instant, Verdict.SKIPPED, _excluded(job, closure))
+            if course.exclude(closure):
+                _extend(steps, instant, Verdict.SKIPPED, _excluded(job, closure))
             continue
+        owed = course.owed
         course.take()
-        verdict = judge.verdict(instant, course.following()) if instant < now else None
+        try:
+            verdict = judge.verdict(instant, course.upcoming) if instant < now else None
+        except SearchPaused:
+            return Plan(job, _done(job, steps), instant, now, owed, closures.versions)
         if verdict is not None:
             _extend(steps, instant, verdict)
             continue
@@ -219,8 +248,7 @@ def _plan_around(
     if upcoming is not None and upcoming > now and closures.at(upcoming) is not None:
         # Whether it is excluded is decided when it falls due.
         look_again = upcoming
-    done = [_span(job.spec, step) if isinstance(step, _Gap) else step for step in steps]
-    return Plan(job, tuple(done), upcoming, look_again, owed, closures.versions)
+    return Plan(job, _done(job, steps), upcoming, look_again, owed, closures.versions)
 
 
 def _horizon(job: Job, now: Micros) -> Micros:
@@ -242,6 +270,8 @@ def _excluded(job: Job, closure: Closure) -> str:
         return closure.reason
     if job.spec.ends is not None and closure.end > job.spec.ends:
         return f"{closure.reason}; that ends only after endAt"
+    if not closure.sure:
+        return f"{closure.reason}; runs once when that ends"
     return f"{closure.reason}; runs once when that ends, at {render(closure.end)}"
 
 
@@ -256,7 +286,7 @@ class _Course:
         if job.owed is None:
             self._raw = instants(job, taken)
         else:
-            self._raw = _without(taken, fires(job, job.owed))
+            self._raw = without(taken, fires(job, job.owed))
             # Whoever opened them before their time, by an edit of calendar or job, means that moment.
             self._owe(closures.opening(max(job.owed + 1, closures.changed_at, job.updated_at)))
         self._next = next(self._raw, None)
@@ -267,24 +297,22 @@ class _Course:
             return self._next if self._opens is None else self._opens
         return min(self._opens, self._next)
 
-    def exclude(self, closure: Closure) -> None:
-        """Go on after the upcoming instant, which is closed."""
+    def exclude(self, closure: Closure) -> bool:
+        """Continue after the upcoming instant, which is closed. False: that was not an instant of the schedule, but
+        where the search for the end of a closure had paused."""
+        if self._opens is not None and (self._next is None or self._opens < self._next):
+            self._owe(closure.end)
+            return False
         instant = self._advance()
         if instant is not None and self._job.spec.excluded == "next_open":
             self.owed = instant
             self._owe(closure.end)
+        return True
 
     def take(self) -> None:
         """Go on after the upcoming instant, which is open: nothing is owed any more."""
         self._advance()
         self.owed = self._opens = None
-
-    def following(self) -> Micros | None:
-        """The next open instant: a fire, if time allows."""
-        upcoming = self.upcoming
-        if upcoming is None or self._closures.at(upcoming) is None:
-            return upcoming
-        return next(_without(self._taken, open_fires(self._job, upcoming - 1, self._closures)), None)
 
     def _advance(self) -> Micros | None:
         instant = self.upcoming
@@ -329,37 +357,7 @@ def instants(job: Job, taken: frozenset[Micros] = frozenset()) -> Iterator[Micro
     """The instants that are neither a run nor a span yet, in order."""
     if job.next_fire_at is None:
         return iter(())
-    return _without(taken, chain((job.next_fire_at,), fires(job, job.next_fire_at)))
-
-
-def _without(taken: frozenset[Micros], ahead: Iterator[Micros]) -> Iterator[Micros]:
-    return (at for at in ahead if at not in taken) if taken else ahead
-
-
-def fires(job: Job, after: Micros) -> Iterator[Micros]:
-    """The instants of a job's schedule after a moment, in order, whatever became of them; of one that follows another
-    job, those that wait."""
-    if job.spec.follows is not None:
-        return (at for at in job.echoes if at > after)
-    return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
-
-
-def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
-    """The instants after a moment at which a job with calendars fires, in order. What is closed is passed at once."""
-    opens: Micros | None = None
-    ahead = fires(job, after)
-    while (instant := next(ahead, None)) is not None:
-        if opens is not None and opens < instant:
-            yield opens
-        opens = None
-        if (closure := closures.at(instant)) is None:
-            yield instant
-            continue
-        if job.spec.excluded == "next_open" and (job.spec.ends is None or closure.end <= job.spec.ends):
-            opens = closure.end
-        ahead = fires(job, closure.end - 1)
-    if opens is not None:
-        yield opens
+    return without(taken, chain((job.next_fire_at,), fires(job, job.next_fire_at)))
 
 
 def coming(job: Job, after: Micros, closures: Closures = OPEN) -> Iterator[Micros]:
@@ -396,7 +394,7 @@ def first_fire(job: Job, now: Micros) -> Micros:
             detail = f"this schedule never fires: its first fire would be at {render(endless)}, after endAt"
             raise InvalidSchedule(detail, "/endAt")
         raise InvalidSchedule("this schedule never fires", "/startAt" if spec.start_at else "/schedule/expression")
-    if spec.one_shot and spec.start_deadline is not None and _Judge(job, now).verdict(first, None) is not None:
+    if spec.one_shot and spec.start_deadline is not None and Judge(job, now).verdict(first, None) is not None:
         detail = f"this schedule never fires: {render(first)} is longer ago than startDeadline, {spec.start_deadline}"
         raise InvalidSchedule(detail, "/startDeadline")
     return first
@@ -419,65 +417,6 @@ def look_after(job: Job, upcoming: Micros | None, now: Micros) -> Micros | None:
     return min([*looks, *([ends] if ends is not None and ends > now else [])], default=None)
 
 
-class _Judge:
-    """Decides about the instants of a job, seen from one moment. Lateness counts from when a fire should start, which
-    is at its instant and its jitter. One-shots run however late they are, unless they have a deadline."""
-
-    def __init__(
-        self, job: Job, now: Micros, taken: frozenset[Micros] = frozenset(), closures: Closures = OPEN
-    ) -> None:
-        spec = job.spec
-        self._job = job
-        self._taken = taken
-        self._closures = closures
-        self._newest: Micros | None = None
-        self.late = _NEVER if spec.one_shot else now - TOLERANCE
-        """What was to start before this is late."""
-        self.dropped = self.late
-        """What was to start before this is missed, unless it is the newest that is late."""
-        if spec.catch_up == "all":
-            self.dropped = min(self.late, now - duration.parse(spec.catch_up_window))
-        self.expired = _NEVER if spec.start_deadline is None else now - duration.parse(spec.start_deadline)
-        """What was to start before this must not start any more."""
-        self.surely_dropped = self.dropped - (0 if spec.jitter is None else duration.parse(spec.jitter))
-        """Instants before this are missed whatever their jitter is, if another such instant follows."""
-
-    def verdict(self, instant: Micros, upcoming: Micros | None) -> Verdict | None:
-        """Why an instant becomes no run; None: it becomes one."""
-        due_at = instant + jitter_of(self._job, instant)
-        if due_at < self.dropped and not (self._job.spec.catch_up != "none" and self._is_newest(instant, upcoming)):
-            return Verdict.MISSED
-        return Verdict.SKIPPED if due_at < self.expired else None
-
-    def origin(self, instant: Micros) -> Origin:
-        return Origin.CATCH_UP if self._is_late(instant) else Origin.SCHEDULE
-
-    def _is_late(self, instant: Micros) -> bool:
-        return instant + jitter_of(self._job, instant) < self.late
-
-    def _is_newest(self, instant: Micros, upcoming: Micros | None) -> bool:
-        """Whether nothing is late of what follows an instant that is."""
-        if upcoming is None or upcoming >= self.late:
-            return True
-        if self._job.spec.jitter is None:
-            return False
-        if self._newest is None:
-            self._newest = self._find_newest(instant)
-        return instant >= self._newest
-
-    def _find_newest(self, since: Micros) -> Micros:
-        """The newest instant that is late. With jitter that need not be the last one: look back further and further."""
-        width = SECOND
-        while True:
-            back = max(self.late - width, since)
-            ahead = open_fires(self._job, back, self._closures)
-            recent = takewhile(lambda at: at < self.late, _without(self._taken, ahead))
-            late = [at for at in recent if self._is_late(at)]
-            if late or back == since:
-                return late[-1] if late else since
-            width *= 4
-
-
 def _long_gone(
     upcoming: Micros, ahead: Iterator[Micros], before: Micros, most: int
 ) -> tuple[_Gap, Micros, Iterator[Micros]]:
@@ -492,6 +431,10 @@ def _long_gone(
         last, upcoming = upcoming, following
         count += 1
     return _Gap(first, last, count, Verdict.MISSED), upcoming, ahead
+
+
+def _done(job: Job, steps: Sequence[Fire | _Gap]) -> tuple[Fire | Span, ...]:
+    return tuple([_span(job.spec, step) if isinstance(step, _Gap) else step for step in steps])
 
 
 def _span(spec: JobSpec, gap: _Gap) -> Span:

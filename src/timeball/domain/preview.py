@@ -24,9 +24,10 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from timeball.domain import cron, instant, schedule, zone
-from timeball.domain.calendar import OPEN, Closures, Excluded
+from timeball.domain.calendar import Excluded
 from timeball.domain.cautions import cautions
 from timeball.domain.clock_change import ClockChange, clock_changes
+from timeball.domain.closures import OPEN, Closures
 from timeball.domain.cron import Cron
 from timeball.domain.describe import describe
 from timeball.domain.english import length
@@ -93,7 +94,7 @@ def around(
     ends: Micros | None = None,
 ) -> Iterator[Marked]:
     """What comes after a moment, given what comes after any: the first excluded fires of each closure, then what comes
-    after it. Nothing is owed after the schedule `ends`."""
+    after it. Nothing is owed after the schedule `ends`, and nothing comes after a closure without an end in sight."""
     ahead = fires(after)
     upcoming = next(ahead, None)
     while upcoming is not None:
@@ -102,16 +103,19 @@ def around(
             yield Marked(upcoming)
             upcoming = next(ahead, None)
             continue
+        opening = next(filter(None, closures.seek_opening(upcoming)), None)
         shown = [upcoming, *_until(closure.end, islice(ahead, MOST_EXCLUDED))]
         for place, at in enumerate(shown[:MOST_EXCLUDED]):
             inside = closures.at(at) or closure
             more = f", and so are others until {instant.render(closure.end)}"
             yield Marked(at, "excluded", inside.reason + (more if place == MOST_EXCLUDED - 1 < len(shown) - 1 else ""))
-        ahead = fires(closure.end - 1)
+        if opening is None:
+            return
+        ahead = fires(opening - 1)
         upcoming = next(ahead, None)
-        if excluded == "next_open" and (ends is None or closure.end <= ends):
-            yield Marked(closure.end, "next_open", f"once for what was {closure.reason}")
-            if upcoming == closure.end:
+        if excluded == "next_open" and (ends is None or opening <= ends):
+            yield Marked(opening, "next_open", f"once for what was {closure.reason}")
+            if upcoming == opening:
                 upcoming = next(ahead, None)
 
 

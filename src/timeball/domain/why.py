@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from timeball.domain import circuit, crew, duration, ended, follow, planning, preemption, priority, retry
-from timeball.domain.calendar import OPEN, Closures
 from timeball.domain.circumstances import MOST_COUNTED, Circumstances, Standing, Weaving
+from timeball.domain.closures import OPEN, Closures
 from timeball.domain.english import about, counted, listed, moment, when
 from timeball.domain.fitting import Need
 from timeball.domain.instant import Micros
@@ -117,7 +117,7 @@ def _shut(job: Job, following: Micros, now: Micros, closures: Closures) -> Reaso
     closure = closures.at(now) or closures.at(following)
     opens = next(planning.coming(job, now, closures), None)
     because = "A calendar excluded its last fire" if closure is None else f"Its fire is {closure.reason}"
-    then = "; no open one follows" if opens is None else f"; it fires next {when(opens, now)}"
+    then = "; no open one is in sight" if opens is None else f"; it fires next {when(opens, now)}"
     if job.owed is not None and opens is not None:
         then += ", once for all that was excluded"
     unblocks = "Time, or another calendar. Run it now: timeball jobs run " + job.id + "."

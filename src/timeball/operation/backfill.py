@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 from msgspec import Struct
 
 from timeball.domain import backfill as rules
 from timeball.domain import ids
-from timeball.domain.backfill import Backfill, BackfillProgress, Range
+from timeball.domain.backfill import Ahead, Backfill, BackfillProgress, Range
+from timeball.domain.calendar import NamedCalendar
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid, NotFound
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobState, without_parameters
-from timeball.operation.closures import calendars_of_job
+from timeball.domain.job import Job, JobState, without_parameters
+from timeball.operation.closures import calendars_of_job, compile_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.slices import in_slices
 from timeball.ports.hints import Topic
 from timeball.ports.jobs import Accepted, Idempotency, Mismatched, Replayed
 
@@ -46,7 +48,13 @@ async def survey(context: Context, new: NewBackfill) -> Range:
     job = (await find_job(context, new.tenant, new.job_id)).job
     calendars = await calendars_of_job(context, job)
     now = context.store.now()
-    return rules.survey(job, new.since, now if new.until is None else new.until, now, calendars=calendars)
+    return await _survey(job, new.since, now if new.until is None else new.until, now, calendars)
+
+
+async def _survey(job: Job, since: Micros, until: Micros, now: Micros, calendars: Sequence[NamedCalendar]) -> Range:
+    found = await in_slices(rules.survey(job, since, until, now, calendars=calendars))
+    assert found is not None
+    return found
 
 
 async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
@@ -61,7 +69,7 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
     calendars = await calendars_of_job(context, job)
     now = context.store.now()
     until = now if new.until is None else new.until
-    found = rules.survey(job, new.since, until, now, calendars=calendars)
+    found = await _survey(job, new.since, until, now, calendars)
     if found.count == 0:
         raise Invalid("the job's schedule has no fire in this range", "/from")
     asked = Backfill(
@@ -91,6 +99,20 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
             raise Conflict(f"job {job.id} was cancelled; it cannot run any more")
         case unexpected:
             assert_never(unexpected)
+
+
+async def advance(context: Context, backfill_ids: Sequence[str]) -> int:
+    """Make the next runs of backfills. What calendars leave of their fires is found before the transaction."""
+    asked = [each.backfill for each in (await context.store.backfills(backfill_ids)).values()]
+    bound = [each for each in asked if each.calendars and each.cursor is not None]
+    ahead: dict[str, Ahead] = {}
+    jobs = await context.store.jobs([each.job_id for each in bound]) if bound else {}
+    for each in bound:
+        if each.job_id in jobs:
+            await compile_calendars(each.calendars)
+            found = await in_slices(rules.look_ahead(each, jobs[each.job_id].job))
+            ahead |= {} if found is None else {each.id: found}
+    return await context.store.advance_backfills(backfill_ids, ahead)
 
 
 def _repetition(known: Replayed | Mismatched, key: str) -> Begun:

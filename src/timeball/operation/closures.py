@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
+import structlog
 from msgspec import structs
 
 from timeball.domain import planning
-from timeball.domain.calendar import OPEN, Closures, NamedCalendar
+from timeball.domain.calendar import NamedCalendar
+from timeball.domain.closed_times import compile_entry, timeline
+from timeball.domain.closures import OPEN, Closures
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.job import Job, JobState
 from timeball.operation.context import Context
+from timeball.operation.slices import give_way, in_slices
 from timeball.ports.jobs import JobStatus
+
+SLICE_ENTRIES: Final = 50
+"""Entries that are compiled in one slice: each takes up to 300 microseconds."""
+_log = structlog.get_logger()
 
 
 async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closures]:
@@ -24,16 +33,38 @@ async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closur
     known = await context.store.calendars([key for keys in names.values() for key in keys])
     shared: dict[tuple[tuple[str, str], ...], Closures] = {}
     for keys in names.values():
-        if keys not in shared and known.keys() >= set(keys):
-            shared[keys] = Closures([known[key] for key in keys])
+        if keys in shared or not known.keys() >= set(keys):
+            continue
+        calendars = [known[key] for key in keys]
+        try:
+            await compile_calendars(calendars)
+            shared[keys] = Closures(calendars)
+        except Exception:  # an expression or a zone that this version does not know; a newer server may
+            _log.exception("a calendar cannot be compiled; jobs that refer to it are left alone", calendars=keys)
     return {job_id: shared[keys] for job_id, keys in names.items() if keys in shared}
+
+
+async def compile_calendars(calendars: Iterable[NamedCalendar]) -> None:
+    """Compile calendars in slices. What is compiled is kept, so that a second time costs little."""
+    compiled = 0
+    for each in calendars:
+        for entry in each.calendar.entries:
+            if entry.cron is not None:
+                compile_entry(entry)
+                compiled += 1
+                if compiled % SLICE_ENTRIES == 0:
+                    await give_way()
+        timeline(each.calendar)
+        await give_way()
 
 
 async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
     """The calendars that a job refers to, as they are; those that are gone close nothing."""
     keys = [(job.tenant, name) for name in dict.fromkeys(job.spec.calendars)]
     known = await context.store.calendars(keys) if keys else {}
-    return [known[key] for key in keys if key in known]
+    found = [known[key] for key in keys if key in known]
+    await compile_calendars(found)
+    return found
 
 
 async def closures_of_job(context: Context, job: Job) -> Closures:
@@ -63,15 +94,25 @@ async def checked_closures(context: Context, tenant: str, names: Iterable[str]) 
     for at, name in enumerate(wanted):
         if (tenant, name) not in known:
             raise Invalid(f"there is no calendar {name!r}", f"/calendars/{at}")
-    closures = Closures([known[tenant, name] for name in dict.fromkeys(wanted)])
-    if (wrong := never_together(closures)) is not None:
+    closures = await compiled([known[tenant, name] for name in dict.fromkeys(wanted)])
+    if (wrong := await never_together(closures)) is not None:
         raise wrong
     return closures
 
 
-def never_together(closures: Closures) -> Invalid | None:
+async def compiled(calendars: Sequence[NamedCalendar]) -> Closures:
+    await compile_calendars(calendars)
+    return Closures(calendars)
+
+
+async def is_never_open(closures: Closures) -> bool:
+    """Whether windows follow each other without a break for as long as anything is sought."""
+    return await in_slices(closures.seek_opening(closures.changed_at)) is None
+
+
+async def never_together(closures: Closures) -> Invalid | None:
     """What is wrong with calendars of which one is closed at any time. Each by itself was found to open."""
-    if len(closures.versions) < 2 or not closures.never_open:
+    if len(closures.versions) < 2 or not await is_never_open(closures):
         return None
     return Invalid("these calendars are never open at the same time, so that nothing would ever fire", "/calendars")
 
@@ -82,7 +123,12 @@ async def with_open_fires(context: Context, found: list[JobStatus]) -> list[JobS
     if not closures:
         return found
     now = context.store.now()
-    return [_opened(each, closures[each.job.id], now) if each.job.id in closures else each for each in found]
+    opened: list[JobStatus] = []
+    for each in found:
+        opened.append(_opened(each, closures[each.job.id], now) if each.job.id in closures else each)
+        if each.job.id in closures:
+            await give_way()
+    return opened
 
 
 def _opened(found: JobStatus, closures: Closures, now: int) -> JobStatus:

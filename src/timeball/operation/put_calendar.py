@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from timeball.domain.calendar import Calendar, Closures, NamedCalendar
+from typing import Final
+
+from timeball.domain import calendar_limits
+from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import Invalid
+from timeball.operation.closures import compiled, is_never_open
 from timeball.operation.context import Context
+from timeball.operation.slices import give_way
 from timeball.ports.hints import Topic
+
+SLICE_ENTRIES: Final = 20
+"""Entries that are checked in one slice. An entry has up to 1,000 dates, which take 2 milliseconds."""
 
 
 async def put_calendar(context: Context, tenant: str, name: str, calendar: Calendar) -> NamedCalendar:
     """Create or replace it. What the old one let become a run for an instant that has not come is withdrawn with it;
     what a worker already holds for such an instant, at most 250 ms away, is waited for."""
+    for at, _ in enumerate(calendar_limits.check(calendar)):
+        if at % SLICE_ENTRIES == 0:
+            await give_way()
     new = NamedCalendar(tenant=tenant, name=name, calendar=calendar, version=1, updated_at=context.store.now())
-    if Closures([new]).never_open:
+    if await is_never_open(await compiled([new])):
         raise Invalid("this calendar is never open: its windows follow each other without a break", "/entries")
     put = await context.store.put_calendar(new)
     context.hints.give(Topic.PLAN)

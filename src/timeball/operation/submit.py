@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from timeball.domain import ids, planning
-from timeball.domain.calendar import Closures, NamedCalendar
+from timeball.domain.calendar import NamedCalendar
+from timeball.domain.closures import Closures
 from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, Problem, TimeballError, Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job, JobSpec, workflow_of
@@ -17,10 +18,11 @@ from timeball.domain.large import LARGE
 from timeball.domain.run import NewRun, new_run
 from timeball.domain.schedule import Follow, Window
 from timeball.operation.check_tasks import CHECKED, refused_tasks
-from timeball.operation.closures import never_together
+from timeball.operation.closures import compiled, never_together
 from timeball.operation.context import Context
 from timeball.operation.follow import followed, pointed_at
 from timeball.operation.group_commit import GroupCommit
+from timeball.operation.slices import give_way
 from timeball.operation.warn import warn
 from timeball.ports.hints import Topic
 from timeball.ports.jobs import (
@@ -59,7 +61,8 @@ class _Around(Struct, frozen=True):
     """What there is around jobs that refer to something, by their positions where it is about one of them."""
 
     refused: Mapping[int, TimeballError] = {}
-    calendars: Mapping[tuple[str, str], NamedCalendar] = {}
+    closures: Mapping[int, Closures] = {}
+    """Of jobs that have calendars."""
     warnings: Mapping[int, tuple[str, ...]] = {}
 
 
@@ -126,21 +129,24 @@ class Submit:
         around = await self._look_around(jobs) if any(job.spec.refers for job in jobs) else _NOTHING
         job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
         news = zip(jobs, job_ids, ids.many("r", now, dice, count), strict=True)
-        bound: dict[str, Closures] = {}
-        prepared: list[Submission | Created | TimeballError] = [
-            around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, around.calendars, bound)
-            for at, new in enumerate(news)
-        ]
+        bound = {job_ids[at]: closures for at, closures in around.closures.items()}
+        prepared: list[Submission | Created | TimeballError] = []
+        for at, new in enumerate(news):
+            prepared.append(around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, bound))
+            if at in around.closures:
+                await give_way()
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
-        return [
-            _answer(item, next(results), around.warnings.get(at, ()), bound, self._render)
-            if isinstance(item, Submission)
-            else item
-            for at, item in enumerate(prepared)
-        ]
+        created: list[Created | TimeballError] = []
+        for at, item in enumerate(prepared):
+            if isinstance(item, Submission):
+                item = _answer(item, next(results), around.warnings.get(at, ()), bound, self._render)
+                if at in around.closures:
+                    await give_way()
+            created.append(item)
+        return created
 
     async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
@@ -155,11 +161,34 @@ class Submit:
             if job.spec.follows is not None and wrong[at] is None:
                 answer = to_follow[job.tenant, job.spec.follows.job]
                 wrong[at] = answer if isinstance(answer, InvalidSchedule) else None
+        closures = await self._closures(jobs, calendars, wrong)
         return _Around(
             refused={at: error for at, error in wrong.items() if error is not None},
-            calendars=calendars,
+            closures=closures,
             warnings=dict(enumerate(warnings)),
         )
+
+    async def _closures(
+        self,
+        jobs: Sequence[NewJob],
+        calendars: Mapping[tuple[str, str], NamedCalendar],
+        wrong: dict[int, Invalid | None],
+    ) -> dict[int, Closures]:
+        """When the calendars of jobs are closed, by the jobs' positions. What is never open is wrong."""
+        shared: dict[tuple[tuple[str, str], ...], Closures | Invalid] = {}
+        found: dict[int, Closures] = {}
+        for at, job in enumerate(jobs):
+            if not job.spec.bound or wrong[at] is not None:
+                continue
+            keys = tuple((job.tenant, name) for name in dict.fromkeys(job.spec.calendars))
+            if keys not in shared:
+                closures = await compiled([calendars[key] for key in keys])
+                shared[keys] = await never_together(closures) or closures
+            if isinstance(known := shared[keys], Invalid):
+                wrong[at] = known
+            else:
+                found[at] = known
+        return found
 
     def _missing(
         self, new: NewJob, unknown: set[tuple[str, str]], calendars: Container[tuple[str, str]]
@@ -183,8 +212,7 @@ class Submit:
         run_id: str,
         warnings: tuple[str, ...],
         now: Micros,
-        calendars: Mapping[tuple[str, str], NamedCalendar],
-        bound: dict[str, Closures],
+        bound: Mapping[str, Closures],
     ) -> Submission | TimeballError:
         if type(new.spec.task) in CHECKED and (refused := refused_tasks(new.spec)) is not None:
             return refused
@@ -195,10 +223,6 @@ class Submit:
         runs: tuple[NewRun, ...] = ()
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
-        if calendars and new.spec.bound:
-            bound[job.id] = Closures([calendars[new.tenant, name] for name in dict.fromkeys(new.spec.calendars)])
-            if (wrong := never_together(bound[job.id])) is not None:
-                return wrong
         if new.key is None:
             return Submission(job, runs)
 

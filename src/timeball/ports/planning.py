@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from timeball.domain.backfill import Backfill, BackfillProgress
+from timeball.domain.backfill import Ahead, Backfill, BackfillProgress
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job
 from timeball.domain.planning import Plan
@@ -83,9 +83,12 @@ class BackfillStore(Protocol):
         their ids; only those behind `after`."""
         ...
 
-    async def advance_backfills(self, ids: Sequence[str]) -> int:
+    async def advance_backfills(self, ids: Sequence[str], ahead: Mapping[str, Ahead] | None = None) -> int:
         """Turn the next fires of each into READY runs, as many as there is room for, and move its cursor behind them;
-        or, if all of them ended, call it completed. Nothing of one whose job is paused. How many runs were made."""
+        or, if all of them ended, call it completed. Nothing of one whose job is paused. How many runs were made.
+
+        `ahead`: the next fires of those whose jobs have calendars, by their ids. One that has moved on since is left
+        as it is."""
         ...
 
     async def cancel_backfill(self, backfill_id: str, reason: str) -> bool:

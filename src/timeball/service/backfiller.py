@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import Micros
+from timeball.operation.backfill import advance
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
 from timeball.service.hints import LocalHints
@@ -19,13 +20,14 @@ class Backfiller(Loop):
 
     def __init__(self, context: Context, hints: LocalHints) -> None:
         super().__init__(context.clock, hints)
+        self._context = context
         self._store = context.store
 
     async def turn(self) -> Micros:
         after = ""
         while True:
             found = await self._store.backfills_to_advance(BATCH, after)
-            made = await self._store.advance_backfills(found)
+            made = await advance(self._context, found)
             if made:
                 self._hints.give(Topic.READY)
             if len(found) < BATCH:

@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from timeball.domain import ids, planning
-from timeball.domain.calendar import OPEN
+from timeball.domain.closures import OPEN
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.job import Job
@@ -19,6 +19,7 @@ from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.follow import with_echoes
 from timeball.operation.recall import recall
+from timeball.operation.slices import give_way
 from timeball.ports.hints import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
@@ -95,6 +96,8 @@ class Planner(Loop):
                 failed.append((job, reason_of(error)))
                 continue
             plans.append(plan)
+            if job.spec.bound:
+                await give_way()  # calendars cost CPU
             runs -= plan.runs
             instants -= plan.instants
             if runs <= 0 or instants <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
@@ -17,7 +18,7 @@ from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.routes.runs import RunList, answer_archived, answer_runs
 from timeball.api.views import JobView, LatenessView
 from timeball.domain import instant, planning, preview
-from timeball.domain.calendar import OPEN, Closures
+from timeball.domain.closures import OPEN, Closures
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.job import Job
@@ -189,11 +190,14 @@ async def next_fires(call: Call) -> Answer:
             detail = f"the job is {found.status}: nothing will fire"
     if found.status in ("scheduled", "paused"):
         closures = await closures_of_job(call.context, job)
-        items = [
-            ComingFire(render(each.at), each.mark or UNSET, each.note or UNSET)
-            for each in islice(_coming(found, call.context.store.now(), closures), query.count)
-        ]
+        # Rare days and long closures take a while to pass: not on the loop that has fires to keep.
+        coming = await asyncio.to_thread(_first, found, call.context.store.now(), closures, query.count)
+        items = [ComingFire(render(each.at), each.mark or UNSET, each.note or UNSET) for each in coming]
     return answer_json(NextAnswer(job_id=job.id, status=found.status, items=items, detail=detail))
+
+
+def _first(found: JobStatus, now: Micros, closures: Closures, count: int) -> list[Marked]:
+    return list(islice(_coming(found, now, closures), count))
 
 
 def _coming(found: JobStatus, now: Micros, closures: Closures) -> Iterable[Marked]:

@@ -6,13 +6,13 @@ neither skips a fire nor doubles one, and two servers that advance the same back
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from timeball.domain import backfill as rules
-from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState
+from timeball.domain.backfill import Ahead, Backfill, BackfillProgress, BackfillState
 from timeball.domain.calendar import NamedCalendar
 from timeball.domain.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.lifecycle import Hold
@@ -65,7 +65,9 @@ class Backfills(Part):
 
         return await self._db.read(work)
 
-    async def advance_backfills(self, ids: Sequence[str]) -> int:
+    async def advance_backfills(self, ids: Sequence[str], ahead: Mapping[str, Ahead] | None = None) -> int:
+        known = ahead or {}
+
         async def work(tx: Tx) -> int:
             jobs = await _lock_jobs(tx, ids)
             await turns.lock(tx, (turns.key_of_job(job) for job in jobs.values()))
@@ -78,7 +80,7 @@ class Backfills(Part):
                     continue
                 alive_or_full = alive if job.state is JobState.ACTIVE else found.parallelism
                 try:
-                    fires, cursor = rules.next_fires(found, job, alive_or_full)
+                    fires, cursor = rules.next_fires(found, job, alive_or_full, known.get(found.id))
                     runs_of_it = [rules.run_of(found, job, at, now) for at in fires]
                 except Exception as error:
                     unread(found.id, error)
