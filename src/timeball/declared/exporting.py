@@ -17,13 +17,16 @@ from timeball.declared.server import Server
 
 def export(server: Server, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
     """What a file says that declares them, by name; and why some are not in it."""
+    unseen: list[str] = []
     if set_name is not None:
         found = server.of_set(set_name)
     else:
-        found = [comparing.known(each) for each in server.all("scheduled,paused,completed")]
+        rows = list(server.all("scheduled,paused,completed"))
+        unseen = [f"job {row['jobId']} is left out: {row['error']['detail']}" for row in rows if "error" in row]
+        found = [comparing.known(row) for row in rows if "error" not in row]
     wanted = [job for job in found if job.live or (everything and job.status == "completed")]
     names = Counter(job.name for job in wanted)
-    left_out = [f"job {job.job_id} has no name, and is left out" for job in wanted if not job.name]
+    left_out = unseen + [f"job {job.job_id} has no name, and is left out" for job in wanted if not job.name]
     left_out += [
         f"{count} jobs are called {name!r}, and are left out: in a file, names are unique"
         for name, count in names.items()

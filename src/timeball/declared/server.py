@@ -17,7 +17,14 @@ from timeball.declared.comparing import Known
 from timeball.declared.fires import Ahead
 from timeball.declared.job import MARK
 from timeball.domain import instant
-from timeball.domain.errors import Conflict, IdempotencyMismatch, NotFound, PreconditionFailed, Unavailable
+from timeball.domain.errors import (
+    Conflict,
+    IdempotencyMismatch,
+    NotFound,
+    PreconditionFailed,
+    TimeballError,
+    Unavailable,
+)
 from timeball.domain.instant import Micros
 from timeball.domain.job import JobSpec
 
@@ -37,11 +44,11 @@ class Server:
 
     def of_set(self, name: str) -> list[Known]:
         """All jobs of a set, newest first, also those that were cancelled."""
-        return [comparing.known(each) for each in self._jobs(tag=f"{MARK}{name}")]
+        return [comparing.known(_shown(each)) for each in self._jobs(tag=f"{MARK}{name}")]
 
     def named(self, name: str) -> list[Known]:
         """Jobs of this name that were not cancelled, newest first."""
-        found = (comparing.known(each) for each in self._jobs(name=name, status=_THERE))
+        found = (comparing.known(_shown(each)) for each in self._jobs(name=name, status=_THERE))
         return [job for job in found if job.name == name]
 
     def last_cancelled(self, name: str) -> str | None:
@@ -51,6 +58,7 @@ class Server:
         return next((str(each["jobId"]) for each in page["items"]), None)
 
     def all(self, status: str | None = None) -> Iterator[dict[str, Any]]:
+        """As the server lists them: one that it cannot show has an `error` beside its id."""
         return self._jobs(status=status)
 
     def coming(self, job_id: str, most: int) -> Ahead:
@@ -168,6 +176,13 @@ class Server:
             cursor = page.get("nextCursor")
             if cursor is None:
                 return
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a list. What the server cannot show cannot be compared with a file either."""
+    if "error" in row:
+        raise TimeballError(f"the server cannot show job {row.get('jobId')}: {row['error'].get('detail')}")
+    return row
 
 
 def _key_of(set_name: str | None, name: str, predecessor: str | None) -> str:

@@ -27,6 +27,9 @@ _TICK = timedelta(microseconds=1)
 # RFC 3339 with a mandatory offset. datetime.fromisoformat alone would let "2026-01-01" and naive times through.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
 MAX: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _TICK
+_FIRST_SECOND: Final = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
+_LAST_SECOND: Final = MAX // SECOND + 86_399
+"""The years that can be shown: a day away from what `datetime` can hold, so that every zone can show them."""
 
 
 def of(moment: datetime) -> Micros:
@@ -35,7 +38,8 @@ def of(moment: datetime) -> Micros:
 
 
 def to_datetime(instant: Micros) -> datetime:
-    return _EPOCH + timedelta(microseconds=instant)
+    """An instant outside of what can be shown is shown as the nearest one that can."""
+    return _EPOCH + timedelta(microseconds=max(_FIRST_SECOND * SECOND, min(MAX, instant)))
 
 
 def parse(text: str, pointer: str = "") -> Micros:
@@ -54,7 +58,8 @@ def parse(text: str, pointer: str = "") -> Micros:
 
 
 def render(instant: Micros) -> str:
-    """RFC 3339 in UTC, as short as it is exact: no fraction, milliseconds or microseconds."""
+    """RFC 3339 in UTC, as short as it is exact: no fraction, milliseconds or microseconds. What is outside the years
+    that can be shown is shown as the nearest second of them: nothing fails because of a time."""
     second, fraction = divmod(instant, SECOND)
     if fraction == 0:
         return f"{_rendered(second)}Z"
@@ -66,4 +71,5 @@ def render(instant: Micros) -> str:
 @lru_cache(maxsize=1_024)
 def _rendered(second: int) -> str:
     """Remembered, since much is told of the same moments: what is submitted now was created now and fires now."""
+    second = max(_FIRST_SECOND, min(_LAST_SECOND, second))
     return (_EPOCH_IN_UTC + timedelta(seconds=second)).isoformat()

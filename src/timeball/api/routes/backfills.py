@@ -13,6 +13,7 @@ from timeball.api.bodies import BackfillBody
 from timeball.api.query import PageQuery, Text
 from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.routes.jobs import idempotency_key
+from timeball.api.rows import rows
 from timeball.domain import ids, instant
 from timeball.domain.backfill import BackfillProgress
 from timeball.domain.errors import NotFound
@@ -105,7 +106,8 @@ async def list_backfills(call: Call) -> Answer:
             raise NotFound("job", job_id[:100])
         await find_job(call.context, call.tenant, job_id)
     page = await call.context.store.list_backfills(call.tenant, job_id, query.after("b"), query.limit, may_lag=True)
-    return answer_json(BackfillList([_view(found) for found in page.items], page.next_cursor))
+    shown = rows(page.items, _view, "backfillId", lambda found: found.backfill.id)
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 async def read(call: Call) -> Answer:

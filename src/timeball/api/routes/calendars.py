@@ -11,6 +11,7 @@ from msgspec import Struct
 from timeball.api import reading
 from timeball.api.query import PageQuery
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.rows import rows
 from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
@@ -42,7 +43,8 @@ class CalendarList(Struct, frozen=True, rename="camel"):
 async def list_calendars(call: Call) -> Answer:
     query: PageQuery = call.query
     page = await call.context.store.list_calendars(call.tenant, query.cursor or None, query.limit)
-    return answer_json({"items": [_view(each) for each in page.items], "nextCursor": page.next_cursor})
+    shown = rows(page.items, _view, "name", lambda each: each.name)
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 async def read(call: Call) -> Answer:

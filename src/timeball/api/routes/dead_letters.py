@@ -12,6 +12,7 @@ from timeball.api.problems import Problem, problem
 from timeball.api.query import LetterGroupsQuery, LettersQuery, run_filter
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.runs import RunList, answer_runs, chosen_by
+from timeball.api.rows import rows
 from timeball.domain import ids
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
@@ -87,9 +88,8 @@ async def list_dead_letters(call: Call) -> Answer:
 async def groups(call: Call) -> Answer:
     query: LetterGroupsQuery = call.query
     found = await call.context.store.letter_groups(run_filter(query, call.tenant), query.limit, may_lag=True)
-    return answer_json(
-        GroupList(items=[_group_view(group) for group in found.groups], counted=found.counted, more=found.more)
-    )
+    shown = rows(found.groups, _group_view, "fingerprint", lambda group: group.fingerprint or "")
+    return answer_json({"items": shown, "counted": found.counted, "more": found.more})
 
 
 def _group_view(group: LetterGroup) -> GroupView:

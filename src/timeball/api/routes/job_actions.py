@@ -16,6 +16,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import answer_job
 from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.routes.runs import RunList, answer_archived, answer_runs
+from timeball.api.rows import rows
 from timeball.api.views import JobView, LatenessView
 from timeball.domain import instant, planning, preview
 from timeball.domain.closures import OPEN, Closures
@@ -239,14 +240,18 @@ async def ledger(call: Call) -> Answer:
         page = await store.ledger(call.job_id, since, until, query.cursor or None, query.limit, may_lag=True)
     except Invalid as error:
         raise Invalid(error.detail, "/query/cursor") from None
-    items = await ledger_items(call, page.items)
-    return answer_json(LedgerAnswer(sums.due, sums.counts, items, page.next_cursor))
+    first = await _first_attempts(call, page.items)
+    items = rows(page.items, lambda row: _ledger_item(row, first.get(row.id)), "runId", lambda row: row.id)
+    return answer_json({"due": sums.due, "counts": sums.counts, "items": items, "nextCursor": page.next_cursor})
 
 
-async def ledger_items(call: Call, rows: Sequence[Run]) -> list[LedgerItem]:
-    repeated = [row.id for row in rows if row.attempt > 1]
-    first = await call.context.store.first_attempts(repeated)
-    return [_ledger_item(row, first.get(row.id)) for row in rows]
+async def _first_attempts(call: Call, runs: Sequence[Run]) -> dict[str, Attempt]:
+    return await call.context.store.first_attempts([run.id for run in runs if run.attempt > 1])
+
+
+async def ledger_items(call: Call, runs: Sequence[Run]) -> list[LedgerItem]:
+    first = await _first_attempts(call, runs)
+    return [_ledger_item(run, first.get(run.id)) for run in runs]
 
 
 def _ledger_item(row: Run, first: Attempt | None) -> LedgerItem:

@@ -10,6 +10,7 @@ from timeball.api import job_body, views
 from timeball.api.bodies import JOB_SHAPES, JobChange
 from timeball.api.query import JobsQuery
 from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
 from timeball.operation.cancel import cancel_job
@@ -90,7 +91,8 @@ async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
     page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit, may_lag=True)
     items = await with_open_fires(call.context, [await call.context.depot.whole_job(each) for each in page.items])
-    return answer_json(JobList([views.job_view(each) for each in items], page.next_cursor))
+    shown = rows(items, views.job_view, "jobId", lambda each: each.job.id)
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 async def read(call: Call) -> Answer:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from timeball.api.bodies import NewKey
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.rows import rows
 from timeball.api.views import moment
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, NotFound
@@ -55,7 +56,8 @@ async def create(call: Call) -> Answer:
 
 
 async def list_keys(call: Call) -> Answer:
-    return answer_json(KeyList([_view(key) for key in await call.context.store.keys() if key.tenant == call.tenant]))
+    keys = [key for key in await call.context.store.keys() if key.tenant == call.tenant]
+    return answer_json({"items": rows(keys, _view, "keyId", lambda key: key.id), "nextCursor": None})
 
 
 async def revoke(call: Call) -> Answer:

@@ -11,6 +11,7 @@ from timeball.api.bodies import EditBody, LettersFilter
 from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, run_filter
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.logs import LogPage, answer_logs
+from timeball.api.rows import rows
 from timeball.api.views import RunView, SpecView
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.run import Run, Status
@@ -51,7 +52,8 @@ async def page_of_runs(call: Call, where: RunFilter, query: LettersQuery) -> Pag
 
 async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answer:
     page = await page_of_runs(call, where, query)
-    return answer_json(RunList([views.run_view(run) for run in page.items], page.next_cursor))
+    shown = rows(page.items, views.run_view, "runId", lambda run: run.id)
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 async def list_runs(call: Call) -> Answer:
@@ -68,7 +70,8 @@ async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> 
         page = await archive.list_runs(where, query.cursor or None, query.limit)
     except Invalid as error:
         raise Invalid(error.detail, "/query/cursor") from None
-    return answer_json(RunList([views.run_view(run, archived=True) for run in page.items], page.next_cursor))
+    shown = rows(page.items, lambda run: views.run_view(run, archived=True), "runId", lambda run: run.id)
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 def chosen_by(given: LettersFilter, tenant: str) -> RunFilter:

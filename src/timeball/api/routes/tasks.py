@@ -11,6 +11,7 @@ from msgspec import Struct
 from timeball.api import reading
 from timeball.api.query import PageQuery
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task import Task
@@ -38,7 +39,8 @@ class TaskList(Struct, frozen=True, rename="camel"):
 async def list_tasks(call: Call) -> Answer:
     query: PageQuery = call.query
     page = await call.context.store.list_tasks(call.tenant, query.cursor or None, query.limit)
-    return answer_json({"items": [_view(task) for task in page.items], "nextCursor": page.next_cursor})
+    shown = rows(page.items, _view, "taskId", lambda task: task.id)
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 async def read(call: Call) -> Answer:

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.rows import rows
 from timeball.domain import fitting
 from timeball.domain.instant import render
 from timeball.ports.workers import Worker
@@ -50,7 +51,8 @@ class WorkerList(Struct, frozen=True, rename="camel"):
 
 
 async def list_workers(call: Call) -> Answer:
-    return answer_json(WorkerList([_view(worker) for worker in await call.context.store.workers()]))
+    workers = await call.context.store.workers()
+    return answer_json({"items": rows(workers, _view, "workerId", lambda worker: worker.session), "nextCursor": None})
 
 
 def _view(worker: Worker) -> WorkerView:

@@ -27,6 +27,7 @@ from timeball.api.routes.jobs import (
     update_routes,
 )
 from timeball.api.routes.runs import RunList, answer_runs
+from timeball.api.rows import rows
 from timeball.api.views import ErrorView, JobView
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, TimeballError
@@ -177,8 +178,10 @@ async def list_workflows(call: Call) -> Answer:
     )
     page = await call.context.store.list_jobs(where, query.after("j"), query.limit, may_lag=True)
     whole = [await call.context.depot.whole_job(each) for each in page.items]
-    items = [msgspec.Raw(_as_workflow(views.render_job(each))) for each in whole]
-    return answer_json({"items": items, "nextCursor": page.next_cursor})
+    shown = rows(
+        whole, lambda each: msgspec.Raw(_as_workflow(views.render_job(each))), "jobId", lambda each: each.job.id
+    )
+    return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
 async def read(call: Call) -> Answer:
