@@ -53,8 +53,9 @@ _PROBLEMS: Final = {
 _REF: Final = "#/components/schemas/{name}"
 _DESCRIPTION: Final = """Every fire on time, and accounted for.
 
-Send your key as `Authorization: Bearer KEY`. Lists are `{items, nextCursor}`; times are RFC 3339 in UTC. Errors are
-`application/problem+json` with a stable `code` and JSON pointers to what is wrong."""
+Send your key as `Authorization: Bearer KEY`. Lists are `{items, nextCursor}`; an item that cannot be shown has only
+its id and an `error` with a `code` and a `detail`. Times are RFC 3339 in UTC. Errors are `application/problem+json`
+with a stable `code` and JSON pointers to what is wrong."""
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
+import structlog
 from msgspec import Struct
 
 from timeball.domain import backfill as rules
@@ -21,6 +22,7 @@ from timeball.operation.slices import in_slices
 from timeball.ports.hints import Topic
 from timeball.ports.jobs import Accepted, Idempotency, Mismatched, Replayed
 
+_log = structlog.get_logger()
 BY_REQUEST: Final = "somebody cancelled its backfill"
 
 
@@ -108,10 +110,15 @@ async def advance(context: Context, backfill_ids: Sequence[str]) -> int:
     ahead: dict[str, Ahead] = {}
     jobs = await context.store.jobs([each.job_id for each in bound]) if bound else {}
     for each in bound:
-        if each.job_id in jobs:
+        if each.job_id not in jobs:
+            continue
+        try:
             await compile_calendars(each.calendars)
             found = await in_slices(rules.look_ahead(each, jobs[each.job_id].job))
-            ahead |= {} if found is None else {each.id: found}
+        except Exception as error:  # this one waits; the others must not
+            _log.warning("the next fires of a backfill cannot be found", backfill=each.id, reason=str(error))
+            continue
+        ahead |= {} if found is None else {each.id: found}
     return await context.store.advance_backfills(backfill_ids, ahead)
 
 

@@ -39,8 +39,8 @@ async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closur
         try:
             await compile_calendars(calendars)
             shared[keys] = Closures(calendars)
-        except Exception:  # an expression or a zone that this version does not know; a newer server may
-            _log.exception("a calendar cannot be compiled; jobs that refer to it are left alone", calendars=keys)
+        except Exception as error:  # an expression or a zone that this version does not know; a newer server may
+            _log.warning("a calendar cannot be compiled", calendars=[name for _, name in keys], reason=str(error))
     return {job_id: shared[keys] for job_id, keys in names.items() if keys in shared}
 
 
