@@ -297,7 +297,7 @@ def _endless(spec: JobSpec) -> JobSpec:
 
 def _catch_up_everything(world: World) -> Patches:
     return [
-        mock.patch.object(planning._Judge, "verdict", return_value=None),
+        mock.patch.object(planning.Judge, "verdict", return_value=None),
         mock.patch.object(planning, "_long_gone", lambda upcoming, ahead, *_: (mock.Mock(count=0), upcoming, ahead)),
     ]
 

@@ -30,6 +30,7 @@ __all__ = [
     "MOST_INSTANTS",
     "MOST_RUNS",
     "Fire",
+    "Judge",
     "Plan",
     "Span",
     "begin",
