@@ -44,6 +44,7 @@ __all__ = [
     "placed",
     "plan",
     "seek_open_fires",
+    "set_back",
 ]
 
 MOST_RUNS: Final = 500
@@ -343,7 +344,7 @@ def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozen
     elif following is None or following > now:
         if job.spec.starts is None and job.anchor > now:
             job = job.with_(anchor=job.anchor - back)
-        following = None if job.exhausted else next(_without(taken, fires(job, now)), None)
+        following = None if job.exhausted else next(without(taken, fires(job, now)), None)
     looks = job.state is JobState.ACTIVE and (following is not None or job.plan_at is not None)
     return job.with_(next_fire_at=following, plan_at=now if looks else None, last_span=None)
 
