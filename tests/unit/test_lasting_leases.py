@@ -51,7 +51,6 @@ async def disk() -> AsyncIterator[Disk]:
     await disk.store.close()
 
 
-@pytest.mark.xfail(strict=True, reason="item 11: a full disk costs running jobs an attempt")
 @pytest.mark.parametrize("first", ["the worker", "the rescuer"])
 async def test_an_outage_longer_than_a_lease_costs_nothing(disk: Disk, first: str) -> None:
     disk.takes_writes(False)
@@ -68,7 +67,6 @@ async def test_an_outage_longer_than_a_lease_costs_nothing(disk: Disk, first: st
     assert len(await disk.store.lapsed(10)) == 1, "a worker that fell silent since loses its lease"
 
 
-@pytest.mark.xfail(strict=True, reason="item 11: a full disk costs running jobs an attempt")
 async def test_a_lease_that_ran_out_is_not_renewed_in_memory(disk: Disk) -> None:
     disk.time += LEASE
     disk.takes_writes(False)

@@ -26,10 +26,10 @@ from timeball.ports.store import Hint
 from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
-from timeball.stores.sql.store import SqlStore
 from timeball.stores.sqlite_checkpoints import Checkpoints
 from timeball.stores.sqlite_clock import MARK_TIME, SteadyClock
 from timeball.stores.sqlite_file import Database
+from timeball.stores.sqlite_leases import LastingLeases
 from timeball.stores.sqlite_tx import Tx, absorb, begin_again, run, run_or_repeat, transact
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ MOST_TOGETHER: Final = 500
 _log = structlog.get_logger()
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(LastingLeases):
     """`path` is the database file; its folder is made if need be, and a second process is locked out.
 
     `inline` is for the simulator: no threads, everything happens in the calling event loop, nothing is synced to disk,

@@ -20,6 +20,16 @@ WHERE workers.session = b.session AND (workers.key_id IS NULL OR workers.key_id 
   AND workers.lapsed = 0 AND workers.lease_until > {now}
 RETURNING workers.session, workers.name, workers.key_id;
 
+-- name: leases_of_sessions
+-- Until when sessions that have not lapsed hold their leases, for the keys that opened them.
+SELECT w.session, w.name, w.key_id, w.lease_until FROM {batch b: session text, key_id text}
+JOIN workers w ON w.session = b.session AND w.key_id = b.key_id WHERE w.lapsed = 0;
+
+-- name: extend_leases
+-- Write leases that were renewed while nothing could be written.
+UPDATE workers SET lease_until = b.until FROM {batch b: session text, until bigint}
+WHERE workers.session = b.session AND workers.lapsed = 0 AND workers.lease_until < b.until;
+
 -- name: lapse
 -- Mark sessions whose lease has run out: from here on no renewal, however late its commit, brings one back.
 UPDATE workers SET lapsed = 1 WHERE session IN (

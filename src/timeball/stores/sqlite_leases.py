@@ -1,0 +1,73 @@
+"""Leases that outlive a disk that takes no writes.
+
+While an embedded store cannot be written, no run can be given to another worker, and the worker inside the server's
+process ends with that process. So its lease may be renewed in memory: without that, a disk that is full for longer than
+a lease would kill every running job, and cost each of them an attempt. A worker in another process outlives the server,
+whose successor knows only what was written: its leases are renewed in the store or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import Micros
+from timeball.ports.dispatch import LOCAL_KEY
+from timeball.ports.runs import Settlement
+from timeball.ports.workers import Lease
+from timeball.stores.sql.driver import Driver, Tx
+from timeball.stores.sql.library import query
+from timeball.stores.sql.store import SqlStore
+
+LEASES_OF_SESSIONS = query("leases_of_sessions")
+EXTEND_LEASES = query("extend_leases")
+
+
+class LastingLeases(SqlStore):
+    def __init__(self, db: Driver, credit: Micros) -> None:
+        super().__init__(db, credit)
+        self._unwritten: dict[str, Micros] = {}
+        """Until when sessions hold leases that could not be written."""
+
+    async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
+        try:
+            await self._write_leases()
+            return await super().renew(sessions, lease)
+        except Unavailable:
+            if any(key != LOCAL_KEY for _, key in sessions):
+                raise
+            return await self._renew_in_memory(sessions, lease)
+
+    async def lapsed(self, limit: int) -> list[Settlement]:
+        await self._write_leases()
+        return await super().lapsed(limit)
+
+    async def _renew_in_memory(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
+        async def work(tx: Tx) -> dict[str, tuple[str, str, Micros]]:
+            return {row[0]: row[1:] for row in await tx.fetch(LEASES_OF_SESSIONS, b=sorted(set(sessions)))}
+
+        found = await self._db.read(work)
+        now = self._db.now()
+        answers: list[Lease | None] = []
+        for session, _ in sessions:
+            name, key, until = found.get(session, ("", "", 0))
+            if max(until, self._unwritten.get(session, 0)) > now:
+                self._unwritten[session] = now + lease
+                answers.append(Lease(name, key))
+            else:
+                answers.append(None)
+        return answers
+
+    async def _write_leases(self) -> None:
+        """Before a lease is renewed, and before any lapses."""
+        if not self._unwritten:
+            return
+        held = sorted(self._unwritten.items())
+
+        async def work(tx: Tx) -> None:
+            await tx.execute(EXTEND_LEASES, b=held)
+
+        await self._db.write(work)
+        for session, until in held:
+            if self._unwritten.get(session) == until:
+                del self._unwritten[session]
