@@ -488,8 +488,12 @@ class Bench:
         assert not left
 
 
-@pytest_asyncio.fixture(loop_scope="session", scope="module")
-async def bench(postgres: PostgresCluster) -> AsyncIterator[Bench]:
+WAYS = ("own connections", "through a pooler") if THOROUGH else ("own connections",)
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module", params=WAYS)
+async def bench(request: pytest.FixtureRequest, postgres: PostgresCluster) -> AsyncIterator[Bench]:
+    """With a pooler, a transaction brings its settings along and every statement is in one."""
     dsn = postgres.create_database()
     migrate_postgres(dsn)
     async with contextlib.AsyncExitStack() as stack:
@@ -499,7 +503,11 @@ async def bench(postgres: PostgresCluster) -> AsyncIterator[Bench]:
         # So that a connection that was just made needs as many round trips as one that knows every statement.
         stack.enter_context(mock.patch.object(Own, "statement_cache_size", 0))
         store = PostgresStore(
-            proxy.dsn, monotonic=system.monotonic, min_connections=1, max_connections=MOST_CONNECTIONS
+            proxy.dsn,
+            monotonic=system.monotonic,
+            direct=dsn if request.param == "through a pooler" else None,
+            min_connections=1,
+            max_connections=MOST_CONNECTIONS,
         )
         driver: Any = store._db
         driver._direct = Address(dsn, 15)  # hints are not part of an operation

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from tests.support.builders import one_shot, recurring, run, settlement, worker
 from tests.support.postgres import PostgresServer
+from tests.support.statement_proxy import statement_proxy
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.jobs import Accepted
@@ -16,6 +17,8 @@ from timeball.ports.runs import Want
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_clock import ServerClock
+from timeball.stores.postgres_connect import Address
+from timeball.stores.postgres_hints import Hints
 from timeball.stores.postgres_tx import array
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
@@ -52,6 +55,38 @@ async def test_hints_reach_the_other_servers_and_not_oneself(pair: tuple[Store, 
     assert set(heard) == {(1, "plan"), (1, "ready")}
     for store in pair:
         await store.close()
+
+
+@pytest.mark.xfail(strict=True, reason="item 11: a silent connection for hints is never noticed")
+async def test_a_connection_for_hints_that_fell_silent_is_replaced(
+    pair: tuple[Store, Store], postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A middlebox that forgot the connection, or a host without power behind a proxy, sends no farewell: whoever only
+    listens sends nothing that could fail."""
+    monkeypatch.setattr("timeball.stores.postgres_hints.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("timeball.stores.postgres_hints.RECONNECT_AFTER", 0.02)
+    monkeypatch.setattr("timeball.stores.postgres_hints.PROBE_AFTER", 2, raising=False)
+    monkeypatch.setattr("timeball.stores.postgres_hints.PROBE_SECONDS", 0.2, raising=False)
+    heard: list[str] = []
+    async with statement_proxy(postgres_dsn) as proxy:
+        for store in pair:
+            driver: Any = store._db  # type: ignore[attr-defined]
+            if store is pair[1]:
+                driver._hints = Hints(lambda: Address(proxy.dsn, 5).connect(command_timeout=5))
+            await store.open()
+        pair[1].listen(heard.append)
+        for silent in (False, True):
+            if silent:
+                proxy.fall_silent()
+            heard.clear()
+            for _ in range(100):
+                pair[0].shout("plan")
+                await asyncio.sleep(0.05)
+                if heard:
+                    break
+            assert heard, "hints arrive" if not silent else "over a new connection"
+        for store in pair:
+            await store.close()
 
 
 async def test_many_hints_are_few_messages(pair: tuple[Store, Store]) -> None:

@@ -48,6 +48,12 @@ class StatementProxy:
         self._cut_at: int | None = None
         self._how = Cut.BEFORE
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sessions: list[_Session] = []
+
+    def fall_silent(self) -> None:
+        """From here on, the connections that there are carry nothing any more, and stay open."""
+        for session in self._sessions:
+            session.is_silent = True
 
     def watch(self, cut_at: int | None = None, how: Cut = Cut.BEFORE) -> None:
         """Count from here on; cut the connection at the round trip with this number, from 0."""
@@ -64,7 +70,9 @@ class StatementProxy:
         assert task is not None
         self._tasks.add(task)
         try:
-            await _Session(self, reader, writer).run()
+            session = _Session(self, reader, writer)
+            self._sessions.append(session)
+            await session.run()
         finally:
             self._tasks.discard(task)
 
@@ -90,6 +98,7 @@ class _Session:
         self._client, self._to_client = reader, writer
         self._texts: dict[bytes, str] = {}
         self._is_ready = False
+        self.is_silent = False
         self._swallow_until: frozenset[int] | None = None
 
     async def run(self) -> None:
@@ -111,6 +120,7 @@ class _Session:
         pending, text = b"", ""
         while True:
             kind, body = await _message(self._client)
+            await self._go_on()
             pending += kind + body
             if kind == b"Q":
                 text = body[4:-1].decode()
@@ -136,9 +146,14 @@ class _Session:
                 return
             pending, text = b"", ""
 
+    async def _go_on(self) -> None:
+        if self.is_silent:
+            await asyncio.Event().wait()
+
     async def _answers(self) -> None:
         while True:
             kind, body = await _message(self._server)
+            await self._go_on()
             if self._swallow_until is not None:
                 if kind[0] in self._swallow_until:
                     return

@@ -1,7 +1,6 @@
 """A worker inside the server keeps its lease while the store cannot be written (I29)."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
