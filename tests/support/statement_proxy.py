@@ -102,8 +102,12 @@ class _Session:
         self._swallow_until: frozenset[int] | None = None
 
     async def run(self) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(asyncio.sleep, 0)  # a transport closes with the next turn of the loop
+            stack.callback(self._to_client.transport.abort)
+            stack.enter_context(contextlib.suppress(OSError, asyncio.IncompleteReadError))
             self._server, self._to_server = await self._proxy.connect()
+            stack.callback(self._to_server.transport.abort)
             (size,) = struct.unpack("!i", startup := await self._client.readexactly(4))
             self._to_server.write(startup + await self._client.readexactly(size - 4))
             ways = [asyncio.create_task(self._requests()), asyncio.create_task(self._answers())]
@@ -113,8 +117,6 @@ class _Session:
                 for way in ways:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
-                for writer in (self._to_client, self._to_server):
-                    writer.close()
 
     async def _requests(self) -> None:
         pending, text = b"", ""

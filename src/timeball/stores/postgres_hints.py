@@ -18,6 +18,11 @@ REST_AFTER_SHOUT: Final = 0.01
 """Seconds from one message to the next at least: under load each would cost as much as the jobs that it tells of."""
 LOOK_EVERY: Final = 1.0
 """Seconds between two looks whether the connection is still there."""
+PROBE_AFTER: Final = 10
+"""Looks in a row that found nothing to send, after which the server is asked for a sign of life: a connection that only
+listens never fails by itself."""
+PROBE_SECONDS: Final = 5.0
+"""How long that may take before the connection counts as broken."""
 RECONNECT_AFTER: Final = 0.5
 _log = structlog.get_logger()
 
@@ -48,15 +53,21 @@ class Hints:
         connection = await self._connect()
         try:
             await connection.add_listener(CHANNEL, self._heard)
+            idle = 0
             while not connection.is_closed():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._something.wait(), LOOK_EVERY)
+                idle += 1
                 if self._something.is_set():
+                    idle = 0
                     await asyncio.sleep(SHOUT_AFTER)
                     topics, self._topics = self._topics, {}
                     self._something.clear()
                     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
                     await asyncio.sleep(REST_AFTER_SHOUT)
+                elif idle >= PROBE_AFTER:
+                    idle = 0
+                    await connection.execute("SELECT 1", timeout=PROBE_SECONDS)
         finally:
             connection.terminate()
 
