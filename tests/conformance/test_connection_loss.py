@@ -451,8 +451,7 @@ class Bench:
         self, scenario: str, cut_at: int | None = None, how: Cut = Cut.BEFORE
     ) -> tuple[dict[str, list[str]], list[str]]:
         """The rows of each table and the answers of a scenario, and its round trips."""
-        await empty_postgres(self._dsn)
-        await self._behind.execute("DELETE FROM slot_loads")
+        await self.empty()
         driver: Any = self.store._db
         driver._careful_until = 0
         server = Server(self.store)
@@ -464,8 +463,12 @@ class Bench:
         assert cuts == (cut_at is not None), "the scenario ended before its connection was cut"
         for promise, violations in _BROKEN_PROMISES.items():
             assert not await self._behind.fetch(violations), promise
-        await self._nothing_is_left()
+        await self.nothing_is_left()
         return {"answers": server.answers, **await self._rows()}, trips
+
+    async def empty(self) -> None:
+        await empty_postgres(self._dsn)
+        await self._behind.execute("DELETE FROM slot_loads")
 
     async def _rows(self) -> dict[str, list[str]]:
         left: dict[str, list[str]] = {}
@@ -476,7 +479,7 @@ class Bench:
             )
         return left
 
-    async def _nothing_is_left(self) -> None:
+    async def nothing_is_left(self) -> None:
         """No connection is taken, none is in a transaction, and the store works."""
         driver: Any = self.store._db
         assert driver._pool._working == 0
@@ -531,3 +534,22 @@ async def test_a_connection_may_break_at_every_statement(bench: Bench, scenario:
         disturbed, asked = await bench.run(scenario, at, how)
         different = {name: (rows, undisturbed[name]) for name, rows in disturbed.items() if rows != undisturbed[name]}
         assert not different, f"cut {how} round trip {at} of {len(trips)}: {asked[at]}"
+
+
+async def test_a_submit_that_is_cancelled_at_any_moment_is_there_as_a_whole_or_not_at_all(bench: Bench) -> None:
+    """A client that goes away in the middle of its request cancels it: no transaction and no connection is left."""
+    outcomes = set()
+    for turns in range(0, 60, 2 if THOROUGH else 6):
+        await bench.empty()
+        sent = [recurring(bench.store.now(), tags=["a"]) for _ in range(100)]
+        submitting = asyncio.create_task(bench.store.submit(sent))
+        for _ in range(turns):
+            await asyncio.sleep(0.0005)
+        submitting.cancel()
+        await asyncio.wait([submitting])
+        await bench.nothing_is_left()
+        found = len(await bench.store.jobs([each.job.id for each in sent]))
+        assert found in (0, 100)
+        assert submitting.cancelled() or found == 100, "what is acknowledged is there"
+        outcomes.add(submitting.cancelled())
+    assert True in outcomes, "none was cancelled in time"
