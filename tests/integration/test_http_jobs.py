@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from tests.support.fleet import Fleet, working
 from tests.support.http_target import serving
+from tests.support.raw_target import RawRequest, listening
 from timeball.domain.circuit import TRIPS_AT
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
 from timeball.domain.job import JobSpec
@@ -71,6 +73,31 @@ async def test_retry_after_moves_the_retry_and_not_the_series(
     assert first.eligible_at is not None
     assert waits <= first.eligible_at - first.fire_time < waits + MINUTE
     assert [run.fire_time - first.fire_time for run in runs[:3]] == [0, SECOND, 2 * SECOND]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 201 Created\r\nLocation: /caf\xe9\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun",
+    ],
+    ids=["a header in Latin-1", "a body that breaks off"],
+)
+async def test_a_2xx_is_executed_once_however_it_reads(fleet: Fleet, answer: bytes) -> None:
+    """I30: it was executed four times, and ended dead."""
+    calls = 0
+
+    async def respond(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+        nonlocal calls
+        calls += 1
+        writer.write(answer)
+        await writer.drain()
+        raise ConnectionError
+
+    async with listening(respond) as url:
+        spec = JobSpec(task=Http(url=url), retry=Retry(max_retries=3, backoff=["0s"]))
+        run = await fleet.ended(await fleet.submit(spec))
+    assert (run.status, run.attempt, calls) == (Status.SUCCEEDED, 1, 1)
 
 
 async def test_the_store_hears_which_host_was_called_whatever_came_of_it(fleet: Fleet) -> None:
