@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -78,7 +79,13 @@ def essence(message: str) -> str:
     return _essence(message[:LOOKED_AT])
 
 
-@lru_cache(maxsize=1_024)
+def remember_essences(messages: Iterable[str]) -> None:
+    """Find them now, so that `fingerprint` need not: any thread may do it."""
+    for message in messages:
+        essence(message)
+
+
+@lru_cache(maxsize=2_048)
 def _essence(text: str) -> str:
     for needle, pattern, replacement in _RULES:
         if needle in text:

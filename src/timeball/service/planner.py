@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,7 +11,7 @@ import structlog
 from timeball.domain import ids, planning
 from timeball.domain.closures import OPEN
 from timeball.domain.errors import Unavailable
-from timeball.domain.instant import Micros
+from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job import Job
 from timeball.domain.overlap import REPLACING
 from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
@@ -26,6 +27,8 @@ from timeball.service.loop import TICK, Loop
 
 _log = structlog.get_logger()
 BATCH: Final = 500
+SLICE_LENGTH: Final = 5 * MILLISECOND
+"""How long jobs are planned before the event loop turns."""
 MAX_REPORTED: Final = 10_000
 """Failures that are remembered so that each is logged once."""
 
@@ -79,6 +82,7 @@ class Planner(Loop):
         failed: list[tuple[Job, str]] = []
         # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
         runs, instants = MOST_RUNS, MOST_INSTANTS
+        slice_end = self._clock.monotonic() + SLICE_LENGTH
         for job in jobs:
             if job.spec.bound and job.id not in closures:
                 failed.append((job, f"a calendar cannot be read: {', '.join(job.spec.calendars)}"))
@@ -102,6 +106,9 @@ class Planner(Loop):
             instants -= plan.instants
             if runs <= 0 or instants <= 0:
                 break
+            if self._clock.monotonic() >= slice_end:
+                await asyncio.sleep(0)
+                slice_end = self._clock.monotonic() + SLICE_LENGTH
         fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
         await self._store.commit_plans(plans, fresh_ids)
         if failed:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 from timeball.stores.postgres_connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
 from timeball.stores.sql.tables import TABLES, Table
 
+T = TypeVar("T")
 Insert: TypeAlias = tuple[Table, Sequence[Row], dict[str, Any]]
 """Rows for a table, and columns that are the same in all of them."""
 _Inserts: TypeAlias = tuple[tuple[Table, tuple[str, ...]], ...]
@@ -149,6 +151,9 @@ class Tx:
     async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
         columns = [list(column) for column in zip(*rows, strict=True)]
         await self._connection.execute(self._compiler.insert_missing(table), *columns)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work)
 
     async def tokens(self, count: int) -> Sequence[int]:
         tokens: list[str] = await self._connection.fetchval(_TAKE_TOKENS, count)

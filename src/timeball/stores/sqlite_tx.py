@@ -113,6 +113,9 @@ class Tx:
             self._inserts[verb, table, same, count] = sql
         return sql
 
+    async def compute(self, work: Callable[[], T]) -> T:
+        return work()
+
     async def tokens(self, count: int) -> Sequence[int]:
         (last,) = self._connection.execute(_TAKE_TOKENS, (count,)).fetchone()
         return range(last - count + 1, last + 1)

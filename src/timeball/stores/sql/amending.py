@@ -25,7 +25,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW, UNBLOCK
-from timeball.stores.sql.rows import job_row, plain, readable, tag_rows, unstarted
+from timeball.stores.sql.rows import job_row, plain, read_jobs, tag_rows, unstarted
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
 from timeball.stores.sql.tables import TAGS, VERSIONS, RunRow
@@ -73,7 +73,7 @@ class Amendments(Part):
             chosen = await slots.choose(tx, [each for each in windows if isinstance(each, Window)], self._db.now())
             places = iter(chosen)
             named = list({each.job.id for each in amendments})
-            jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=named))}
+            jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=named))}
             jobs |= await follows.hear(tx, {job.id: job for job in jobs.values() if job.spec.follows is not None})
             waiting = await follows.waiting_of(tx, jobs.values())
             keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
@@ -254,7 +254,7 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
     worker's hands. The jobs are locked."""
     if not job_ids:
         return
-    jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
+    jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
     await turns.lock(tx, {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))})
     live = await _live_runs(tx, jobs)
     writes = Writes()

@@ -27,7 +27,7 @@ from timeball.stores.sql.jobs import NEWEST, repeated_key
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW
-from timeball.stores.sql.rows import as_json, new_run_row, plain, readable, unread
+from timeball.stores.sql.rows import as_json, new_run_row, plain, read_jobs, unread
 from timeball.stores.sql.tables import BACKFILLS, BackfillRow, as_tuple
 
 TO_ADVANCE = query("backfills_to_advance")
@@ -47,7 +47,7 @@ _decode_calendars = msgspec.json.Decoder(tuple[NamedCalendar, ...]).decode
 class Backfills(Part):
     async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Answered | None:
         async def work(tx: Tx) -> Answered | None:
-            job = next(iter(readable(await tx.fetch(LOCK_JOBS, b=[backfill.job_id]))), None)
+            job = next(iter(await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=[backfill.job_id]))), None)
             if job is None or job.state is JobState.CANCELLED:
                 return None
             if idempotency is not None:
@@ -133,7 +133,7 @@ class Backfills(Part):
 
 async def _lock_jobs(tx: Tx, ids: Sequence[str]) -> dict[str, Job]:
     job_ids = [job_id for (job_id,) in await tx.fetch(JOBS_OF_BACKFILLS, i=list(ids))]
-    return {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=job_ids))} if job_ids else {}
+    return {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=job_ids))} if job_ids else {}
 
 
 async def _insert(tx: Tx, new: Sequence[NewRun]) -> None:

@@ -53,6 +53,11 @@ class Tx(Protocol):
         """Insert tuples in the order of the table's columns, but for those that are there already."""
         ...
 
+    async def compute(self, work: Callable[[], T]) -> T:
+        """Work that takes long and needs no database, such as reading a large spec. Where the event loop's thread runs
+        transactions, another thread does it: Python takes turns between the two every few milliseconds."""
+        ...
+
     async def tokens(self, count: int) -> Sequence[int]:
         """Fresh fencing tokens: greater than all before, whoever asks."""
         ...

@@ -27,7 +27,7 @@ from timeball.ports.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import readable, unread
+from timeball.stores.sql.rows import read_jobs, unread
 from timeball.stores.sql.tables import FOLLOWS, NEW_HISTORY, EchoRow, FollowRow, NewHistoryRow, as_tuple
 
 ECHO_ENDS = query("echo_ends")
@@ -91,7 +91,7 @@ class Hearing(Part):
                 rows = await tx.fetch(LOCK_JOBS, b=list(ids))
                 if gone := set(ids) - {row[0] for row in rows}:
                     await tx.execute(SILENCE, b=sorted(gone))
-                before = {job.id: job for job in readable(rows)}
+                before = {job.id: job for job in await read_jobs(tx, rows)}
                 after = await hear(tx, before)
                 return sum(after[job_id] is not job for job_id, job in before.items())
 

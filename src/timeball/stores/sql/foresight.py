@@ -12,7 +12,7 @@ from timeball.ports.paging import Page
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import readable
+from timeball.stores.sql.rows import read_jobs
 
 FIRING_JOBS = many(query("firing_jobs"))
 RECENT_DURATIONS = many(query("recent_durations"))
@@ -25,7 +25,7 @@ class Foresight(Part):
     async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
         async def work(tx: Tx) -> Page[Job]:
             rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, most=limit)
-            return Page(readable(rows), rows[-1][0] if len(rows) == limit else None)
+            return Page(await read_jobs(tx, rows), rows[-1][0] if len(rows) == limit else None)
 
         return await self._db.read(work, slow=True, may_lag=True)
 

@@ -21,7 +21,7 @@ from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profil
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.overlapping import Crowd, Waiting, crowds
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import ended, new_run_row, readable, unstarted
+from timeball.stores.sql.rows import ended, new_run_row, read_jobs, unstarted
 from timeball.stores.sql.runs import LOCK_RUNS, replace
 from timeball.stores.sql.settling import DELETE_RUNS
 from timeball.stores.sql.spans import Tail
@@ -55,7 +55,7 @@ class Plans(Part):
     async def due_jobs(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
             unread.clear()
-            return readable(await tx.fetch(DUE_JOBS, most=limit), unread)
+            return await read_jobs(tx, await tx.fetch(DUE_JOBS, most=limit), unread)
 
         async def put_off(tx: Tx) -> None:
             failed = [planning_failures.unreadable(row, reason_of(error)) for row, error in unread]
@@ -89,7 +89,7 @@ class Plans(Part):
             after = (0, "")
             while True:
                 rows = await tx.fetch(PAUSES_OVER, most=limit, ended=after[0], id=after[1])
-                if (jobs := readable(rows)) or len(rows) < limit:
+                if (jobs := await read_jobs(tx, rows)) or len(rows) < limit:
                     return jobs
                 last = JobRow(*rows[-1])
                 after = (last.paused_until or 0, last.id)

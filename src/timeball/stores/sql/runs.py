@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from timeball.domain import overlap
@@ -34,6 +35,8 @@ HURRY = query("hurry")
 LIVE_TASK_RUNS = query("live_task_runs")
 RUN_MARKS = query("run_marks")
 
+MAX_JUDGED_TOGETHER: Final = 1_000
+"""Ends of attempts in one transaction: the decisions about them take 35 ms."""
 WEAVER: Final = "weaver"
 """The session that holds workflow runs: that of no worker."""
 
@@ -86,10 +89,11 @@ class Runs(Part):
         return []
 
     async def _judge(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
-        async def work(tx: Tx) -> list[Settled | None]:
-            return await settling.settle(tx, settlements)
-
-        return await self._db.write(work) if settlements else []
+        settled: list[Settled | None] = []
+        for start in range(0, len(settlements), MAX_JUDGED_TOGETHER):
+            some = settlements[start : start + MAX_JUDGED_TOGETHER]
+            settled += await self._db.write(partial(_settle, some))
+        return settled
 
     async def note(
         self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]
@@ -173,6 +177,10 @@ class Runs(Part):
             return [run_id in hurried for run_id in run_ids]
 
         return await self._db.write(work) if run_ids else []
+
+
+async def _settle(settlements: Sequence[Settlement], tx: Tx) -> list[Settled | None]:
+    return await settling.settle(tx, settlements)
 
 
 async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:

@@ -25,7 +25,7 @@ from timeball.stores.sql.library import query
 from timeball.stores.sql.overlapping import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.plans import NOW, PLAN_NO_LATER
-from timeball.stores.sql.rows import new_run_row, plain, readable, shown_as, unstarted
+from timeball.stores.sql.rows import new_run_row, plain, read_jobs, shown_as, unstarted
 from timeball.stores.sql.runs import RUN_STATUSES, replace
 from timeball.stores.sql.tables import EDITED, as_tuple
 
@@ -126,7 +126,7 @@ async def _follow(
 
 async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
     rows = await tx.fetch(LOCK_JOBS, b=list(dict.fromkeys(job_ids)))
-    return {job.id: job for job in readable(rows)}
+    return {job.id: job for job in await read_jobs(tx, rows)}
 
 
 async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True) -> list[Status | None]:

@@ -35,7 +35,7 @@ from timeball.stores.sql.flow_rows import Flow, flow_row, new_row, step_of, writ
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.loom import Loom
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import as_json, ended, failure_json, unread
+from timeball.stores.sql.rows import as_json, computed, ended, failure_json, unread
 from timeball.stores.sql.runs import LIVE_TASK_RUNS, NOTE_STARTS, WEAVER, lock_runs
 from timeball.stores.sql.tables import (
     WORKFLOW_NODES,
@@ -211,7 +211,7 @@ async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
     """Write down the tasks of a run that begins. One that repeats another keeps what went well there."""
     flow = Flow(run.id, run.job_id, run.tenant, run.version, "live", 0, 0, 0, 0, "", "")
     try:
-        spec = decode_spec(spec_json)
+        spec = await computed(tx, len(spec_json), partial(decode_spec, spec_json))
     except msgspec.MsgspecError as error:
         unread(run.job_id, error)
         flow.failed, flow.because, flow.spec = 1, "what it executes cannot be read", encode_spec(_NO_SPEC).decode()
@@ -220,25 +220,33 @@ async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
     tasks = spec.task.tasks
     before = await _before(tx, run, tasks)
     kept = workflow.kept(tasks, before.tasks)
-    rows: list[Row] = []
-    for step in workflow.begin(tasks, kept):
-        old = before.tasks.get(step.place)
-        if step.place in kept:
-            rows += [new_row(run.id, each) for each in before.instances.get(step.place, ())]
-        elif old is not None and old.instances and step.fresh:
-            rows += _again(run.id, step, before.instances.get(step.place, ()))
-        rows.append(new_row(run.id, step))
+    rows, nodes = await computed(tx, len(spec_json), partial(_laid_out, run.id, tasks, kept, before))
     flow.tasks, flow.open = len(tasks), len(tasks) - len(kept)
     flow.skipped = sum(step.state is TaskState.SKIPPED for step in kept.values())
     flow.spec = encode_spec(_shared(spec)).decode()
     await tx.insert(WORKFLOW_RUNS, [flow_row(flow)])
     await tx.insert(WORKFLOW_TASKS, rows)
-    nodes = [
-        (run.id, place, as_json(node.task), as_json(node.children), as_json(node.sources))
-        for place, node in enumerate(workflow.graph(tasks))
-    ]
     await tx.insert(WORKFLOW_NODES, nodes)
     return flow
+
+
+def _laid_out(
+    run_id: str, tasks: Sequence[WorkflowTask], kept: Mapping[int, Step], before: _Before
+) -> tuple[list[Row], list[Row]]:
+    """The rows of the tasks of a run, and those of what never changes of them."""
+    rows: list[Row] = []
+    for step in workflow.begin(tasks, kept):
+        old = before.tasks.get(step.place)
+        if step.place in kept:
+            rows += [new_row(run_id, each) for each in before.instances.get(step.place, ())]
+        elif old is not None and old.instances and step.fresh:
+            rows += _again(run_id, step, before.instances.get(step.place, ()))
+        rows.append(new_row(run_id, step))
+    nodes = [
+        (run_id, place, as_json(node.task), as_json(node.children), as_json(node.sources))
+        for place, node in enumerate(workflow.graph(tasks))
+    ]
+    return rows, nodes
 
 
 class _Before(Struct):
