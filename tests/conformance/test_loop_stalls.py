@@ -12,6 +12,7 @@ import gc
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,7 @@ from timeball.domain.workflow import Workflow, WorkflowTask
 from timeball.operation.backfill import begin
 from timeball.operation.context import Context
 from timeball.operation.pause import pause
+from timeball.operation.run_events import MAX_FOLLOWERS
 from timeball.operation.settle import Settle
 from timeball.operation.submit import NewJob, Submit
 from timeball.ports.dispatch import Hello, Poll, Started
@@ -60,6 +62,7 @@ class House:
         self.tamper = tamper
         self.server = Server(store, system.SystemClock(), random.Random(1), keep_for=30 * DAY)
         self.polls: list[asyncio.Task[Any]] = []
+        self.followers = ExitStack()
 
     @property
     def context(self) -> Context:
@@ -271,6 +274,20 @@ async def a_day_that_goes(house: House) -> Left:
     return left
 
 
+@worst("run_watcher")
+async def as_many_followers_as_there_may_be(house: House) -> Left:
+    await house.submit([one_shot(house.store.now()) for _ in range(MAX_FOLLOWERS)])
+    events = [
+        house.followers.enter_context(house.context.run_events.following(each.run_id, "k_1"))
+        for each in await house.claim(MAX_FOLLOWERS)
+    ]
+
+    async def left() -> int:
+        return MAX_FOLLOWERS - sum(event.is_set() for event in events)
+
+    return left
+
+
 async def turned(loop: Loop) -> None:
     """Let it turn until it rests."""
     for _ in range(MOST_TURNS):
@@ -319,6 +336,7 @@ async def test_a_loop_with_its_largest_batch_lets_the_event_loop_turn(store: Sto
         left = await WORST[name](house)
         holds.append(await longest_hold(partial(turned, of(house, name))))
         assert not await left(), f"{name} did not do its work"
+        house.followers.close()
         for poll in house.polls:
             poll.cancel()
         await asyncio.gather(*house.polls, return_exceptions=True)
