@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -357,3 +358,26 @@ async def test_a_store_that_was_ahead_goes_on_where_its_clock_is(tmp_path: Path,
             "SELECT SUM(fires) FROM history WHERE job_id = ? AND fire_until < ?", (every.job.id, come)
         ).fetchone()
     assert fires == 16, "the ledger has one verdict for each instant"
+
+
+@pytest.mark.parametrize(
+    "crash", ["timeball.stores.sqlite_tx.move_timers", "timeball.stores.sqlite_tx.SteadyClock.jump"]
+)
+async def test_a_crash_around_the_commit_leaves_leases_and_time_together(tmp_path: Path, crash: str) -> None:
+    """I7: what is left of a lease is the same, whether the transaction that absorbs a step was committed or not."""
+    machine = Machine(tmp_path / "timeball.db", inline=True)
+    store = await machine.start()
+    await store.register(worker("w_1"), LEASE)
+    await claimed(machine)
+    machine.steady += 10 * SECOND
+    await store.lapsed(10)
+    machine.offset += 20 * SECOND
+    store.now()
+    with mock.patch(crash, side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        await store.lapsed(10)
+    await store.close()
+    store = await machine.start()
+    (found,) = await store.workers()
+    assert found.lease_until - store.now() == 5 * SECOND
+    assert store.now() == machine.wall()
+    await store.close()
