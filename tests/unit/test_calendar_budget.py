@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.support.builders import job
-from timeball.domain import backfill, closures, planning
+from timeball.domain import backfill, closures, instant, planning
 from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.closures import Closures
 from timeball.domain.instant import DAY, MAX, MINUTE, SECOND, Micros
@@ -135,3 +135,16 @@ def test_no_closure_ends_after_the_last_instant() -> None:
     closure = last.at(MAX - 3_600 * SECOND)
     assert closure is not None
     assert closure.end == MAX
+
+
+@pytest.mark.parametrize(("length", "days"), [("2d", 2), ("10d", 10), ("25d", 25)])
+def test_a_long_window_is_closed_on_pages_that_begin_after_it(length: str, days: int) -> None:
+    """Pages are a third of a day here: the long window began on a page that is not looked at."""
+    entries = [{"cron": "0 0 1 * *", "for": length}, {"cron": "*/2 * * * *", "for": "1m"}]
+    asked = Closures([named(0, entries)])
+    begin = instant.parse("2027-01-31T23:00:00Z")
+    for at in range(begin, begin + days * DAY, 7 * 3_600 * SECOND):
+        closure = asked.at(at)
+        assert closure is not None
+        assert closure.entry == f"{length} from '0 0 1 * *' on"
+        assert closure.end == begin + days * DAY + MINUTE
