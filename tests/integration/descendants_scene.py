@@ -147,7 +147,8 @@ async def keeper_killed(folder: Path) -> object:
 
 
 def killing(*pids: int | None) -> str:
-    return f"[os.kill(pid, signal.SIGKILL) for pid in {list(pids)}]"
+    """Stopped first: each of them would end the agent as soon as another one is gone."""
+    return f"[os.kill(pid, number) for number in (signal.SIGSTOP, signal.SIGKILL) for pid in {list(pids)}]"
 
 
 async def both_killed(folder: Path) -> object:
