@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from timeball.domain.errors import Problem
+from timeball.domain.spelling import Spelling
 
 _PATH = re.compile(r" - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
@@ -89,9 +89,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1_024)
 def _suggestion(word: str, known: tuple[str, ...]) -> str:
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower().replace("_", ""), by_lower, n=1)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+    meant = _spelling(known).closest(word.lower().replace("_", ""))
+    return "" if meant is None else f"; did you mean {meant!r}?"
+
+
+@lru_cache(maxsize=256)
+def _spelling(known: tuple[str, ...]) -> Spelling:
+    return Spelling({name.lower(): name for name in known})
 
 
 def _unknown_field(name: str, fields: set[str], also: Mapping[str, str]) -> str:

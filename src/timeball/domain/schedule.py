@@ -53,7 +53,7 @@ class CronSchedule(_Schedule, frozen=True, tag="cron"):
     dst_overlap: Literal["first", "both"] = "first"
 
     def __post_init__(self) -> None:
-        _readable(lambda: (cron.parse(self.expression, spread="check"), zone.get(self.timezone)))
+        _readable(lambda: (cron.parse(self.expression, spread="check"), zone.checked(self.timezone)))
 
 
 class Interval(_Schedule, frozen=True, tag="interval"):
@@ -84,7 +84,7 @@ class Window(_Schedule, frozen=True, tag="window"):
     dst_overlap: Literal["first", "both"] = "first"
 
     def __post_init__(self) -> None:
-        _readable(lambda: (self.begin, self.length, zone.get(self.timezone)))
+        _readable(lambda: (self.begin, self.length, zone.checked(self.timezone)))
         if not self.length:
             raise ValueError(f"a window from {self.since} to {self.until} is empty; the whole day is 00:00 to 24:00")
 

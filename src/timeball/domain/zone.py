@@ -12,7 +12,6 @@ and Apia's lost day need no rule of their own; transitions that change only a na
 
 from __future__ import annotations
 
-import difflib
 import re
 import struct
 from array import array
@@ -20,10 +19,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module, resources
 
 from timeball.domain.errors import InvalidSchedule
+from timeball.domain.spelling import Spelling
 
 DAY = 86_400
 CYCLE = 146_097 * DAY
@@ -87,9 +87,14 @@ class Zone:
 @cache
 def get(name: str) -> Zone:
     """The zone of this IANA name. Only listed names reach the file system, so no name can point elsewhere."""
+    return _read(checked(name), resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
+
+
+def checked(name: str) -> str:
+    """Refuse what is no name of a zone, without reading it: that takes milliseconds the first time."""
     if name not in names():
         raise InvalidSchedule(f"there is no time zone {name[:64]!r}{_suggestion(name)}")
-    return _read(name, resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
+    return name
 
 
 @cache
@@ -103,15 +108,17 @@ def version() -> str:
     return str(import_module("tzdata").IANA_VERSION)
 
 
+@lru_cache(maxsize=1_024)
 def _suggestion(name: str) -> str:
     """People write `Berlin`, `europe/berlin` or `Europe/Berlni`: compare names and cities, in lower case."""
-    meant = name[:64].lower().replace(" ", "_")
+    meant = _spelling().closest(name[:64].lower().replace(" ", "_"))
+    return "; use an IANA name such as 'Europe/Berlin' or 'UTC'" if meant is None else f"; did you mean {meant!r}?"
+
+
+@cache
+def _spelling() -> Spelling:
     known = {city.rpartition("/")[2].lower(): city for city in sorted(names())}
-    known |= {full.lower(): full for full in names()}
-    close = difflib.get_close_matches(meant, known, n=1)
-    if not close:
-        return "; use an IANA name such as 'Europe/Berlin' or 'UTC'"
-    return f"; did you mean {known[close[0]]!r}?"
+    return Spelling(known | {full.lower(): full for full in names()})
 
 
 def _read(name: str, data: bytes) -> Zone:
