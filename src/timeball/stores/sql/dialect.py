@@ -19,6 +19,8 @@ In the texts stand
     {days r.id >= :made_from}              a condition that is true anyway, and tells PostgreSQL which days of the
                                            history it may leave out: see `days.py`
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
+    {shown history r}                      the same for a list: NULL in place of results, which no list shows
+    {size j.spec}                          how long a text is, in bytes or characters, whichever costs less to ask
     {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
                                            order of their ids, so that nobody waits in a circle
     {keep c}, {share c}                    the same, in an order that the statement says; `share`: only from who writes
@@ -171,6 +173,9 @@ class Dialect:
             if word == "columns":
                 table, alias = argument.split()
                 return ", ".join(f"{alias}.{column}" for column in TABLES[table].columns)
+            if word == "shown":
+                table, alias = argument.split()
+                return ", ".join("NULL" if each == "result" else f"{alias}.{each}" for each in TABLES[table].columns)
             fragment = self.fragments[word]
             return fragment.format(argument) if argument else fragment
 
@@ -198,6 +203,7 @@ SQLITE = Dialect(
     numbered=False,
     fragments={
         "now": ":now",
+        "size": "length({0})",
         "lock": "",
         "keep": "",
         "share": "",
@@ -230,6 +236,7 @@ POSTGRES = Dialect(
     name="postgres",
     numbered=True,
     fragments={
+        "size": "octet_length({0})",
         "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
         "each": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0) AS {1}",
         "each_locked": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0 FOR UPDATE) AS {1}",

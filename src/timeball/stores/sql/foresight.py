@@ -11,10 +11,12 @@ from timeball.domain.job import Job
 from timeball.ports.paging import Page
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import many, query
+from timeball.stores.sql.page_bytes import fitting
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import read_jobs
 
 FIRING_JOBS = many(query("firing_jobs"))
+JOBS_OF_PAGE = many(query("jobs_by_id"))
 RECENT_DURATIONS = many(query("recent_durations"))
 
 LAST: Final = 10
@@ -25,7 +27,10 @@ class Foresight(Part):
     async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
         async def work(tx: Tx) -> Page[Job]:
             rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, most=limit)
-            return Page(await read_jobs(tx, rows), rows[-1][0] if len(rows) == limit else None)
+            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            jobs = await read_jobs(tx, await tx.fetch(JOBS_OF_PAGE, b=ids)) if ids else []
+            is_last = len(ids) == len(rows) < limit
+            return Page(sorted(jobs, key=lambda job: job.id), None if is_last or not ids else ids[-1])
 
         return await self._db.read(work, slow=True, may_lag=True)
 

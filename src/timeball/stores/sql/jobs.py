@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -36,6 +37,7 @@ from timeball.stores.sql.handing import hand_over
 from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
 from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
+from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, fitting
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, readable, tag_rows
 from timeball.stores.sql.tables import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
@@ -49,6 +51,8 @@ NEWEST = "\U0010ffff"
 """Sorts after every id."""
 
 SPEC = NEW_JOBS.columns.index("spec")
+ROW_BYTES = 1_024
+"""What the encoding of a row takes beside its spec, measured in bytes of that."""
 _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")
 
@@ -63,7 +67,7 @@ class Jobs(Part):
     ) -> tuple[list[Submitted], list[Claim]]:
         # All that can be done before the transaction is: on SQLite, one thread writes for all.
         ids = [each.job.id for each in submissions]
-        rows = [new_job_row(each.job) for each in submissions]
+        rows = await _new_job_rows(submissions)
         accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
         unplaced = slots.unplaced(submissions)
         stowed = [each.job.spec for each in submissions if type(each.job.spec) is StowedSpec]
@@ -130,10 +134,24 @@ class Jobs(Part):
             for each in queries:
                 rows += await tx.fetch(each, **parameters)
             rows.sort(key=lambda row: str(row[0]), reverse=True)
-            more = rows[:limit][-1][0] if len(rows) > limit > 0 else None
-            return Page(await _with_status(tx, readable(rows[:limit])), more)
+            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            found = sorted(await tx.fetch(JOBS_BY_ID, b=ids), key=lambda row: str(row[0]), reverse=True) if ids else []
+            return Page(await _with_status(tx, readable(found)), ids[-1] if len(rows) > len(ids) > 0 else None)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
+
+
+async def _new_job_rows(submissions: Sequence[Submission]) -> list[Row]:
+    """Their rows. To encode many, or large ones, takes a while, in which others have a turn now and then."""
+    rows: list[Row] = []
+    size = 0
+    for each in submissions:
+        rows.append(new_job_row(each.job))
+        size += ROW_BYTES + len(rows[-1][SPEC])
+        if size > MAX_PAGE_BYTES:
+            size = 0
+            await asyncio.sleep(0)
+    return rows
 
 
 async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, Submission], dict[int, Submitted]]:

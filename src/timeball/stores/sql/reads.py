@@ -30,6 +30,7 @@ from timeball.stores.sql.days import LATELY, Days, days, is_whole_life
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
+from timeball.stores.sql.page_bytes import fitting
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import finished_run, live_run, plain, shown_as, unread
 from timeball.stores.sql.tables import HISTORY, AttemptRow
@@ -52,6 +53,8 @@ NEARBY: Final = 1_000
 """The runs of more jobs than that are looked for among so many first: what is frequent is there."""
 MOST_JOBS: Final = 2_000
 """If they are not, and the jobs are not more than this, job by job; else among all runs."""
+ROW_BYTES: Final = 700
+"""What a run is shown with beside texts that may be long."""
 _NEWEST_FIRST: Final = "r.fire_time DESC, r.id DESC"
 _OLDEST_FIRST: Final = "r.fire_time, r.id"
 
@@ -382,8 +385,15 @@ def _group(row: Row) -> LetterGroup:
 
 
 def _page(runs: Sequence[Run], limit: int) -> Page[Run]:
-    items = list(runs[:limit])
-    return Page(items, f"{items[-1].fire_time}:{items[-1].id}" if len(runs) > limit and items else None)
+    items = list(runs[: fitting(runs, limit, _weight)])
+    return Page(items, f"{items[-1].fire_time}:{items[-1].id}" if len(runs) > len(items) > 0 else None)
+
+
+def _weight(run: Run) -> int:
+    """About how long it is when it is shown."""
+    failure = run.failure
+    size = ROW_BYTES if failure is None else ROW_BYTES + len(failure.message) + sum(map(len, failure.exceptions))
+    return size + len(run.progress_note) + len(run.reason)
 
 
 def _place_of(run: Run) -> Place:

@@ -11,6 +11,7 @@ from timeball.ports.registry import Key, RegisteredTask
 from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
+from timeball.stores.sql.page_bytes import fitting
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import as_json, plain
 
@@ -26,6 +27,7 @@ END_SESSIONS_OF_KEY = query("end_sessions_of_key")
 PUT_TASK = query("put_task")
 TASK = query("task")
 LIST_TASKS = query("list_tasks")
+TASKS_BY_ID = query("tasks_by_id")
 LOCK_TASK = query("lock_task")
 TASK_USERS = query("task_users")
 DELETE_TASK = query("delete_task")
@@ -102,8 +104,9 @@ class Tasks(Part):
     async def list_tasks(self, tenant: str, cursor: str | None, limit: int) -> Page[RegisteredTask]:
         async def work(tx: Tx) -> Page[RegisteredTask]:
             rows = await tx.fetch(LIST_TASKS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
-            tasks = [_task(row) for row in rows[:limit]]
-            return Page(tasks, tasks[-1].id if len(rows) > limit and tasks else None)
+            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            tasks = [_task(row) for row in await tx.fetch(TASKS_BY_ID, tenant=tenant, b=ids)] if ids else []
+            return Page(tasks, ids[-1] if len(rows) > len(ids) > 0 else None)
 
         return await self._db.read(work, slow=True)
 

@@ -1,8 +1,8 @@
 -- What is to be expected.
 
 -- name: firing_jobs
--- A page of jobs that will fire, oldest first.
-SELECT {columns jobs j} FROM jobs j
+-- The ids of a page of jobs that will fire, oldest first, with the sizes of their specs.
+SELECT j.id, {size j.spec} FROM jobs j
 WHERE j.tenant = :tenant AND j.id > :after AND j.state = 'active' AND j.next_fire_at IS NOT NULL ORDER BY j.id LIMIT :most;
 
 -- name: recent_durations

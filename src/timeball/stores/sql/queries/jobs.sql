@@ -25,24 +25,24 @@ SELECT r.job_id, MIN(CASE WHEN r.origin <> 'backfill' AND (r.attempt = 0 OR COAL
 FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> 'task' GROUP BY r.job_id;
 
 -- name: list_jobs
--- A page of jobs, newest first.
-SELECT {columns jobs j} FROM jobs j WHERE {where} ORDER BY j.id DESC LIMIT :most;
+-- The ids of a page of jobs, newest first; in this list and those below with the sizes of their specs.
+SELECT j.id, {size j.spec} FROM jobs j WHERE {where} ORDER BY j.id DESC LIMIT :most;
 
 -- name: list_jobs_by_tag
--- A page of the jobs with a tag, newest first.
-SELECT {columns jobs j} FROM job_tags t CROSS JOIN jobs j
+-- The ids of a page of the jobs with a tag, newest first.
+SELECT j.id, {size j.spec} FROM job_tags t CROSS JOIN jobs j
 WHERE t.tag = :tag AND t.job_id < :before AND j.id = t.job_id AND {where} ORDER BY t.job_id DESC LIMIT :most;
 
 -- name: list_jobs_with_runs
--- A page of the jobs that have nothing left to fire but still have a live run, newest first.
-SELECT {columns jobs j} FROM (
+-- The ids of a page of the jobs that have nothing left to fire but still have a live run, newest first.
+SELECT j.id, {size j.spec} FROM (
   SELECT DISTINCT r.job_id FROM runs r JOIN jobs j ON j.id = r.job_id
   WHERE r.job_id < :before AND {where} ORDER BY r.job_id DESC LIMIT :most
 ) AS alive JOIN jobs j ON j.id = alive.job_id ORDER BY j.id DESC;
 
 -- name: list_idle_followers
--- A page of the jobs that follow others and have nothing to fire until one of those ends, newest first.
-SELECT {columns jobs j} FROM follows f CROSS JOIN jobs j
+-- The ids of a page of the jobs that follow others and have nothing to fire until one of those ends, newest first.
+SELECT j.id, {size j.spec} FROM follows f CROSS JOIN jobs j
 WHERE f.follower < :before AND j.id = f.follower AND {where} ORDER BY f.follower DESC LIMIT :most;
 
 -- name: crowded_jobs

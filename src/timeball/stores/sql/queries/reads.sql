@@ -33,14 +33,14 @@ SELECT * FROM (
 
 -- name: list_finished
 -- A page of finished runs. The names come afterwards: a plan that begins with them would sort all that matches.
-SELECT {columns history r}, j.name FROM (
+SELECT {shown history r}, j.name FROM (
   SELECT r.* FROM history r {jobs} WHERE {where} AND {days r.id >= :made_from AND r.id < :made_until}
   ORDER BY {order} LIMIT :most
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order};
 
 -- name: list_finished_nearby
 -- A page of finished runs, or less: what of it is among the first so many of any job.
-SELECT {columns history r}, j.name FROM (
+SELECT {shown history r}, j.name FROM (
   SELECT r.* FROM history r WHERE {nearby} ORDER BY {order} LIMIT :nearby
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id WHERE {where} ORDER BY {order} LIMIT :most;
 
@@ -53,7 +53,7 @@ SELECT r.job_id, r.fire_time, r.id FROM ({chosen}) AS chosen {firsts history r} 
 
 -- name: list_finished_of_jobs
 -- A page of the finished runs of some jobs.
-SELECT {columns history r}, j.name FROM {batch b: id text} {firsts history r} (
+SELECT {shown history r}, j.name FROM {batch b: id text} {firsts history r} (
   SELECT {of_firsts} FROM history r
   WHERE r.job_id = b.id AND {where} AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY {order} LIMIT :most
 ) {firsts_end} LEFT JOIN jobs j ON j.id = r.job_id ORDER BY {order} LIMIT :most;

@@ -50,8 +50,13 @@ RETURNING version;
 SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant AND id = :id;
 
 -- name: list_tasks
--- A page of registered tasks, by id.
-SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :most;
+-- The ids of a page of registered tasks, in order, with the sizes of their specs.
+SELECT id, {size spec} FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :most;
+
+-- name: tasks_by_id
+-- Registered tasks as they are.
+SELECT t.id, t.tenant, t.spec, t.version, t.updated_at FROM {batch b: id text} JOIN tasks t ON t.id = b.id
+WHERE t.tenant = :tenant ORDER BY t.id;
 
 -- name: lock_task
 -- A registered task, kept from every other writer.
