@@ -13,6 +13,7 @@ from timeball.declared import comparing, files, reading, writing
 from timeball.declared.comparing import Known
 from timeball.domain.job import OF_TASKS, JobSpec, decode_spec
 from timeball.domain.overlap import Overlap
+from timeball.slices import at_once
 
 CASES = 1_000 if THOROUGH else 80
 
@@ -165,5 +166,5 @@ def test_what_is_exported_and_read_again_is_unchanged(spec: JobSpec, toml: bool)
 def test_the_difference_turns_one_job_into_the_other(old: JobSpec, new: JobSpec) -> None:
     patch = comparing.patch(old, new)
     assert bool(patch) == bool(comparing.changes(old, new))
-    updated = job_body.change_from(msgspec.json.encode(patch))(old)
+    updated = at_once(job_body.change_from(msgspec.json.encode(patch))(old))
     assert comparing.changes(updated, new) == []

@@ -8,6 +8,7 @@ import pytest
 from timeball.api import job_body, views
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.job import JobSpec
+from timeball.slices import at_once
 
 TASK = {"kind": "shell", "command": "true"}
 
@@ -146,7 +147,7 @@ CRON = {
 
 
 def change(current: Any, written: Any) -> Any:
-    spec = job_body.change_from(msgspec.json.encode(written))(read(current).spec)
+    spec = at_once(job_body.change_from(msgspec.json.encode(written))(read(current).spec))
     assert isinstance(spec, JobSpec)
     return msgspec.json.decode(msgspec.json.encode(spec))
 

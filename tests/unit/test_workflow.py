@@ -1,14 +1,17 @@
 """Workflows: what may be written, and what follows from how tasks end."""
 
+import time
 from typing import Any
 
 import msgspec
 import pytest
 
-from timeball.domain import workflow
+from timeball.api.job_body import read_job
+from timeball.domain import workflow, workflow_check
+from timeball.domain.errors import Invalid
 from timeball.domain.job import JobSpec
 from timeball.domain.task import Shell
-from timeball.domain.workflow import Known, Missing, Step, TaskState, Workflow, WorkflowTask
+from timeball.domain.workflow import Known, Missing, Step, TaskState, WorkflowTask
 
 TRUE = Shell(command="true")
 
@@ -18,7 +21,7 @@ def task(name: str, *needs: str, **fields: Any) -> WorkflowTask:
 
 
 def problems(*tasks: WorkflowTask) -> list[tuple[str, str]]:
-    return [(each.pointer, each.detail) for each in workflow.check(tasks)]
+    return [(each.pointer, each.detail) for each in workflow_check.check(tasks)]
 
 
 def test_a_cycle_is_named_in_the_order_in_which_its_tasks_would_run() -> None:
@@ -57,11 +60,19 @@ def test_what_is_wrong_is_told_where_it_is(tasks: list[WorkflowTask], pointer: s
     assert word in found[0][1]
 
 
-def test_a_wrong_workflow_cannot_even_be_decoded() -> None:
-    with pytest.raises(msgspec.ValidationError, match="there is no task 'b'"):
-        msgspec.json.decode(
-            b'{"kind": "workflow", "tasks": [{"name": "a", "taskId": "t", "needs": ["b"]}]}', type=Workflow
-        )
+def test_a_wrong_workflow_cannot_be_written() -> None:
+    with pytest.raises(Invalid, match="there is no task 'b'"):
+        read_job(b'{"task": {"kind": "workflow", "tasks": [{"name": "a", "taskId": "t", "needs": ["b"]}]}}')
+
+
+def test_a_task_may_use_thousands_of_results_of_thousands_of_tasks() -> None:
+    """I28: to look for each among the needs of the task took seconds."""
+    first = [task(f"t{at}") for at in range(3_000)]
+    used = [{"$result": "t2999"}] * 30_000
+    last = task("last", *(each.name for each in first), parameters={"used": used})
+    began = time.thread_time()
+    assert problems(*first, last) == []
+    assert time.thread_time() - began < 1
 
 
 @pytest.mark.parametrize(

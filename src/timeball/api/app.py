@@ -234,13 +234,13 @@ class Endpoint:
                 reading.check_encoding(headers)
                 raw = request.body
             if not route.reads_raw:
-                body = self._read(route, raw)
+                body = await self._read(route, raw)
         return await route.handle(Call(self._services, key, request, query, body, raw))
 
-    def _read(self, route: Route, raw: bytes) -> Any:
+    async def _read(self, route: Route, raw: bytes) -> Any:
         if route.body_optional and not raw.strip():
             return route.body()
-        return reading.read(raw, self._decoders[route.method])
+        return await reading.read(raw, self._decoders[route.method], self._services.context.clock)
 
     async def _without_route(self, method: str, headers: Mapping[bytes, bytes]) -> Answer:
         if method != "OPTIONS":

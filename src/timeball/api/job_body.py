@@ -13,11 +13,13 @@ from timeball.api import reading, views
 from timeball.api.bodies import CanonicalJob
 from timeball.api.explain import explain
 from timeball.api.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
-from timeball.domain import workflow
+from timeball.domain import workflow_check
 from timeball.domain.errors import Invalid, InvalidSchedule, Problem
 from timeball.domain.job import JobSpec, encode_spec
 from timeball.domain.task import Http
-from timeball.domain.workflow import WorkflowTask
+from timeball.domain.workflow import Workflow
+from timeball.ports.clock import Clock
+from timeball.slices import Steps, at_once, in_slices
 
 LONGEST_KEY: Final = 255
 MOST_TOLD: Final = 20
@@ -40,9 +42,39 @@ def read_job(raw: bytes) -> JobBody:
     """A new job."""
     reading.check(raw)
     try:
-        return with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw))
+        return _checked(_typed_body(raw))
     except (msgspec.DecodeError, RecursionError):
-        return from_document(reading.parse(raw))
+        return at_once(reading_document(reading.parse(raw)))
+
+
+async def read_job_in_slices(raw: bytes, clock: Clock) -> JobBody:
+    """The same for a body that may be large."""
+    return read_job(raw) if len(raw) <= reading.SMALL_BODY else await in_slices(_reading_job(raw), clock)
+
+
+def _reading_job(raw: bytes) -> Steps[JobBody]:
+    yield from reading.checking(raw)
+    yield
+    try:
+        body = _typed_body(raw)
+    except (msgspec.DecodeError, RecursionError):
+        yield
+        document = reading.parse(raw)
+        yield
+        return (yield from reading_document(document))
+    yield
+    yield from checking_graph(body.spec, {})
+    return body
+
+
+def _typed_body(raw: bytes) -> JobBody:
+    return with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw))
+
+
+def _checked(body: JobBody) -> JobBody:
+    if type(body.spec.task) is Workflow:
+        at_once(checking_graph(body.spec, {}))
+    return body
 
 
 def has_keys(raw: bytes) -> bool:
@@ -57,18 +89,18 @@ def with_key(job: CanonicalJob) -> JobBody:
     return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"))
 
 
-def from_document(document: Any, more_origins: Origins | None = None) -> JobBody:
+def reading_document(document: Any, more_origins: Origins | None = None) -> Steps[JobBody]:
     """A new job in any shape."""
     given = dict(_object(document))
     key = given.pop("idempotencyKey", None)
     canonical, origins = normalise(given)
     origins |= more_origins or {}
-    spec = _convert(canonical, origins)
+    spec = yield from _converting(canonical, origins)
     return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"), origins)
 
 
-def change_from(raw: bytes) -> Callable[[JobSpec], JobSpec]:
-    """What a partial job makes of the current one.
+def change_from(raw: bytes) -> Callable[[JobSpec], Steps[JobSpec]]:
+    """What a partial job makes of the current one, in steps.
 
     Fields that are as the answer showed them were not edited: so a whole answer may be sent back with one change in
     it, be that in the canonical or in a read-only field. `schedule` and `task` are replaced, `retry` is merged, null
@@ -78,12 +110,21 @@ def change_from(raw: bytes) -> Callable[[JobSpec], JobSpec]:
     return change_of(_object(reading.parse(raw)))
 
 
-def change_of(given: Document, more_origins: Origins | None = None) -> Callable[[JobSpec], JobSpec]:
+async def change_from_in_slices(raw: bytes, clock: Clock) -> Callable[[JobSpec], Steps[JobSpec]]:
+    """The same for a body that may be large."""
+    await reading.check_in_slices(raw, clock)
+    return change_of(_object(reading.parse(raw)))
+
+
+def change_of(given: Document, more_origins: Origins | None = None) -> Callable[[JobSpec], Steps[JobSpec]]:
     """The same for a document that was read."""
 
-    def change(spec: JobSpec) -> JobSpec:
+    def change(spec: JobSpec) -> Steps[JobSpec]:
+        yield
         shown = views.spec_document(spec)
+        yield
         current: Document = msgspec.json.decode(encode_spec(spec))
+        yield
         edited = {
             name: value
             for name, value in given.items()
@@ -93,7 +134,7 @@ def change_of(given: Document, more_origins: Origins | None = None) -> Callable[
             return spec
         canonical, origins = normalise(edited, current)
         origins |= more_origins or {}
-        return _convert(_merge(current, canonical), origins)
+        return (yield from _converting(_merge(current, canonical), origins))
 
     return change
 
@@ -140,26 +181,28 @@ def _merge(current: Document, canonical: Document) -> Document:
     return merged
 
 
-def _convert(canonical: Document, origins: Origins) -> JobSpec:
+def _converting(canonical: Document, origins: Origins) -> Steps[JobSpec]:
+    raw = _encode(canonical)
+    yield
     try:
-        return _typed(_encode(canonical))
+        spec = _typed(raw)
     except msgspec.ValidationError as error:
-        if problems := _in_graph(canonical.get("task"), origins):
-            raise Invalid(problems[0].detail, problems=problems) from None
         found = explain(error, JobSpec, canonical, OTHER_FIELDS)
         refused = InvalidSchedule if found.pointer.startswith("/schedule") else Invalid
         at = "/task" if not found.pointer else found.pointer
         raise refused(found.detail, point_back(at, origins)) from None
+    yield
+    yield from checking_graph(spec, origins)
+    return spec
 
 
-def _in_graph(task: Any, origins: Origins) -> tuple[Problem, ...]:
-    """What is wrong with the tasks of a workflow together, if each of them is right."""
-    try:
-        tasks = msgspec.convert(task["tasks"], list[WorkflowTask]) if task["kind"] == "workflow" else []
-    except (msgspec.ValidationError, LookupError, TypeError):
-        return ()
-    found = workflow.check(tasks)
-    return tuple(Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MOST_TOLD])
+def checking_graph(spec: JobSpec, origins: Origins) -> Steps[None]:
+    """Refuse tasks of a workflow that are wrong together, if each of them is right."""
+    if type(spec.task) is Workflow and (found := (yield from workflow_check.checking(spec.task.tasks))):
+        problems = tuple(
+            Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MOST_TOLD]
+        )
+        raise Invalid(problems[0].detail, problems=problems)
 
 
 def pointed_back(error: Invalid, origins: Origins) -> Invalid:

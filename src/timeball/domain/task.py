@@ -18,7 +18,11 @@ from timeball.domain.instant import Micros
 Text = Annotated[str, Meta(max_length=65_536)]
 Header = Annotated[str, Meta(max_length=8_192, pattern=r"^[^\r\n\x00]*$(?!\n)")]
 HeaderName = Annotated[str, Meta(max_length=256, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$(?!\n)")]
+VariableName = Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")]
 Status = Annotated[int, Meta(ge=100, le=599)]
+MAX_HTTP_HEADERS: Final = 1_000
+MAX_VARIABLES: Final = 10_000
+"""Of the environment of a task."""
 
 _FUNCTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}", re.ASCII)
 # A scheme and a host, and what follows; nowhere a blank or a control character.
@@ -38,7 +42,7 @@ class Http(_Task, frozen=True, tag="http"):
 
     url: Annotated[str, Meta(max_length=8_192)]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] = "POST"
-    headers: dict[HeaderName, Header] = {}
+    headers: Annotated[dict[HeaderName, Header], Meta(max_length=MAX_HTTP_HEADERS)] = {}
     """None that belong to the connection, and no `X-Timeball-*`: `http_headers` has the rule."""
     body: Raw | UnsetType = UNSET
     """Text is sent as it is; any other JSON value as JSON. Without a body, POST, PUT and PATCH send the parameters."""
@@ -60,7 +64,7 @@ class Shell(_Task, frozen=True, tag="shell"):
     """A command: an argv list, or a string run by `sh -c`."""
 
     command: Text | Annotated[list[Text], Meta(min_length=1, max_length=4_096)]
-    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")], Text] = {}
+    env: Annotated[dict[VariableName, Text], Meta(max_length=MAX_VARIABLES)] = {}
     cwd: Annotated[str, Meta(max_length=4_096)] | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +78,7 @@ class Script(_Task, frozen=True, tag="script"):
 
     script: Annotated[str, Meta(max_length=1_024)]
     args: Annotated[list[Text], Meta(max_length=4_096)] = []
-    env: dict[Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")], Text] = {}
+    env: Annotated[dict[VariableName, Text], Meta(max_length=MAX_VARIABLES)] = {}
 
     INTERPRETERS: ClassVar[dict[str, str]] = {
         ".py": "python3",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, assert_never
 
@@ -18,19 +19,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from timeball.domain.duration import Duration
 from timeball.domain.english import counted
-from timeball.domain.errors import Problem
 from timeball.domain.fitting import Label, Need, Resources, profile
 from timeball.domain.limits import Concurrency, Key, RateLimit
 from timeball.domain.retry import Delivery, Retry
-from timeball.domain.task import DEFAULT_GRACE, Task, check_duration
+from timeball.domain.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
 
 MOST_TASKS: Final = 10_000
-MOST_NEEDS: Final = 100_000
-"""Of all tasks together."""
 MOST_INSTANCES: Final = 10_000
 """Of one task with `forEach`."""
-MOST_SHOWN: Final = 20
-"""Names of a cycle that are told."""
+SIZE_PER_STEP: Final = 5_000
+"""Tasks, needs and values that are looked at in one step of a check."""
 LARGEST: Final = 1 << 20
 """Bytes of the parameters of one task, once the results of others are in them: as much as a request may bring."""
 
@@ -39,6 +37,13 @@ WOVEN: Final = str(profile(Need(labels=frozenset({"(workflow)"})), 5))
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$(?!\n)")]
 RunIf = Literal["all_succeeded", "any_failed", "always"]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _check_durations(timeout: Duration | None, grace: Duration, start_deadline: Duration | None) -> None:
+    check_duration("timeout", timeout, shortest=1)
+    check_duration("grace", grace)
+    check_duration("startDeadline", start_deadline, shortest=1)
 
 
 class WorkflowTask(
@@ -73,9 +78,7 @@ class WorkflowTask(
     preemptible: bool = False
 
     def __post_init__(self) -> None:
-        check_duration("timeout", self.timeout, shortest=1)
-        check_duration("grace", self.grace)
-        check_duration("startDeadline", self.start_deadline, shortest=1)
+        _check_durations(self.timeout, self.grace, self.start_deadline)
         if (self.task is None) == (self.task_id is None):
             raise ValueError(f"task {self.name} needs either a task or the taskId of a registered one")
 
@@ -93,82 +96,7 @@ class Workflow(
     """Tasks that need each other."""
 
     tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MOST_TASKS)]
-
-    def __post_init__(self) -> None:
-        if problems := check(self.tasks):
-            raise ValueError(f"tasks: {problems[0].detail}")
-
-
-# --- what may be written ------------------------------------------------------------------------------------------
-
-
-def check(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
-    """What is wrong with them together, each with a pointer into the list."""
-    problems: list[Problem] = []
-    known: set[str] = set()
-    for at, task in enumerate(tasks):
-        if task.name in known:
-            problems.append(Problem(f"/{at}/name", f"there are two tasks {task.name!r}; give each its own name"))
-        known.add(task.name)
-    for at, task in enumerate(tasks):
-        problems += _wrong_needs(at, task, known)
-        problems += _wrong_references(at, task)
-    if sum(len(task.needs) for task in tasks) > MOST_NEEDS:
-        problems.append(Problem("", f"the tasks have more than {MOST_NEEDS:,} needs together"))
-    return tuple(problems) or _cycle(tasks)
-
-
-def _wrong_needs(at: int, task: WorkflowTask, known: set[str]) -> Iterator[Problem]:
-    seen: set[str] = set()
-    for place, need in enumerate(task.needs):
-        if need == task.name:
-            yield Problem(f"/{at}/needs/{place}", f"task {need!r} needs itself")
-        elif need not in known:
-            yield Problem(f"/{at}/needs/{place}", f"there is no task {need!r}")
-        elif need in seen:
-            yield Problem(f"/{at}/needs/{place}", f"task {need!r} is named twice")
-        seen.add(need)
-    if task.run_if == "any_failed" and not task.needs:
-        yield Problem(f"/{at}/runIf", "a task that needs no other never finds that one failed")
-
-
-def _wrong_references(at: int, task: WorkflowTask) -> Iterator[Problem]:
-    sources = [("/parameters", task.parameters)]
-    if isinstance(task.for_each, dict):
-        sources.append(("/forEach", task.for_each))
-        if not isinstance(_reference(task.for_each), Result | Parameter):
-            yield Problem(f"/{at}/forEach", 'forEach is a list, or a reference such as {"$result": "list-files"}')
-    elif isinstance(task.for_each, list) and len(task.for_each) > MOST_INSTANCES:
-        yield Problem(f"/{at}/forEach", f"forEach has more than {MOST_INSTANCES:,} items")
-    for where, value in sources:
-        for found in references(value):
-            detail = _wrong_reference(found, task, inside=where)
-            if detail is not None:
-                yield Problem(f"/{at}{where}", detail)
-
-
-def _wrong_reference(found: Reference | Unreadable, task: WorkflowTask, inside: str) -> str | None:
-    match found:
-        case Unreadable(detail):
-            return detail
-        case Result(source) if source not in task.needs:
-            return f"it uses the result of {source!r}, which is not among its needs"
-        case Item() if task.for_each is UNSET or inside == "/forEach":
-            return "$item stands for an item of forEach, which this task has not"
-        case _:
-            return None
-
-
-def _cycle(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
-    """The first cycle there is, as a problem that names it in the order in which the tasks would have to run."""
-    try:
-        graphlib.TopologicalSorter({task.name: task.needs for task in tasks}).prepare()
-    except graphlib.CycleError as error:
-        cycle: list[str] = error.args[1]
-        place = next(at for at, task in enumerate(tasks) if task.name == cycle[0])
-        shown = cycle if len(cycle) <= MOST_SHOWN else [*cycle[: MOST_SHOWN - 2], "…", cycle[-1]]
-        return (Problem(f"/{place}/needs", f"the tasks need each other in a cycle: {' → '.join(shown)}"),)
-    return ()
+    """`workflow_check` says whether they fit together: when they are written, not whenever they are read."""
 
 
 # --- references ---------------------------------------------------------------------------------------------------
@@ -210,7 +138,7 @@ class Missing(Exception):
 _FIELDS: Final = {"$result": {"path", "default"}, "$item": set[str](), "$parameter": set[str]()}
 
 
-def _reference(value: dict[str, Any]) -> Reference | Unreadable | None:
+def reference(value: dict[str, Any]) -> Reference | Unreadable | None:
     """What an object stands for, if it is a reference."""
     word = next((word for word in _FIELDS if word in value), None)
     if word is None:
@@ -233,11 +161,21 @@ def _reference(value: dict[str, Any]) -> Reference | Unreadable | None:
 
 def references(value: Any) -> Iterator[Reference | Unreadable]:
     """All that is referred to anywhere in a value."""
+    return (found for found in searched(value) if found is not None)
+
+
+def searched(value: Any) -> Iterator[Reference | Unreadable | None]:
+    """The same, with a None now and then, where others may have a turn."""
     waiting = [value]
+    looked_at = 0
     while waiting:
         each = waiting.pop()
+        looked_at += 1
+        if looked_at > SIZE_PER_STEP:
+            looked_at = 0
+            yield None
         if isinstance(each, dict):
-            found = _reference(each)
+            found = reference(each)
             if found is None:
                 waiting += each.values()
             else:
@@ -257,7 +195,7 @@ def sources(task: WorkflowTask) -> set[str]:
 def resolve(value: Any, look_up: Callable[[Reference], Any]) -> Any:
     """The value with everything in it that is referred to. Raises `Missing`."""
     if isinstance(value, dict):
-        found = _reference(value)
+        found = reference(value)
         if found is None:
             return {name: resolve(each, look_up) for name, each in value.items()}
         assert not isinstance(found, Unreadable), "it was checked when the workflow was written"

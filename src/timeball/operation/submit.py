@@ -36,6 +36,7 @@ from timeball.ports.jobs import (
     Submission,
     Submitted,
 )
+from timeball.slices import Slice
 
 
 class NewJob(Struct, frozen=True, gc=False):
@@ -130,23 +131,26 @@ class Submit:
         job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
         news = zip(jobs, job_ids, ids.many("r", now, dice, count), strict=True)
         bound = {job_ids[at]: closures for at, closures in around.closures.items()}
+        current = Slice(self._context.clock)
         prepared: list[Submission | Created | TimeballError] = []
         for at, new in enumerate(news):
             prepared.append(around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, bound))
-            if at in around.closures:
-                await give_way()
+            if current.is_over:
+                await current.next()
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
-        created: list[Created | TimeballError] = []
+        current = Slice(self._context.clock)
+        answers: list[Created | TimeballError] = []
         for at, item in enumerate(prepared):
             if isinstance(item, Submission):
-                item = _answer(item, next(results), around.warnings.get(at, ()), bound, self._render)
-                if at in around.closures:
-                    await give_way()
-            created.append(item)
-        return created
+                answers.append(_answer(item, next(results), around.warnings.get(at, ()), bound, self._render))
+                if current.is_over:
+                    await current.next()
+            else:
+                answers.append(item)
+        return answers
 
     async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}

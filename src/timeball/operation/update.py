@@ -20,20 +20,27 @@ from timeball.operation.follow import followed, pointed_at
 from timeball.operation.submit import no_place, unknown_tasks
 from timeball.operation.warn import warn
 from timeball.ports.jobs import Amendment, JobStatus
+from timeball.slices import Steps, in_slices
+
+Change = Callable[[JobSpec], JobSpec | Steps[JobSpec]]
+"""What a user wants of a job. One that takes a while makes it in steps."""
 
 
 async def update(
     context: Context,
     tenant: str,
     job_id: str,
-    change: Callable[[JobSpec], JobSpec],
+    change: Change,
     *,
     if_match: int | None = None,
 ) -> JobStatus:
     """Replace the job's spec by what `change` makes of it. An update that changes nothing is no new version."""
-    change = await _pointing(context, tenant, job_id, change)
     place = _Place(context, job_id, change)
-    wanted = await place.changed((await find_job(context, tenant, job_id)).job.spec)
+    spec = (await find_job(context, tenant, job_id)).job.spec
+    wanted = await place.changed(spec)
+    if wanted.follows is not None and wanted.follows != spec.follows:  # what a job follows already may be gone
+        place.point(wanted.follows.job, await followed(context, tenant, wanted.follows.job))
+        wanted = await place.changed(spec)
     if wanted.result_location is not None and not context.depot.takes:
         raise no_place()
     if (refused := refused_tasks(wanted)) is not None:
@@ -58,33 +65,15 @@ async def update(
         try:
             await amend(context, tenant, job_id, decide)
             break
-        except _Elsewhere as error:  # somebody else put other parameters there meanwhile
+        except _Elsewhere as error:  # the job was changed in between
             await place.changed(error.spec)
     found = await find_job(context, tenant, job_id)
     [warnings] = await warn(context, [found.job.spec])
     return structs.replace(found, warnings=warnings)
 
 
-async def _pointing(
-    context: Context, tenant: str, job_id: str, change: Callable[[JobSpec], JobSpec]
-) -> Callable[[JobSpec], JobSpec]:
-    """The same change, in which the job to be followed is named by its id. What a job follows already may be gone."""
-    spec = (await find_job(context, tenant, job_id)).job.spec
-    wanted = change(await context.depot.whole(spec)).follows
-    if wanted is None or wanted == spec.follows:
-        return change
-    known = wanted.job
-    found = await followed(context, tenant, known)
-
-    def pointing(spec: JobSpec) -> JobSpec:
-        new = change(spec)
-        return pointed_at(new, found) if new.follows is not None and new.follows.job == known else new
-
-    return pointing
-
-
 class _Elsewhere(Exception):
-    """The parameters that are to be changed have to be fetched first."""
+    """What a change makes of this spec is not known yet."""
 
     def __init__(self, spec: JobSpec) -> None:
         super().__init__()
@@ -92,18 +81,28 @@ class _Elsewhere(Exception):
 
 
 class _Place:
-    """What a change makes of a spec, where parameters that are large are kept elsewhere: fetched before anything is
-    decided, and written before anything refers to them."""
+    """What a change makes of specs. Made before anything is decided: in slices, since it may take a while, and with
+    parameters that are large, which are fetched before and written before anything refers to them."""
 
-    def __init__(self, context: Context, job_id: str, change: Callable[[JobSpec], JobSpec]) -> None:
+    def __init__(self, context: Context, job_id: str, change: Change) -> None:
+        self._context = context
         self._depot = context.depot
         self._job_id = job_id
         self._change = change
         self._known: list[tuple[JobSpec, JobSpec]] = []
+        self._named: tuple[str, str] | None = None
+
+    def point(self, named: str, job_id: str) -> None:
+        """A job that is to be followed has this id."""
+        self._named = (named, job_id)
+        self._known.clear()
 
     async def changed(self, spec: JobSpec) -> JobSpec:
         whole = await self._depot.whole(spec)
-        new = self._change(whole)
+        made = self._change(whole)
+        new = made if isinstance(made, JobSpec) else await in_slices(made, self._context.clock)
+        if self._named is not None and new.follows is not None and new.follows.job == self._named[0]:
+            new = pointed_at(new, self._named[1])
         if isinstance(spec, StowedSpec) and new.parameters == whole.parameters:
             new = stowed(new, spec.parameters_at)
         elif self._depot.takes and new.parameters is not whole.parameters:
@@ -112,9 +111,7 @@ class _Place:
         return new
 
     def known(self, spec: JobSpec) -> JobSpec:
-        if not isinstance(spec, StowedSpec) and not any(isinstance(new, StowedSpec) for _, new in self._known):
-            return self._change(spec)
-        for old, new in self._known:
+        for old, new in reversed(self._known):
             if old == spec:
                 return new
         raise _Elsewhere(spec)

@@ -23,7 +23,9 @@ MAX_WORKER_NAME_LENGTH: Final = 200
 MAX_LABELS: Final = 200
 MAX_FUNCTIONS: Final = 10_000
 MAX_KINDS: Final = 50
-MAX_HELD: Final = 250_000
+MAX_MESSAGE_BYTES: Final = 4 << 20
+"""Of a message as JSON. A server holds the event loop while it decodes one."""
+MAX_HELD: Final = 150_000
 """Attempts in a worker's hands: as many as it may have slots, and those whose end it has yet to report."""
 MAX_OUTCOMES_PER_REPORT: Final = 5_000
 MAX_NOTES_PER_REPORT: Final = 10_000

@@ -59,7 +59,8 @@ async def put(call: Call) -> Answer:
     name = call.path["name"]
     if not _NAME.fullmatch(name):
         raise Invalid("the name of a calendar has 1 to 200 letters, digits and . _ : @ -", "/path/name")
-    saved = await put_calendar(call.context, call.tenant, name, reading.read(call.raw, _typed))
+    calendar = await reading.read(call.raw, _typed, call.context.clock)
+    saved = await put_calendar(call.context, call.tenant, name, calendar)
     return answer_json(_view(saved), 201 if saved.version == 1 else 200)
 
 

@@ -47,7 +47,7 @@ class CancelledJob(Struct, frozen=True, rename="camel"):
 
 
 async def create(call: Call) -> Answer:
-    body = job_body.read_job(call.raw)
+    body = await job_body.read_job_in_slices(call.raw, call.context.clock)
     new = new_job(call.tenant, body, idempotency_key(call), len(call.raw))
     [created] = await call.services.submit([new])
     if isinstance(created, TimeballError):
@@ -100,7 +100,7 @@ async def read(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    changed = job_body.change_from(call.raw)
+    changed = await job_body.change_from_in_slices(call.raw, call.context.clock)
     found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call))
     return await _answer_open(call, found)
 

@@ -40,6 +40,7 @@ class PreviewAnswer(Struct, frozen=True, rename="camel"):
 
 
 async def preview_schedule(call: Call) -> Answer:
+    await reading.check_in_slices(call.raw, call.context.clock)
     body = _read(call.raw)
     begin = call.context.store.now() if body.after is None else instant.parse(body.after, "/after")
     spread = f"{call.tenant}/{body.name}" if body.name else ""
@@ -74,7 +75,6 @@ def _fire(fire: Fire) -> PreviewFire:
 
 
 def _read(raw: bytes) -> PreviewBody:
-    reading.check(raw)
     document = reading.parse(raw)
     if not isinstance(document, dict):
         raise Invalid("a preview is asked for with a JSON object")

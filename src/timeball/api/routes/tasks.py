@@ -55,7 +55,7 @@ async def put(call: Call) -> Answer:
     task_id = call.path["taskId"]
     if not _TASK_ID.fullmatch(task_id):
         raise Invalid("a taskId has 1 to 200 letters, digits and . _ : @ -", "/path/taskId")
-    task = reading.read(call.raw, _typed)
+    task = await reading.read(call.raw, _typed, call.context.clock)
     if (refused := refused_task(task, "")) is not None:
         raise refused
     spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(task))

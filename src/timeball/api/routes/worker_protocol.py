@@ -23,6 +23,7 @@ from timeball.ports.dispatch import (
     MAX_EXCEPTION_LENGTH,
     MAX_EXCEPTIONS,
     MAX_KIND_LENGTH,
+    MAX_MESSAGE_BYTES,
     MAX_MESSAGE_LENGTH,
     MAX_RESULT_SIZE,
     Beat,
@@ -45,8 +46,8 @@ _report = msgspec.json.Decoder(Report)
 _goodbye = msgspec.json.Decoder(Goodbye)
 
 
-def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
-    return reading.read(_without_nul(call.raw), decoder)
+async def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
+    return await reading.read(_without_nul(call.raw), decoder, call.context.clock)
 
 
 def _without_nul(raw: bytes) -> bytes:
@@ -129,13 +130,13 @@ def _key_of(call: Call) -> str:
 
 
 async def hello(call: Call) -> Answer:
-    message: Hello = _read(call, _hello)
+    message: Hello = await _read(call, _hello)
     _check_offer(message)
     return answer_json(await call.services.dispatch.hello(message, _key_of(call)))
 
 
 async def poll(call: Call) -> Answer:
-    message: Poll = _read(call, _poll)
+    message: Poll = await _read(call, _poll)
     _check_slots(message.free, "free")
     wait = min(max(message.wait, 0), LONGEST_WAIT)
     asked = msgspec.structs.replace(message, wait=wait) if wait != message.wait else message
@@ -158,7 +159,7 @@ async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> 
 
 
 async def beat(call: Call) -> Answer:
-    return answer_json(await call.services.dispatch.beat(_read(call, _beat), _key_of(call)))
+    return answer_json(await call.services.dispatch.beat(await _read(call, _beat), _key_of(call)))
 
 
 async def report(call: Call) -> Answer:
@@ -169,7 +170,7 @@ async def report(call: Call) -> Answer:
 
 
 async def goodbye(call: Call) -> Answer:
-    message: Goodbye = _read(call, _goodbye)
+    message: Goodbye = await _read(call, _goodbye)
     await call.services.dispatch.goodbye(message.session, _key_of(call))
     return Answer(status=204)
 
@@ -184,7 +185,7 @@ def _route(name: str, summary: str, handle: Any, body: type[Struct], answer: Any
         body=body,
         lasts=handle is poll,
         reads_raw=True,
-        limit=reading.MAX_BATCH,
+        limit=MAX_MESSAGE_BYTES,
         answer=answer,
         status=200 if answer is not None else 204,
         problems=(409,) if body is not Hello else (),

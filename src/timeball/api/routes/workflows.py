@@ -43,6 +43,7 @@ from timeball.operation.run_now import run_now
 from timeball.operation.update import update
 from timeball.ports.jobs import JobFilter, JobStatus
 from timeball.ports.workflows import TaskOfRun
+from timeball.slices import in_slices
 
 EXAMPLE: Final = {
     "name": "nightly",
@@ -157,8 +158,10 @@ class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 async def create(call: Call) -> Answer:
-    reading.check(call.raw)
-    body = job_body.from_document(_as_job(reading.parse(call.raw), complete=True), _ORIGINS)
+    clock = call.context.clock
+    await reading.check_in_slices(call.raw, clock)
+    document = _as_job(reading.parse(call.raw), complete=True)
+    body = await in_slices(job_body.reading_document(document, _ORIGINS), clock)
     [created] = await call.services.submit([new_job(call.tenant, body, idempotency_key(call), len(call.raw))])
     if isinstance(created, TimeballError):
         raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
@@ -189,7 +192,7 @@ async def read(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    reading.check(call.raw)
+    await reading.check_in_slices(call.raw, call.context.clock)
     await find_workflow(call.context, call.tenant, call.workflow_id)
     changed = job_body.change_of(_as_job(reading.parse(call.raw), complete=False), _ORIGINS)
     return await _answer(
