@@ -98,7 +98,7 @@ async def test_a_session_is_named_by_what_looks_like_one(api: Api, path: str) ->
         ({"logs": [CHUNK, {**CHUNK, "runId": f"{RUN}\n"}]}, "/logs/1/runId"),
         ({"logs": [{**CHUNK, "text": "x" * 70_000}]}, "/logs/0/text"),
         ({"logs": [{**CHUNK, "stream": "s" * 5_000}]}, "/logs/0/stream"),
-        ({"logs": [CHUNK] * 50_000}, "/logs"),
+        ({"logs": [CHUNK] * 25_000}, "/logs"),
         ({"ended": [{**ENDED, "runId": f"{RUN}\n{RUN}"}]}, "/ended/0/runId"),
         ({"ended": [ENDED, {**ENDED, "runId": ""}, {**ENDED, "runId": f"{RUN}\n{RUN}"}]}, "/ended/1/runId"),
         ({"ended": [{**ENDED, "jobId": "j_" + "g" * 28}]}, "/ended/0/jobId"),

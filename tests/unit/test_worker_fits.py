@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from tests.support.fake_dispatch import python
 from timeball.api.routes.worker_protocol import _check_report
-from timeball.domain.lifecycle import Failed, Failure
+from timeball.client.dispatch import HttpDispatch
+from timeball.domain.errors import TooLarge
+from timeball.domain.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
-from timeball.ports.dispatch import MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Report
+from timeball.ports.dispatch import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Progress, Report
 from timeball.ports.executor import Executor
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt
@@ -37,7 +40,9 @@ async def reports(outbox: Outbox) -> list[Report]:
         outbox._news.set()
         batch = await outbox.next()
         message = batch.report("w_1", 1, 1, CLOCK.monotonic())
-        report = msgspec.json.decode(msgspec.json.encode(message), type=Report)
+        encoded = msgspec.json.encode(message)
+        assert len(encoded) <= MAX_MESSAGE_BYTES
+        report = msgspec.json.decode(encoded, type=Report)
         _check_report(report)
         read.append(report)
         outbox.confirm()
@@ -59,6 +64,38 @@ async def test_many_starts_and_steps_are_several_messages() -> None:
         assert sorted(each.token for report in said for each in getattr(report, kind)) == list(range(1, 25_001))
     (note,) = {step.note for report in said for step in report.progress}
     assert (len(note), note[-1]) == (1_000, "…")
+
+
+async def test_long_errors_and_results_are_several_messages() -> None:
+    """I28: a message has at most 4 MiB, also if its texts are escaped."""
+    outbox = new_outbox()
+    for token in range(1, 2_001):
+        attempt = held(outbox, token)
+        if token % 100:
+            attempt.outcome = Failed(Failure(kind="exit", message="\x01" * MAX_MESSAGE_LENGTH))
+        else:
+            attempt.outcome = Succeeded(msgspec.Raw(b'"%b"' % (b"x" * (MAX_RESULT_SIZE - 2))))
+        attempt.ended_at = CLOCK.monotonic()
+        outbox.ended(attempt)
+    said = await reports(outbox)
+    assert [each.token for report in said for each in report.ended] == list(range(1, 2_001))
+
+
+async def test_output_that_is_escaped_is_several_messages() -> None:
+    """I28: a control character takes six bytes of JSON."""
+    outbox = new_outbox()
+    for token in range(1, 31):
+        held(outbox, token).log("stdout", "\x01" * 200_000)
+    said = await reports(outbox)
+    assert sum(len(chunk.text) for report in said for chunk in report.logs) == 30 * 200_000
+
+
+async def test_a_message_that_no_server_takes_is_not_sent() -> None:
+    """I28: the worker sends it in parts, as if a server had refused it."""
+    notes = [Progress(run_id="r_1", token=1, fraction=0.5, note="\x01" * 1_000)] * 2_000
+    async with HttpDispatch(["http://127.0.0.1:9"], None) as dispatch:
+        with pytest.raises(TooLarge, match="4 MiB"):
+            await dispatch.report(Report(session="w_1", poll_seq=1, free=1, progress=notes))
 
 
 async def test_output_in_small_pieces_is_several_messages_in_order() -> None:

@@ -26,6 +26,8 @@ from timeball.ports.clock import Clock
 from timeball.slices import Slice
 
 MOST_JOBS: Final = 10_000
+MAX_EXPONENTS: Final = 10 * reading.MAX_EXPONENTS
+"""In all jobs together."""
 PIECE_BYTES: Final = 64 * 1024
 """What is decoded together, about."""
 WINDOW_BYTES: Final = 1 << 20
@@ -72,6 +74,7 @@ class _Lines:
         self._slice = Slice(clock)
         self._at = 0
         """Where what was not read yet begins."""
+        self._exponents = 0
         self._read: list[Read] = []
 
     async def read(self) -> list[Read]:
@@ -112,6 +115,9 @@ class _Lines:
             item = self._next()
             if item is None:
                 continue
+            self._exponents += reading.exponents(item)
+            if self._exponents > MAX_EXPONENTS:
+                raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
             try:
                 self._read.append(await job_body.read_job_in_slices(item, self._clock))
             except TimeballError as error:

@@ -14,9 +14,20 @@ from msgspec.json import Decoder
 from timeball.client.errors import from_answer
 from timeball.client.transport import Incoming, reason
 from timeball.client.wire import Wire
-from timeball.domain.errors import TimeballError, Unavailable
+from timeball.domain.errors import TimeballError, TooLarge, Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, ServerFault, SessionLost, Welcome
+from timeball.ports.dispatch import (
+    MAX_MESSAGE_BYTES,
+    Beat,
+    Hello,
+    Orders,
+    Poll,
+    Receipt,
+    Report,
+    ServerFault,
+    SessionLost,
+    Welcome,
+)
 
 T = TypeVar("T")
 
@@ -120,7 +131,7 @@ class HttpDispatch:
                 if call == "poll":
                     self._hanging = (asked, limit)
                 try:
-                    answer = await self._wires[asked].post(f"/v1/worker/{call}", _encode(message))
+                    answer = await self._wires[asked].post(f"/v1/worker/{call}", _encoded(message))
                 finally:
                     if call == "poll":
                         self._hanging = None
@@ -140,6 +151,14 @@ class HttpDispatch:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _encoded(message: object) -> bytes:
+    """What no server takes is not even sent: a report can be sent in parts."""
+    encoded = _encode(message)
+    if len(encoded) > MAX_MESSAGE_BYTES:
+        raise TooLarge(f"a message of {len(encoded):,} bytes is larger than {MAX_MESSAGE_BYTES >> 20} MiB")
+    return encoded
 
 
 def _error(answer: Incoming) -> TimeballError | SessionLost:

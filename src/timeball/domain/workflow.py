@@ -57,7 +57,7 @@ class WorkflowTask(
     parameters: dict[str, Any] = {}
     """Anywhere in them, `{"$result": "extract", "path": "/rows"}` stands for the result of a task that it needs,
     `{"$item": ""}` for its item of `forEach` and `{"$parameter": "day"}` for a parameter of the workflow."""
-    needs: Annotated[list[Name], Meta(max_length=MOST_TASKS)] = []
+    needs: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=MOST_TASKS)] = []
     """The tasks that have to end before it."""
     run_if: RunIf = "all_succeeded"
     for_each: list[Any] | dict[str, Any] | UnsetType = UNSET

@@ -25,12 +25,12 @@ MAX_FUNCTIONS: Final = 10_000
 MAX_KINDS: Final = 50
 MAX_MESSAGE_BYTES: Final = 4 << 20
 """Of a message as JSON. A server holds the event loop while it decodes one."""
-MAX_HELD: Final = 150_000
+MAX_HELD: Final = 120_000
 """Attempts in a worker's hands: as many as it may have slots, and those whose end it has yet to report."""
-MAX_OUTCOMES_PER_REPORT: Final = 5_000
-MAX_NOTES_PER_REPORT: Final = 10_000
+MAX_OUTCOMES_PER_REPORT: Final = 2_000
+MAX_NOTES_PER_REPORT: Final = 2_000
 """Starts, steps of progress, and answers to orders to make room, each."""
-MAX_CHUNKS_PER_REPORT: Final = 20_000
+MAX_CHUNKS_PER_REPORT: Final = 5_000
 MAX_CHUNK_LENGTH: Final = 65_536
 """Characters."""
 MAX_CHUNKS_PER_ATTEMPT: Final = 1_000_000

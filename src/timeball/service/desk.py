@@ -151,14 +151,15 @@ class Desk:
             self._forget(beat.session)
             raise SessionLost(beat.session)
         holding = await self._store.holding(beat.session)
+        held = set(beat.held)
         if (session := self._sessions.get(beat.session)) is not None:
-            session.unverified = not holding.keys() <= set(beat.held)
+            session.unverified = not holding.keys() <= held
             if session.unverified:
                 self._answer(session, Orders())  # the next poll gives them back
         return Orders(
-            cancel=[token for token in beat.held if holding.get(token) is Wanted.STOP],
-            kill=[token for token in beat.held if holding.get(token) is Wanted.DIE],
-            lost=[token for token in beat.held if token not in holding],
+            cancel=[token for token, wanted in holding.items() if wanted is Wanted.STOP and token in held],
+            kill=[token for token, wanted in holding.items() if wanted is Wanted.DIE and token in held],
+            lost=sorted(held.difference(holding)),
         )
 
     async def report(self, report: Report, key: str = LOCAL_KEY) -> Receipt:

@@ -12,6 +12,7 @@ from collections import deque
 from itertools import islice
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Raw, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
@@ -19,8 +20,10 @@ from timeball.domain.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import (
     MAX_CHUNKS_PER_REPORT,
+    MAX_MESSAGE_BYTES,
     MAX_NOTE_LENGTH,
     MAX_NOTES_PER_REPORT,
+    MAX_OUTCOMES_PER_REPORT,
     Ended,
     LogChunk,
     Pausing,
@@ -34,9 +37,9 @@ from timeball.service.worker_output import CHUNK, clean
 
 PATIENCE: Final = 200 * MILLISECOND
 """Output and progress wait this long for more of the same."""
-MOST_OUTCOMES: Final = 2_000
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""A report's output, and a report's results, stay below about this."""
+REPORT_BYTES: Final = MAX_MESSAGE_BYTES // 4
+"""Of the output in a report, and of the outcomes, as JSON: nothing more is added once there is so much. If notes make
+the report too large nevertheless, it is sent in parts."""
 MOST_UNSAID: Final = 20_000
 MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
 
@@ -44,6 +47,7 @@ MAX_REASON_LENGTH: Final = 1_000
 """Characters of a refusal that become part of a failure."""
 
 log = logging.getLogger("timeball.worker")
+_encode = msgspec.json.Encoder().encode
 
 
 class Said(Struct, frozen=True):
@@ -289,12 +293,13 @@ class Outbox:
 
     def _take_logs(self) -> list[LogChunk]:
         taken: list[LogChunk] = []
-        size = 0
-        while self._logs and size < MOST_BYTES and len(taken) < MAX_CHUNKS_PER_REPORT:
+        size = length = 0
+        while self._logs and size < REPORT_BYTES and len(taken) < MAX_CHUNKS_PER_REPORT:
             chunk = self._logs.popleft()
-            size += len(chunk.text)
+            size += len(_encode(chunk.text))
+            length += len(chunk.text)
             taken.append(chunk)
-        self._log_size = self._log_size - size if self._logs else 0
+        self._log_size = self._log_size - length if self._logs else 0
         return taken
 
     def _take_ended(self) -> list[HeldAttempt]:
@@ -304,11 +309,11 @@ class Outbox:
         behind = {chunk.token for chunk in self._logs}
         taken: list[HeldAttempt] = []
         size = 0
-        while self._ended and len(taken) < MOST_OUTCOMES and size < MOST_BYTES:
+        while self._ended and len(taken) < MAX_OUTCOMES_PER_REPORT and size < REPORT_BYTES:
             if behind and self._ended[0].token in behind:
                 break
             attempt = self._ended.popleft()
-            size += _result_size(attempt)
+            size += _outcome_size(attempt)
             taken.append(attempt)
         return taken
 
@@ -317,6 +322,9 @@ def _cut(note: str) -> str:
     return note if len(note) <= MAX_NOTE_LENGTH else f"{note[: MAX_NOTE_LENGTH - 1]}…"
 
 
-def _result_size(attempt: HeldAttempt) -> int:
+def _outcome_size(attempt: HeldAttempt) -> int:
+    """Bytes of what may be long in it."""
     outcome = attempt.outcome
+    if isinstance(outcome, Failed):
+        return len(_encode(outcome.failure))
     return len(outcome.result) if isinstance(outcome, Succeeded) and isinstance(outcome.result, Raw) else 0

@@ -39,9 +39,10 @@ async def create_batch(call: Call) -> Answer:
     clock = call.context.clock
     bodies = await read_batch(call.raw, _is_lines(call), clock)
     prepared = await map_in_slices(_Preparing(call), bodies, clock)
-    results = iter(await call.services.submit([item for item in prepared if isinstance(item, NewJob)]))
+    results = await call.services.submit([item for item in prepared if isinstance(item, NewJob)])
+    results.reverse()
     items = await map_in_slices(
-        lambda item: _item(next(results) if isinstance(item, NewJob) else item), prepared, clock
+        lambda item: _item(results.pop() if isinstance(item, NewJob) else item), prepared, clock
     )
     del prepared
     await let_go(bodies, clock)
