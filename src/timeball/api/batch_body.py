@@ -28,6 +28,9 @@ from timeball.slices import Slice
 MOST_JOBS: Final = 10_000
 MAX_EXPONENTS: Final = 10 * reading.MAX_EXPONENTS
 """In all jobs together."""
+MAX_CONTAINERS: Final = 300_000
+"""Arrays and objects in all jobs together: they are alive at the same time, and one look of the garbage collector at
+600,000 of them takes 50 ms."""
 PIECE_BYTES: Final = 64 * 1024
 """What is decoded together, about."""
 WINDOW_BYTES: Final = 1 << 20
@@ -74,7 +77,7 @@ class _Lines:
         self._slice = Slice(clock)
         self._at = 0
         """Where what was not read yet begins."""
-        self._exponents = 0
+        self._exponents = self._containers = 0
         self._read: list[Read] = []
 
     async def read(self) -> list[Read]:
@@ -104,10 +107,20 @@ class _Lines:
                     return False
         except (msgspec.DecodeError, RecursionError, Invalid):
             return False  # one of them is written otherwise or is wrong
+        self._count(piece)
         self._read += bodies
         self._at = end
         self._skip()
         return True
+
+    def _count(self, piece: bytes) -> None:
+        """Refuse what takes long to read, or keeps the garbage collector busy, in all jobs together."""
+        self._exponents += reading.exponents(piece)
+        if self._exponents > MAX_EXPONENTS:
+            raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
+        self._containers += reading.count_containers(piece)
+        if self._containers > MAX_CONTAINERS:
+            raise Invalid(f"a batch has at most {MAX_CONTAINERS:,} arrays and objects")
 
     async def _read_each(self, until: int) -> None:
         """Those that begin before a place, one by one."""
@@ -115,9 +128,9 @@ class _Lines:
             item = self._next()
             if item is None:
                 continue
-            self._exponents += reading.exponents(item)
-            if self._exponents > MAX_EXPONENTS:
-                raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
+            if self._slice.is_over:
+                await self._slice.next()
+            self._count(item)
             try:
                 self._read.append(await job_body.read_job_in_slices(item, self._clock))
             except TimeballError as error:
@@ -232,12 +245,8 @@ class _Array(_Lines):
         return None if is_cut and end == len(text) else text[:end].encode()
 
 
-def _as_text(number: str) -> str:
-    return number
-
-
-_scanner = json.JSONDecoder(parse_int=_as_text, parse_float=_as_text)
-"""Finds where an element ends. It is decoded by others."""
+_scanner = json.JSONDecoder(parse_int=len, parse_float=len)
+"""Finds where an element ends. What the numbers in it are is for those who decode it."""
 
 
 def _too_large() -> TooLarge:

