@@ -84,7 +84,8 @@ class _Lines:
         while not self._is_at_end():
             end = self._piece_end()
             if end is None or not self._read_alike(end):
-                await self._read_each(self._at + PIECE_BYTES if end is None else end)
+                # At least one: a piece without any job is not read by anything else.
+                await self._read_each(self._at + PIECE_BYTES if end is None else max(end, self._at + 1))
             if len(self._read) > MOST_JOBS:
                 raise TooLarge(f"a batch has at most {MOST_JOBS:,} jobs; this one has more")
             if self._slice.is_over:
