@@ -19,9 +19,10 @@ SECTIONS = {
     "lateness": "how late jobs start: one by one, spread, many at one instant, many per second",
     "growth": "the same with a million jobs and runs (with --full: five million)",
     "cron": "the cron engine",
+    "stalls": "how long one request holds the event loop",
     "soak": "ten minutes of half the maximum: memory and tables stay as they are",
 }
-LONG = ("soak",)
+LONG = ("stalls", "soak")
 """Not measured unless they are asked for."""
 
 
@@ -33,10 +34,12 @@ def main() -> int:
         epilog=f"sections:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help="what to measure (by default all but soak)")
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help="what to measure (by default all but stalls and soak)"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, once: does it work? not: how fast is it")
     parser.add_argument(
-        "--full", action="store_true", help="with what takes long: five million jobs and runs, and the soak"
+        "--full", action="store_true", help="with what takes long: five million jobs and runs, the stalls and the soak"
     )
     parser.add_argument("--store", choices=STORES, help="only on this store")
     parser.add_argument("--repeats", type=int, help="how often each figure is taken")
