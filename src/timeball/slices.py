@@ -7,7 +7,7 @@ into pieces, and after the piece with which a slice is over the event loop has a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeVar
 
 from timeball.domain.instant import MILLISECOND, Micros
@@ -17,6 +17,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SLICE_LENGTH: Final[Micros] = 5 * MILLISECOND
+
+FEW: Final = 32
+"""Pieces of microseconds between two looks at the clock."""
 
 Steps = Generator[None, None, Result]
 """Work that stops between its pieces. Its callers decide whether anything else has a turn there."""
@@ -73,12 +76,15 @@ async def let_go(items: list[Item], clock: Clock) -> None:
             await current.next()
 
 
-async def map_in_slices(function: Callable[[Item], Result], items: Iterable[Item], clock: Clock) -> list[Result]:
-    """`[function(item) for item in items]`."""
+async def map_in_slices(
+    function: Callable[[Item], Result], items: Sequence[Item], clock: Clock, *, each: bool
+) -> list[Result]:
+    """`[function(item) for item in items]`. Each of them may take long, or many of them take microseconds."""
     results: list[Result] = []
     current = Slice(clock)
-    for item in items:
-        results.append(function(item))
+    step = 1 if each else FEW
+    for start in range(0, len(items), step):
+        results += [function(item) for item in items[start : start + step]]
         if current.is_over:
             await current.next()
     return results

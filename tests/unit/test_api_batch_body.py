@@ -30,7 +30,7 @@ JOB = st.fixed_dictionaries(
 
 
 async def read(raw: bytes, lines: bool = False) -> list[Any]:
-    return [_plain(each) for each in await read_batch(raw, lines, CLOCK)]
+    return [_plain(each) for each in (await read_batch(raw, lines, CLOCK))[0]]
 
 
 def _plain(found: JobBody | TimeballError) -> Any:
@@ -101,7 +101,7 @@ async def test_bad_bytes_are_found_at_their_place(monkeypatch: pytest.MonkeyPatc
 async def test_a_job_of_a_batch_is_as_large_as_any_other() -> None:
     large = {"task": TASK, "parameters": {"a": "x" * (reading.MAX_BODY + 1)}}
     raw = json.dumps({"task": TASK}).encode()
-    lines = await read_batch(b"%b\n%b\n%b" % (raw, json.dumps(large).encode(), raw), True, CLOCK)
+    lines, _ = await read_batch(b"%b\n%b\n%b" % (raw, json.dumps(large).encode(), raw), True, CLOCK)
     assert [type(each) for each in lines] == [JobBody, TooLarge, JobBody]
     with pytest.raises(TooLarge, match="1 MiB"):
         await read(b"[%b]" % json.dumps(large).encode())

@@ -47,11 +47,11 @@ _BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 
 
-async def read_batch(raw: bytes, lines: bool, clock: Clock) -> list[Read]:
-    """Each of its jobs, or what is wrong with it."""
+async def read_batch(raw: bytes, lines: bool, clock: Clock) -> tuple[list[Read], bool]:
+    """Each of its jobs, or what is wrong with it; and whether one of them is large."""
     await _check_text(raw, Slice(clock))
     reader = _Lines(raw, clock) if lines else _Array(raw, clock)
-    return await reader.read()
+    return await reader.read(), reader.has_large
 
 
 async def _check_text(raw: bytes, current: Slice) -> None:
@@ -77,6 +77,7 @@ class _Lines:
         self._slice = Slice(clock)
         self._at = 0
         """Where what was not read yet begins."""
+        self.has_large = False
         self._exponents = self._containers = 0
         self._read: list[Read] = []
 
@@ -132,6 +133,7 @@ class _Lines:
             if self._slice.is_over:
                 await self._slice.next()
             self._count(item)
+            self.has_large = self.has_large or len(item) > PIECE_BYTES
             try:
                 self._read.append(await job_body.read_job_in_slices(item, self._clock))
             except TimeballError as error:

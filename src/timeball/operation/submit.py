@@ -36,7 +36,7 @@ from timeball.ports.jobs import (
     Submission,
     Submitted,
 )
-from timeball.slices import Slice
+from timeball.slices import Slice, map_in_slices
 
 
 class NewJob(Struct, frozen=True, gc=False):
@@ -141,16 +141,15 @@ class Submit:
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
-        current = Slice(self._context.clock)
-        answers: list[Created | TimeballError] = []
-        for at, item in enumerate(prepared):
+        warnings = around.warnings
+
+        def answered(at: int) -> Created | TimeballError:
+            item = prepared[at]
             if isinstance(item, Submission):
-                answers.append(_answer(item, next(results), around.warnings.get(at, ()), bound, self._render))
-                if current.is_over:
-                    await current.next()
-            else:
-                answers.append(item)
-        return answers
+                return _answer(item, next(results), warnings.get(at, ()), bound, self._render)
+            return item
+
+        return await map_in_slices(answered, range(count), self._context.clock, each=bool(bound))
 
     async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}

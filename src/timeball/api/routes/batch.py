@@ -37,15 +37,16 @@ class BatchAnswer(Struct, frozen=True):
 async def create_batch(call: Call) -> Answer:
     """One bad item never fails its neighbours."""
     clock = call.context.clock
-    bodies = await read_batch(call.raw, _is_lines(call), clock)
-    prepared = await map_in_slices(_Preparing(call), bodies, clock)
+    bodies, has_large = await read_batch(call.raw, _is_lines(call), clock)
+    prepared = await map_in_slices(_Preparing(call), bodies, clock, each=has_large)
     results = await call.services.submit([item for item in prepared if isinstance(item, NewJob)])
     results.reverse()
     items = await map_in_slices(
-        lambda item: _item(results.pop() if isinstance(item, NewJob) else item), prepared, clock
+        lambda item: _item(results.pop() if isinstance(item, NewJob) else item), prepared, clock, each=False
     )
-    del prepared
-    await let_go(bodies, clock)
+    if has_large:
+        del prepared
+        await let_go(bodies, clock)
     return answer_json(BatchAnswer(items))
 
 
