@@ -22,7 +22,6 @@ from timeball.operation.closures import compiled, never_together
 from timeball.operation.context import Context
 from timeball.operation.follow import followed, pointed_at
 from timeball.operation.group_commit import GroupCommit
-from timeball.operation.slices import give_way
 from timeball.operation.warn import warn
 from timeball.ports.hints import Topic
 from timeball.ports.jobs import (
