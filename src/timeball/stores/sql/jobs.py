@@ -39,7 +39,7 @@ from timeball.stores.sql.large import require_fresh
 from timeball.stores.sql.library import query
 from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, fitting
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, readable, tag_rows
+from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, read_jobs, readable, tag_rows
 from timeball.stores.sql.tables import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
@@ -115,7 +115,7 @@ class Jobs(Part):
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
         async def work(tx: Tx) -> dict[str, JobStatus]:
             rows = await tx.fetch(JOBS_BY_ID, b=list(dict.fromkeys(ids)))
-            return {each.job.id: each for each in await _with_status(tx, readable(rows))}
+            return {each.job.id: each for each in await _with_status(tx, await read_jobs(tx, rows))}
 
         return await self._db.read(work) if ids else {}
 
@@ -138,7 +138,9 @@ class Jobs(Part):
             rows.sort(key=lambda row: str(row[0]), reverse=True)
             ids = [row[0] for row in rows[: fitting(rows, limit)]]
             found = sorted(await tx.fetch(JOBS_BY_ID, b=ids), key=lambda row: str(row[0]), reverse=True) if ids else []
-            return Page(await _with_status(tx, readable(found)), ids[-1] if len(rows) > len(ids) > 0 else None)
+            return Page(
+                await _with_status(tx, await read_jobs(tx, found)), ids[-1] if len(rows) > len(ids) > 0 else None
+            )
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
