@@ -607,7 +607,7 @@ PLANTS: dict[str, Plant] = {
         ("careless-give-back", "I7 I12", _careless_give_back, None, 29),
         ("overlap-unseen", "I16", _overlap_unseen, None, 1),
         ("early-start", "I3", _early_start, None, 0),
-        ("edit-keeps-future-run", "I5 I11", _edit_keeps_future_run, None, 0),
+        ("edit-keeps-future-run", "I5 I10 I11", _edit_keeps_future_run, None, 0),
         ("late-self-kill", "I7", _late_self_kill, "zombies", 11),
         ("endless-retries", "I12", _endless_retries, None, 0),
         ("delivered-again", "I12", _delivered_again, None, 15),
