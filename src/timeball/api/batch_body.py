@@ -31,6 +31,8 @@ MAX_EXPONENTS: Final = 10 * reading.MAX_EXPONENTS
 MAX_CONTAINERS: Final = 300_000
 """Arrays and objects in all jobs together: they are alive at the same time, and one look of the garbage collector at
 600,000 of them takes 50 ms."""
+CONTAINERS_PER_JOB: Final = 10
+"""In ordinary jobs, which are counted without a look at their texts."""
 PIECE_BYTES: Final = 64 * 1024
 """What is decoded together, about."""
 WINDOW_BYTES: Final = 1 << 20
@@ -109,18 +111,18 @@ class _Lines:
                     return False
         except (msgspec.DecodeError, RecursionError, Invalid):
             return False  # one of them is written otherwise or is wrong
-        self._count(piece)
+        self._count(piece, reading.FEW_CONTAINERS + CONTAINERS_PER_JOB * len(bodies))
         self._read += bodies
         self._at = end
         self._skip()
         return True
 
-    def _count(self, piece: bytes) -> None:
+    def _count(self, piece: bytes, few: int = reading.FEW_CONTAINERS) -> None:
         """Refuse what takes long to read, or keeps the garbage collector busy, in all jobs together."""
         self._exponents += reading.exponents(piece)
         if self._exponents > MAX_EXPONENTS:
             raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
-        self._containers += reading.count_containers(piece)
+        self._containers += reading.count_containers(piece, few)
         if self._containers > MAX_CONTAINERS:
             raise Invalid(f"a batch has at most {MAX_CONTAINERS:,} arrays and objects")
 

@@ -123,10 +123,10 @@ def _asks_for_a_look(raw: bytes) -> bool:
     return containers > MAX_DEPTH or is_suspicious(raw)
 
 
-def count_containers(raw: bytes) -> int:
+def count_containers(raw: bytes, few: int = FEW_CONTAINERS) -> int:
     """Arrays and objects; with brackets in texts, as long as they are few."""
     found = raw.count(b"{") + raw.count(b"[")
-    if found > FEW_CONTAINERS:
+    if found > few:
         rest = _TEXT.sub(b"", raw)
         found = rest.count(b"{") + rest.count(b"[")
     return found
