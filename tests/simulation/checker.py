@@ -113,7 +113,8 @@ class Checker:
         cursor = None
         while True:
             page = self.world.read("list_runs", RunFilter(tenant=TENANT, job_id=job.id), cursor, 1000)
-            runs += page.items
+            whole = self.world.read("runs", [run.id for run in page.items])  # lists leave results out
+            runs += [whole.get(run.id, run) for run in page.items]
             cursor = page.next_cursor
             if cursor is None:
                 return runs

@@ -142,7 +142,8 @@ def _job_id(world: World, asked: Asked) -> str | None:
 
 def _runs(world: World, job_id: str) -> list[Run]:
     found: list[Run] = world.read("list_runs", RunFilter(tenant=TENANT, job_id=job_id), None, 100_000).items
-    return found
+    whole = world.read("runs", [run.id for run in found])  # lists leave results out
+    return [whole.get(run.id, run) for run in found]
 
 
 # --- what must hold -----------------------------------------------------------------------------------------------
