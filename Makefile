@@ -5,14 +5,13 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 SEEDS   ?= 10000
 JOBS    ?= 7
-MINUTES ?= 10
 WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test lint fmt bench compare sim chaos clean
+.PHONY: help install install-dev up test lint fmt bench compare sim chaos soak clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
-test bench compare sim chaos: export PYTHONDONTWRITEBYTECODE =
+test bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +46,13 @@ sim: install-dev ## Simulate SEEDS=10000 fault schedules, and check cron in 50,0
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	TIMEBALL_CRON_CASES=50000 $(BIN)/python -m pytest -n $(JOBS) tests/properties -k cron
 
+chaos: MINUTES ?= 10
 chaos: install-dev ## Break a fleet of real processes for MINUTES=10, and check every promise (ARGS="--faults kill")
 	$(BIN)/timeball chaos --minutes $(MINUTES) $(ARGS)
+
+soak: MINUTES ?= 20
+soak: install-dev ## Attack both stores for MINUTES=20 beside 200 honest jobs a second, and check every promise
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

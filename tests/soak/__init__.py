@@ -1,0 +1,1 @@
+"""Attacks and honest work at the same time, in alternating phases: `make soak`."""
