@@ -1,14 +1,17 @@
 """Work on the event loop in slices of a few milliseconds, with a turn for everything else between two of them (I28).
 
 A thread is no remedy for long work: a call into C holds the interpreter's lock until it returns. So what is long is cut
-into pieces, and after the piece with which a slice is over the event loop has a turn.
+into pieces, and after the piece with which a slice is over the event loop has a turn. However many requests have long
+work, one of them has a slice per turn: a turn does not get longer with their number, and jobs start in time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.ports.clock import Clock
@@ -23,6 +26,43 @@ FEW: Final = 32
 
 Steps = Generator[None, None, Result]
 """Work that stops between its pieces. Its callers decide whether anything else has a turn there."""
+
+
+class TurnQueue:
+    """Tasks that wait for turns of the event loop: one of them per turn, in the order of asking."""
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def turn(self) -> None:
+        turn = self._loop.create_future()
+        self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._next)
+        await turn
+
+    def _next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # its task was not cancelled
+                turn.set_result(None)
+                break
+        if self._waiting:
+            self._loop.call_soon(self._next)
+
+
+_slices: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, TurnQueue]] = WeakKeyDictionary()
+
+
+async def give_way() -> None:
+    """Wait for the next slice: everything else has a turn of the event loop, and then one task per turn."""
+    loop = asyncio.get_running_loop()
+    if (queue := _slices.get(loop)) is None:
+        queue = _slices[loop] = TurnQueue(loop)
+    await queue.turn()
 
 
 class Slice:
@@ -40,7 +80,7 @@ class Slice:
 
     async def next(self) -> None:
         """Give the event loop a turn, and begin the next slice."""
-        await asyncio.sleep(0)
+        await give_way()
         self._until = self._clock.monotonic() + SLICE_LENGTH
 
 
@@ -55,6 +95,15 @@ async def in_slices(steps: Steps[Result], clock: Clock) -> Result:
             return result
         if current.is_over:
             await current.next()
+
+
+async def first_found(steps: Iterator[Item | None]) -> Item | None:
+    """The first result of a computation that yields None after each slice; None: it ended without one."""
+    for found in steps:
+        if found is not None:
+            return found
+        await give_way()
+    return None
 
 
 def at_once(steps: Steps[Result]) -> Result:

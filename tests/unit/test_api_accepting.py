@@ -72,7 +72,7 @@ async def test_a_crowded_server_accepts_at_a_bounded_rate() -> None:
             await asyncio.sleep(0)
         for _ in range(3):  # turns of the loop: the acceptor sleeps
             await asyncio.sleep(0)
-        assert len(accepted) == http_server.CROWDED_ACCEPTS_PER_TURN
+        assert len(accepted) == http_server.MAX_ACCEPTS_PER_TURN
         async with asyncio.timeout(20):
             while len(accepted) < 100:
                 await asyncio.sleep(0.01)

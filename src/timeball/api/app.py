@@ -209,6 +209,8 @@ class Endpoint:
             answer = await self._answer(request)
         except Exception as error:
             answer = self.refuse(error, request)
+        if request.client is not None:
+            await request.client.wait_for_turn()
         if self._services.stopping() or (request.client is not None and request.client.is_last_answer()):
             answer = msgspec.structs.replace(answer, headers=[*answer.headers, (b"connection", b"close")])
         return answer

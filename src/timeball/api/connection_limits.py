@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from timeball.slices import TurnQueue
+
 MAX_HEAD_BYTES: Final = 32 * 1024
 """Of a request: its line and all headers, and likewise of the trailers of a body in chunks."""
 MAX_HEADERS: Final = 100
@@ -98,6 +100,12 @@ class Peer:
         self._answers += 1
         return self._answers >= self.limits.max_stranger_answers
 
+    async def wait_for_turn(self) -> None:
+        """Before an answer: strangers have one per turn of the event loop, all together. However many requests without
+        a key arrive, at least half of the loop's time is for others."""
+        if not self.is_known:
+            await self._connections.stranger_turn()
+
     def gone(self) -> None:
         self.is_gone = True
         self._connections.discard(self)
@@ -150,6 +158,7 @@ class Connections:
         """Strangers with unread answers, those first that have been so for longest."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._full = False
+        self._stranger_turns: TurnQueue | None = None
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._known)
@@ -204,6 +213,11 @@ class Connections:
 
     def read(self, peer: Peer) -> None:
         self._unread.pop(peer, None)
+
+    async def stranger_turn(self) -> None:
+        if self._stranger_turns is None:
+            self._stranger_turns = TurnQueue(asyncio.get_running_loop())
+        await self._stranger_turns.turn()
 
     # --- the sweep --------------------------------------------------------------------------------------------------
 

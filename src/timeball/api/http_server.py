@@ -15,8 +15,7 @@ import uvicorn
 from timeball.api.connection_limits import ConnectionLimits, Connections, Peer
 from timeball.api.express import Express
 
-MAX_ACCEPTS_PER_TURN: Final = 64
-CROWDED_ACCEPTS_PER_TURN: Final = 16
+MAX_ACCEPTS_PER_TURN: Final = 16
 CROWDED_PAUSE_SECONDS: Final = 0.025
 """While there are as many strangers as may be, connections are accepted at no more than 640 per second: each of them
 costs more than a request, and evicts another one that comes again. The others wait in the kernel's queue."""
@@ -110,7 +109,7 @@ class Acceptor:
 
     def _readable(self) -> None:
         crowded = self._peers.is_crowded
-        for _ in range(CROWDED_ACCEPTS_PER_TURN if crowded else MAX_ACCEPTS_PER_TURN):
+        for _ in range(MAX_ACCEPTS_PER_TURN):
             try:
                 accepted, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError):

@@ -18,9 +18,9 @@ from timeball.domain.job import Job, JobState, without_parameters
 from timeball.operation.closures import calendars_of_job, compile_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.slices import in_slices
 from timeball.ports.hints import Topic
 from timeball.ports.jobs import Accepted, Idempotency, Mismatched, Replayed
+from timeball.slices import first_found
 
 _log = structlog.get_logger()
 BY_REQUEST: Final = "somebody cancelled its backfill"
@@ -54,7 +54,7 @@ async def survey(context: Context, new: NewBackfill) -> Range:
 
 
 async def _survey(job: Job, since: Micros, until: Micros, now: Micros, calendars: Sequence[NamedCalendar]) -> Range:
-    found = await in_slices(rules.survey(job, since, until, now, calendars=calendars))
+    found = await first_found(rules.survey(job, since, until, now, calendars=calendars))
     assert found is not None
     return found
 
@@ -114,7 +114,7 @@ async def advance(context: Context, backfill_ids: Sequence[str]) -> int:
             continue
         try:
             await compile_calendars(each.calendars)
-            found = await in_slices(rules.look_ahead(each, jobs[each.job_id].job))
+            found = await first_found(rules.look_ahead(each, jobs[each.job_id].job))
         except Exception as error:  # this one waits; the others must not
             _log.warning("the next fires of a backfill cannot be found", backfill=each.id, reason=str(error))
             continue

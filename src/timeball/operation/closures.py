@@ -15,8 +15,8 @@ from timeball.domain.closures import OPEN, Closures
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.job import Job, JobState
 from timeball.operation.context import Context
-from timeball.operation.slices import give_way, in_slices
 from timeball.ports.jobs import JobStatus
+from timeball.slices import first_found, give_way
 
 SLICE_ENTRIES: Final = 50
 """Entries that are compiled in one slice: each takes up to 300 microseconds."""
@@ -107,7 +107,7 @@ async def compiled(calendars: Sequence[NamedCalendar]) -> Closures:
 
 async def is_never_open(closures: Closures) -> bool:
     """Whether windows follow each other without a break for as long as anything is sought."""
-    return await in_slices(closures.seek_opening(closures.changed_at)) is None
+    return await first_found(closures.seek_opening(closures.changed_at)) is None
 
 
 async def never_together(closures: Closures) -> Invalid | None:

@@ -9,8 +9,8 @@ from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import Invalid
 from timeball.operation.closures import compiled, is_never_open
 from timeball.operation.context import Context
-from timeball.operation.slices import give_way
 from timeball.ports.hints import Topic
+from timeball.slices import give_way
 
 SLICE_ENTRIES: Final = 20
 """Entries that are checked in one slice. An entry has up to 1,000 dates, which take 2 milliseconds."""

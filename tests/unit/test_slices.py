@@ -1,0 +1,58 @@
+"""Long work on the event loop: a slice at a time, and one slice per turn of the loop (I28)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from timeball.slices import TurnQueue, first_found, give_way
+
+
+async def turns_of(tasks: int, slices: int) -> list[list[int]]:
+    """Which tasks had a slice in each turn of the event loop."""
+    turns: list[list[int]] = [[]]
+
+    async def work(number: int) -> None:
+        for _ in range(slices):
+            await give_way()
+            turns[-1].append(number)
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns.append([])
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.gather(*(work(number) for number in range(tasks)))
+    ticking.cancel()
+    return turns
+
+
+async def test_one_task_has_a_slice_per_turn_however_many_have_long_work() -> None:
+    turns = await turns_of(tasks=20, slices=5)
+    assert max(map(len, turns)) == 1
+    assert sum(map(len, turns)) == 100
+
+
+async def test_tasks_take_turns_in_the_order_of_asking() -> None:
+    order = [number for turn in await turns_of(tasks=3, slices=3) for number in turn]
+    assert order == [0, 1, 2] * 3
+
+
+async def test_a_cancelled_task_holds_up_no_other() -> None:
+    queue = TurnQueue(asyncio.get_running_loop())
+    first, second, third = (asyncio.create_task(queue.turn()) for _ in range(3))
+    await asyncio.sleep(0)
+    first.cancel()
+    second.cancel()
+    async with asyncio.timeout(5):
+        await third
+        await queue.turn()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_a_computation_gives_way_until_it_finds_something() -> None:
+    assert await first_found(iter([None, None, 3, 4])) == 3
+    assert await first_found(iter([None, None])) is None
