@@ -1,6 +1,6 @@
 """Jobs that use no rule of order pay for none: the statements of their whole life, counted and named."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import asyncpg
@@ -86,6 +86,9 @@ class _Recorder:
     async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
         self._said.append(f"insert {len(table.columns)} columns of {table.name} that are missing")
         await self._tx.insert_missing(table, rows)
+
+    async def compute(self, work: Callable[[], Any]) -> Any:
+        return await self._tx.compute(work)
 
     async def tokens(self, count: int) -> Sequence[int]:
         self._said.append("tokens")

@@ -180,7 +180,7 @@ async def test_absurd_patience_ends_at_the_cap(store: Store) -> None:
     assert await end(store, claim, patient) is None
     again = await store.next_eligible_at()
     assert again is not None
-    assert before + HOUR <= again <= store.now() + HOUR
+    assert before + HOUR <= again <= store.now() + HOUR + SECOND, "PostgreSQL may be a little ahead of `now`"
 
 
 @pytest.mark.parametrize("changes", [{"attempt": 2}, {"token": 999_999}, {"run_id": "r_other"}, {"token": 2**70}])

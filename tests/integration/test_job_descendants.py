@@ -28,7 +28,9 @@ def play(request: pytest.FixtureRequest) -> Iterator[Play]:
     user = request.param
     with shared_folder("/var/tmp") as folder:
         ordinary_user.give(folder, user)
-        (folder / "scene.py").write_text(SCENE.read_text())
+        scene = folder / "scene.py"
+        scene.write_text(SCENE.read_text())
+        scene.chmod(0o644)  # whatever the umask of this process is
         python = sys.executable if user is None else ordinary_user.open_python()
         as_user: dict[str, Any] = {}
         if user is not None:

@@ -54,8 +54,8 @@ class Fleet:
 
     async def ended(self, job_id: str) -> Run:
         """The only run of a job, once it has ended."""
-        (run,) = await self.runs(job_id, lambda runs: bool(runs) and runs[0].is_terminal)
-        return run
+        (listed,) = await self.runs(job_id, lambda runs: bool(runs) and runs[0].is_terminal)
+        return (await self.store.runs([listed.id]))[listed.id]  # lists leave results out
 
 
 @asynccontextmanager

@@ -106,8 +106,13 @@ class World:
 
     async def runs(self, job_id: str) -> list[Run]:
         """All runs and spans, in the order of their instants."""
-        page = await self.store.list_runs(RunFilter(tenant="default", job_id=job_id), None, 10_000)
-        return sorted(page.items, key=lambda run: (run.fire_time, run.id))
+        found, cursor = [], None
+        while True:
+            page = await self.store.list_runs(RunFilter(tenant="default", job_id=job_id), cursor, 10_000)
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return sorted(found, key=lambda run: (run.fire_time, run.id))
 
     async def fired(self, job_id: str) -> list[Micros]:
         return [run.fire_time for run in await self.runs(job_id) if run.status is Status.SUCCEEDED]

@@ -110,7 +110,7 @@ def test_what_is_not_json_is_a_400(raw: bytes) -> None:
 @pytest.mark.parametrize("depth", [65, 70, 2_000, 200_000])
 def test_deep_json_is_refused(depth: int) -> None:
     raw = b'{"task":{"kind":"shell","command":"x"},"parameters":{"x":' + b"[" * depth + b"]" * depth + b"}}"
-    assert "deep" in refused(raw).detail
+    assert any(words in refused(raw).detail for words in ("deep", "more than 50,000 arrays"))
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"9" * 5_000, b"-" + b"9" * 30])

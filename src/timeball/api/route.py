@@ -76,6 +76,10 @@ class Client(Protocol):
         """Count an answer; whether the connection closes with it."""
         ...
 
+    async def wait_for_turn(self) -> None:
+        """Until the event loop has time for an answer to a client without a valid key."""
+        ...
+
 
 class Request(Struct, frozen=True, kw_only=True):
     """What somebody asks, before anybody looked at it."""
