@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.stalls import MAX_STALL_SECONDS
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.fingerprint import _essence, essence
 from timeball.domain.task import Shell
@@ -19,9 +20,6 @@ from timeball.executors import results
 from timeball.executors.pipes import LONGEST_PROGRESS, MAX_READ_PER_TURN, READ, Pipe, ReadBudget, SaidLines, _step
 from timeball.executors.python import MOST_UNHEARD, ThreadVoice
 from timeball.service.worker_output import Output, clean
-
-MAX_HOLD = 0.05
-"""Seconds of CPU between two turns of the event loop."""
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -73,7 +71,7 @@ def lines_of(line: str) -> str:
 )
 def test_a_piece_of_output_full_of_commands_is_read_in_bounded_time(text: str) -> None:
     pieces = MAX_READ_PER_TURN // READ
-    assert cpu(lambda: [SaidLines(attempt()).feed(text) for _ in range(pieces)]) <= MAX_HOLD
+    assert cpu(lambda: [SaidLines(attempt()).feed(text) for _ in range(pieces)]) <= MAX_STALL_SECONDS
 
 
 async def test_pipes_that_are_all_full_share_each_turn_of_the_loop() -> None:
@@ -107,7 +105,7 @@ def test_many_changes_between_the_streams_of_a_thread_are_bounded() -> None:
         voice.pass_on()
         return time.thread_time() - began
 
-    assert min(asyncio.run(speak()) for _ in range(2)) <= MAX_HOLD
+    assert min(asyncio.run(speak()) for _ in range(2)) <= MAX_STALL_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -122,7 +120,7 @@ def test_many_changes_between_the_streams_of_a_thread_are_bounded() -> None:
 )
 def test_the_depth_of_the_largest_result_is_found_in_bounded_time(result: bytes) -> None:
     assert len(result) <= results.LARGEST
-    assert cpu(lambda: results.is_too_deep(result)) <= MAX_HOLD
+    assert cpu(lambda: results.is_too_deep(result)) <= MAX_STALL_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -153,14 +151,14 @@ def test_the_fingerprint_of_the_longest_message_takes_a_bounded_time(unit: str) 
         essence(unit * 4_000)
         essence(" " * 1_000 + unit * 4_000)
 
-    assert cpu(find) <= MAX_HOLD / 5, "many failures are settled together"
+    assert cpu(find) <= MAX_STALL_SECONDS / 5, "many failures are settled together"
 
 
 def test_cleaning_and_keeping_a_piece_takes_a_bounded_time() -> None:
     piece = "\0\ud800é" * (READ // 3)
-    assert cpu(lambda: clean(piece)) <= MAX_HOLD
+    assert cpu(lambda: clean(piece)) <= MAX_STALL_SECONDS
     output = Output()
-    assert cpu(lambda: [output.write("stdout", piece) for _ in range(10)]) <= 10 * MAX_HOLD
+    assert cpu(lambda: [output.write("stdout", piece) for _ in range(10)]) <= 10 * MAX_STALL_SECONDS
 
 
 def test_the_words_of_a_step_are_read_as_before() -> None:
