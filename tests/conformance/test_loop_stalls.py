@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -22,7 +21,7 @@ from tests.conformance.conftest import Tamper
 from tests.conformance.test_backfills import wanted
 from tests.conformance.test_retention import prune  # noqa: F401 (its fixtures make old days)
 from tests.support.builders import LEASE, TENANT, job, one_shot, recurring, run, settlement, spec, worker
-from tests.support.stalls import MAX_STALL_SECONDS, TRIES
+from tests.support.stalls import MAX_STALL_SECONDS, TRIES, Ticker
 from timeball import system
 from timeball.domain import fingerprint
 from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
@@ -46,7 +45,6 @@ from timeball.ports.store import Store
 from timeball.service.loop import Loop
 from timeball.service.server import Server
 
-TICK = 0.005
 MOST_TURNS = 40
 
 pytestmark = pytest.mark.timeout(180)
@@ -297,23 +295,10 @@ async def turned(loop: Loop) -> None:
 
 async def longest_hold(work: Callable[[], Awaitable[object]]) -> float:
     """The longest stretch of CPU time between two ticks while something is done."""
-    longest, done = 0.0, False
-
-    async def tick() -> None:
-        nonlocal longest
-        before = time.thread_time()
-        while not done:
-            await asyncio.sleep(TICK)
-            now = time.thread_time()
-            longest, before = max(longest, now - before), now
-
     gc.collect()
-    ticking = asyncio.create_task(tick())
-    await asyncio.sleep(0)
-    await work()
-    done = True
-    await ticking
-    return longest
+    with Ticker() as ticker:
+        await work()
+    return ticker.longest.cpu
 
 
 def of(house: House, name: str) -> Loop:
