@@ -3,6 +3,9 @@
 A thread is no remedy for long work: a call into C holds the interpreter's lock until it returns. So what is long is cut
 into pieces, and after the piece with which a slice is over the event loop has a turn. However many requests have long
 work, one of them has a slice per turn: a turn does not get longer with their number, and jobs start in time.
+
+Work in pure Python that cannot be cut goes to one thread for all of it (`beside`): the event loop shares the
+interpreter's lock with that thread, and not with as many threads as there are requests.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from timeball.domain.instant import MILLISECOND, Micros
@@ -18,6 +23,7 @@ from timeball.ports.clock import Clock
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 SLICE_LENGTH: Final[Micros] = 5 * MILLISECOND
 
@@ -95,6 +101,16 @@ async def in_slices(steps: Steps[Result], clock: Clock) -> Result:
             return result
         if current.is_over:
             await current.next()
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="beside")
+
+
+async def beside(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """Call a function that takes long in the thread for such work, one call after the other."""
+    return await asyncio.get_running_loop().run_in_executor(_thread(), partial(function, *args, **kwargs))
 
 
 async def first_found(steps: Iterator[Item | None]) -> Item | None:

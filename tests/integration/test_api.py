@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.api import OTHER, WORKER, Api, FakeWorker, running_api
+from timeball.api import openapi
 
 TASK = {"kind": "shell", "command": "true"}
 SAME = ("runId", "jobId", "attempt", "token", "serial")
@@ -591,3 +592,20 @@ async def test_no_answer_repeats_what_a_client_says_about_the_address(api: Api, 
     forged = await api.get(path, headers={"Host": "evil.example", "X-Forwarded-Proto": "https"})
     assert forged == plain
     assert plain["url"] == f"/v1/runs/{assigned['runId']}/logs"
+
+
+async def test_the_pages_of_the_api_are_made_once_however_many_ask_at_first(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I28: to make them takes a second, and many clients without a key may ask at the same time."""
+    made: list[str] = []
+    make = openapi.document
+
+    def document(*given: Any) -> Any:
+        made.append("made")
+        return make(*given)
+
+    monkeypatch.setattr(openapi, "document", document)
+    answers = await asyncio.gather(*(api("GET", path) for path in ("/openapi.json", "/docs") * 5))
+    assert [answer.status_code for answer in answers] == [200] * 10
+    assert made == ["made"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from timeball.slices import TurnQueue, first_found, give_way
+from timeball.slices import TurnQueue, beside, first_found, give_way
 
 
 async def turns_of(tasks: int, slices: int) -> list[list[int]]:
@@ -56,3 +57,21 @@ async def test_a_cancelled_task_holds_up_no_other() -> None:
 async def test_a_computation_gives_way_until_it_finds_something() -> None:
     assert await first_found(iter([None, None, 3, 4])) == 3
     assert await first_found(iter([None, None])) is None
+
+
+async def test_work_that_cannot_be_cut_shares_one_thread() -> None:
+    """The event loop competes with one thread for the interpreter, however many requests have such work."""
+    active: list[int] = []
+    most: list[int] = []
+
+    def work(number: int) -> tuple[int, int]:
+        active.append(number)
+        most.append(len(active))
+        active.remove(number)
+        return number, threading.get_ident()
+
+    answers = await asyncio.gather(*(beside(work, number) for number in range(20)))
+    assert [number for number, _ in answers] == list(range(20))
+    assert len({thread for _, thread in answers}) == 1
+    assert max(most) == 1
+    assert threading.get_ident() not in {thread for _, thread in answers}

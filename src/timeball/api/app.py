@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -17,7 +16,7 @@ from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
-from timeball.api.route import Answer, Call, Permission, Request, Route, Services
+from timeball.api.route import Answer, Call, Headers, Permission, Request, Route, Services
 from timeball.api.routes import (
     backfills,
     batch,
@@ -46,6 +45,7 @@ from timeball.operation.submit import Submit
 from timeball.ports.dispatch import KeyedDispatch
 from timeball.ports.readiness import Readiness
 from timeball.shortage import is_shortage
+from timeball.slices import beside
 
 ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
@@ -95,7 +95,7 @@ def create_app(
         new_secret=new_secret,
         forget_key=authenticate.forget,
         version=version,
-        documents=cache(partial(_documents, routes, version)),
+        documents=_Documents(routes, version),
         stopping=stopping,
     )
     paths: dict[str, list[Route]] = {}
@@ -105,13 +105,27 @@ def create_app(
     return Paths(endpoints, default=Endpoint([], services, authenticate))
 
 
-def _documents(routes: Sequence[Route], version: str) -> dict[str, Answer]:
-    document = openapi.document(routes, version)
-    page, policy = docs_page(document)
-    return {
-        "/openapi.json": Answer(msgspec.json.encode(document)),
-        "/docs": Answer(page, content_type=b"text/html; charset=utf-8", headers=[(b"content-security-policy", policy)]),
-    }
+class _Documents:
+    """The pages that describe the API. Made once, beside the event loop: that takes longer than a run may be late."""
+
+    def __init__(self, routes: Sequence[Route], version: str) -> None:
+        self._routes = routes
+        self._version = version
+        self._made: dict[str, Answer] = {}
+
+    async def __call__(self) -> Mapping[str, Answer]:
+        return self._made or await beside(self._make)
+
+    def _make(self) -> Mapping[str, Answer]:
+        if not self._made:  # requests that came at the same time wait behind the first
+            document = openapi.document(self._routes, self._version)
+            page, policy = docs_page(document)
+            headers: Headers = [(b"content-security-policy", policy)]
+            self._made = {
+                "/openapi.json": Answer(msgspec.json.encode(document)),
+                "/docs": Answer(page, content_type=b"text/html; charset=utf-8", headers=headers),
+            }
+        return self._made
 
 
 class Asked(Struct, frozen=True):

@@ -59,8 +59,8 @@ class Services:
     new_secret: Callable[[], str]
     forget_key: Callable[[Key], None]
     version: str
-    documents: Callable[[], Mapping[str, Answer]]
-    """Pages that are made when somebody asks for the first time, which takes a moment: `/openapi.json`, `/docs`."""
+    documents: Callable[[], Awaitable[Mapping[str, Answer]]]
+    """Pages that are made at the first request for one, which takes a second: `/openapi.json`, `/docs`."""
     stopping: Callable[[], bool]
     """Whether the server is about to go: answers that last come to their end."""
 

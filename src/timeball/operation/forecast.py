@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from msgspec import Struct, structs
@@ -14,6 +13,7 @@ from timeball.domain.job import Job
 from timeball.domain.task import Shell
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
+from timeball.slices import beside
 
 MOST_JOBS: Final = 50_000
 """That are looked at, oldest first."""
@@ -50,7 +50,7 @@ async def foresee(context: Context, tenant: str, since: Micros, until: Micros, w
         means |= await context.store.mean_durations(asked, now - RECENT)
     slots = sum(worker.slots for worker in await context.store.workers())
     # Up to a second or two: not on the loop that has fires to keep.
-    found = await asyncio.to_thread(forecast.foresee, jobs, closures, means, forecast.grid(since, until, width), now)
+    found = await beside(forecast.foresee, jobs, closures, means, forecast.grid(since, until, width), now)
     return Foreseen(found, slots, cursor is not None, min(len(jobs), MOST_MEASURED))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -46,8 +45,7 @@ async def docs(call: Call) -> Answer:
 
 
 async def _document(call: Call, path: str) -> Answer:
-    """In a thread of its own: to describe everything takes longer than a run may be late."""
-    return (await asyncio.to_thread(call.services.documents))[path]
+    return (await call.services.documents())[path]
 
 
 ROUTES: Final = (

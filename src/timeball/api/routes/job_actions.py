@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
@@ -32,6 +31,7 @@ from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import run_now
 from timeball.ports.jobs import JobStatus
+from timeball.slices import beside
 
 
 class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -192,7 +192,7 @@ async def next_fires(call: Call) -> Answer:
     if found.status in ("scheduled", "paused"):
         closures = await closures_of_job(call.context, job)
         # Rare days and long closures take a while to pass: not on the loop that has fires to keep.
-        coming = await asyncio.to_thread(_first, found, call.context.store.now(), closures, query.count)
+        coming = await beside(_first, found, call.context.store.now(), closures, query.count)
         items = [ComingFire(render(each.at), each.mark or UNSET, each.note or UNSET) for each in coming]
     return answer_json(NextAnswer(job_id=job.id, status=found.status, items=items, detail=detail))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import msgspec
@@ -19,6 +18,7 @@ from timeball.domain.instant import render
 from timeball.domain.preview import UNBOUND, Bounds, Fire, Mark, preview
 from timeball.domain.schedule import SLOT, Date, Immediate, Window
 from timeball.operation.closures import named_closures
+from timeball.slices import beside
 
 _CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")
 
@@ -48,9 +48,7 @@ async def preview_schedule(call: Call) -> Answer:
     if isinstance(body.schedule, Window):
         spread = f"{SLOT}{await call.context.store.slot_for(body.schedule)}"
     closures = await named_closures(call.context, call.tenant, body.calendars)
-    found = await asyncio.to_thread(
-        preview, body.schedule, begin, body.count, spread, closures, body.excluded, _bounds(body)
-    )
+    found = await beside(preview, body.schedule, begin, body.count, spread, closures, body.excluded, _bounds(body))
     return answer_json(PreviewAnswer(found.description, [_fire(fire) for fire in found.fires], list(found.warnings)))
 
 
