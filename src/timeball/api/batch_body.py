@@ -251,7 +251,7 @@ class _Array(_Lines):
 
 
 _scanner = json.JSONDecoder(parse_int=len, parse_float=len)
-"""Finds where an element ends. What the numbers in it are is for those who decode it."""
+"""Finds where an element ends. The numbers in it are not converted."""
 
 
 def _too_large() -> TooLarge:

@@ -1,4 +1,4 @@
-"""What a calendar may ask of those who look at it: a budget of windows, checked before it is accepted.
+"""What evaluating a calendar may cost: a budget of windows, checked before it is accepted.
 
 The check is made in steps, one for each entry, so that other work gets its turn between them. A calendar that was
 accepted before a limit came is read and planned with all the same: it only takes longer pages of less time.

@@ -27,7 +27,7 @@ from timeball.domain.workflow import (
 MOST_NEEDS: Final = 100_000
 """Of all tasks together."""
 MOST_SHOWN: Final = 20
-"""Names of a cycle that are told."""
+"""Names of a cycle in an error message."""
 MOST_PROBLEMS: Final = 100
 """Problems of a workflow that are looked for."""
 
@@ -145,7 +145,7 @@ def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem
             yield
     if not waits:
         return ()
-    # Each task that is left needs another one that is left: who goes from need to need comes to a task again.
+    # Each task that is left needs another one that is left: a walk from need to need reaches a task again.
     path: dict[str, int] = {}
     name = next(iter(waits))
     while name not in path:

@@ -1,4 +1,4 @@
-"""How much of a page is read: pages are bounded in rows by who asks, and in bytes here (I28).
+"""How much of a page is read: pages are bounded in rows by the request, and in bytes here (I28).
 
 A page is found by ids and sizes first, and only what fits is read: 200 jobs of 1 MiB took 450 MB of memory.
 """
