@@ -29,7 +29,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import KEY, Api, Process, running_server, worker_key
 from timeball import system
 from timeball.client.dispatch import HttpDispatch
-from timeball.domain.lifecycle import Outcome, Succeeded
+from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Attempt
 from timeball.service.worker import Worker

@@ -13,8 +13,8 @@ from bench.machine import loop_ms
 from tests.support import builders
 from tests.support.postgres import PostgresServer
 from timeball import system
-from timeball.domain.lifecycle import Failed, Failure
-from timeball.domain.task import Http, host_of
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.task.task import Http, host_of
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore

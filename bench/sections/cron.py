@@ -7,8 +7,8 @@ import time
 
 from bench.figures import Figure, Findings
 from bench.notebook import Notebook, Scale
-from timeball.domain import cron, zone
-from timeball.domain.fires import DstGap
+from timeball.domain.schedule import cron, zone
+from timeball.domain.schedule.fires import DstGap
 
 AFTER = 1_750_000_000_000_000  # 15 June 2025
 MINUTE = 60_000_000

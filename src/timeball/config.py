@@ -23,9 +23,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from timeball import job_user, machine, secret_files, trust
 from timeball.domain import duration, retention
+from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.instant import DAY, SECOND, Micros
-from timeball.domain.priority import CREDIT
 from timeball.job_user import JobUser
 from timeball.trust import Trust
 
@@ -287,7 +287,7 @@ def _cpus(value: Any) -> float:
 
 
 def _size(value: Any) -> int:
-    from timeball.domain.fitting import mebibytes
+    from timeball.domain.dispatch.placement import mebibytes
 
     try:
         return mebibytes(str(value))
@@ -313,7 +313,7 @@ def _words(value: Any) -> tuple[str, ...]:
 def _labels(value: Any) -> tuple[str, ...]:
     import msgspec  # only a worker needs it here
 
-    from timeball.domain.fitting import Label
+    from timeball.domain.dispatch.placement import Label
     from timeball.ports.dispatch import MAX_LABELS
 
     words = _words(value)
@@ -337,7 +337,7 @@ def _worker_name(value: Any) -> str:
 
 
 def _kinds(value: Any) -> tuple[str, ...]:
-    from timeball.domain.task import KINDS
+    from timeball.domain.task.task import KINDS
 
     words = _words(value)
     for word in words:

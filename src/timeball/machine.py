@@ -37,7 +37,7 @@ def timezone() -> str:
 
 
 def _is_zone(name: str) -> bool:
-    from timeball.domain import zone
+    from timeball.domain.schedule import zone
 
     return name in zone.names()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, ParamSpec, TypeVar, overload
 
-from timeball.domain.task import Python
+from timeball.domain.task.task import Python
 
 Mode = Literal["async", "thread", "process"]
 MODES: Final = ("async", "thread", "process")

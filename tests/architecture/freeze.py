@@ -42,7 +42,7 @@ from timeball.api import openapi
 from timeball.api.app import ROUTES
 from timeball.cli.root import timeball as root
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
 from timeball.ports import dispatch
 from timeball.stores.sql import library
 

@@ -18,7 +18,11 @@ from tests.simulation.plants import PLANTS
 from timeball import registry
 from timeball.chaos import witness
 from timeball.chaos.bugs import BUGS
-from timeball.domain import large, lifecycle, schedule, task, workflow
+from timeball.domain.job import large_values
+from timeball.domain.run import lifecycle
+from timeball.domain.schedule import schedule
+from timeball.domain.task import task
+from timeball.domain.workflow import workflow
 from timeball.ports import dispatch
 from timeball.ports.hints import Topic
 from timeball.service import keeper
@@ -54,7 +58,7 @@ def frozen_names() -> dict[str, Any]:
         "tags": sorted(_tags()),
         "messages": sorted(",".join(kind.__struct_encode_fields__) for kind in MESSAGES),
         "columns": _columns(),
-        "objects": [large.key(kind, 1, 0, "name") for kind in large.KINDS],
+        "objects": [large_values.key(kind, 1, 0, "name") for kind in large_values.KINDS],
         "tasks": [registry.NOOP, witness.FUNCTION],
         "planted bugs": sorted([*BUGS, *PLANTS]),
     }

@@ -8,13 +8,13 @@ import pytest
 
 from tests.conformance.test_planning import FAR, claim, current, fire, read, submitted, until, write
 from tests.support.builders import LEASE, interval, one_shot, plan_due, recurring, run, settlement, worker
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import MILLISECOND, SECOND
-from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import Failed, Failure, Status
-from timeball.domain.overlap import Overlap
-from timeball.domain.planning import Span
-from timeball.domain.retry import Retry
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning.planning import Span
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Amended, Amendment, Fired, JobFilter, Outdated
 from timeball.ports.registry import RegisteredTask
 from timeball.ports.runs import Want, Wanted

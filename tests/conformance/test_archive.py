@@ -17,13 +17,14 @@ from tests.conformance.test_planning import claim
 from tests.support.builders import job, one_shot, settlement
 from tests.support.history import add, finished
 from tests.support.thorough import THOROUGH
-from timeball.domain import instant, record
+from timeball.domain import instant
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Failed, Failure, Status, Succeeded
-from timeball.domain.retry import Retry
+from timeball.domain.job.job import Job
+from timeball.domain.run import archive_record
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
+from timeball.domain.task.retry import Retry
 from timeball.objects.bucket import Bucket, open_objects
 from timeball.operation import archive as writing
 from timeball.operation import search_archive
@@ -118,7 +119,7 @@ async def test_a_run_comes_back_as_it_was_with_attempts_result_and_output(store:
     chunks = [chunk(second, seq, "stderr", f"zwei {seq} ☃\n") for seq in range(3)]
     await store.append_logs("w_1", chunks, now)
     await store.settle([settlement(second, Succeeded(msgspec.Raw(b'{"status":"dead","rows":[1,2]}')))])
-    day = record.day_of(first.run_id)
+    day = archive_record.day_of(first.run_id)
 
     assert await archived(store, objects, day) == Archived(runs=1, logs=4)
 
@@ -315,7 +316,7 @@ async def test_a_large_result_does_not_come_with_a_thousand_others(store: Store,
     large = json.dumps("x" * 1_000_000)
     rows = mixed([job(MONDAY_NOON)], 12, result=large)
     await add(store, rows)
-    assert 1 <= len(await store.finished_in(*record.id_range(MONDAY), 0, 1_000)) < 12
+    assert 1 <= len(await store.finished_in(*archive_record.id_range(MONDAY), 0, 1_000)) < 12
     assert (await archived(store, objects)).runs == 12
     page = await Archive(objects).list_runs(RunFilter(tenant="default"), None, 1_000)
     assert [run.result for run in page.items] == [None] * 12, "lists do without"

@@ -9,8 +9,8 @@ from tests.conformance.test_archive import Watched, listed
 from tests.support.builders import job
 from tests.support.history import add, finished
 from timeball import system
-from timeball.domain import record
 from timeball.domain.instant import DAY, SECOND
+from timeball.domain.run import archive_record
 from timeball.objects.bucket import open_objects
 from timeball.operation import archive as writing
 from timeball.operation.context import Context
@@ -89,7 +89,7 @@ async def test_what_it_archived_it_does_not_archive_again(store: Store, objects:
     await add(store, [late])
     assert await archivist.keep(day)
     keys = await objects.list("manifests/")
-    manifests = [record.decode_manifest(content or b"") for content in await objects.get(keys)]
+    manifests = [archive_record.decode_manifest(content or b"") for content in await objects.get(keys)]
     assert sorted(each.runs for each in manifests) == [1, 20]
     assert await listed(Archive(objects)) == sorted((row.id for row in [*rows, late]), reverse=True)
 

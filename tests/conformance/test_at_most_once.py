@@ -5,9 +5,19 @@ import asyncio
 import pytest
 
 from tests.support.builders import LEASE, one_shot, recurring, run, settlement, worker
-from timeball.domain.lifecycle import INTERRUPTED, SILENT, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run
+from timeball.domain.run.lifecycle import (
+    INTERRUPTED,
+    SILENT,
+    Failed,
+    Failure,
+    Lost,
+    Outcome,
+    Released,
+    Status,
+    Succeeded,
+)
+from timeball.domain.run.run import Run
+from timeball.domain.task.retry import Retry
 from timeball.ports.dispatch import LOCAL_KEY, Started
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store

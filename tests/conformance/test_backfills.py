@@ -12,16 +12,16 @@ from tests.conformance.test_amending import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, write
 from tests.support.builders import LEASE, TENANT, recurring, run, settlement, worker
 from tests.support.thorough import THOROUGH
-from timeball.domain.backfill import BackfillProgress, BackfillState
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import Job, JobState, decode_spec
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Status
-from timeball.domain.overlap import Overlap
-from timeball.domain.retry import Retry
-from timeball.domain.task import Shell
-from timeball.domain.workflow import Workflow, WorkflowTask
+from timeball.domain.job.job import Job, JobState, decode_spec
+from timeball.domain.planning.backfill import BackfillProgress, BackfillState
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Status
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow.workflow import Workflow, WorkflowTask
 from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.context import Context
 from timeball.operation.retry_run import retry_run

@@ -9,15 +9,15 @@ import structlog
 from tests.conformance.conftest import Tamper
 from tests.support.builders import TENANT, one_shot, recurring
 from timeball import system
-from timeball.domain import planning
+from timeball.domain.diagnosis.reasons import Code
+from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import HOUR, MINUTE, SECOND
-from timeball.domain.job import Job, JobState
-from timeball.domain.limits import Concurrency
-from timeball.domain.planning_failure import retry_delay
-from timeball.domain.reason import Code
-from timeball.domain.task import Shell
-from timeball.domain.workflow import WorkflowTask
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning_failure import retry_delay
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow.workflow import WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.explain import explain_job
 from timeball.operation.find import find_scheduled

@@ -11,12 +11,13 @@ from tests.conformance.conftest import Connect, Tamper
 from tests.conformance.test_planning import claim, current, read, until
 from tests.support.builders import TENANT, bits, recurring, settlement
 from timeball import system
-from timeball.domain import ids, planning
-from timeball.domain.calendar import Calendar, NamedCalendar
-from timeball.domain.closures import Closures
+from timeball.domain import ids
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros, render
-from timeball.domain.ledger import Verdict
+from timeball.domain.planning import planning
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.schedule.closed_times import Closures
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.pause import pause

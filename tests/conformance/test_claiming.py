@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MILLISECOND, MINUTE, SECOND
-from timeball.domain.lifecycle import Released
+from timeball.domain.run.lifecycle import Released
 from timeball.ports.registry import RegisteredTask
 from timeball.ports.runs import Claim, Want, Wanted
 from timeball.ports.store import Store

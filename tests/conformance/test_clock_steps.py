@@ -11,9 +11,9 @@ import pytest
 from tests.support.builders import job, one_shot, recurring, settlement, worker
 from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.instant import DAY, HOUR, SECOND, Micros, render
-from timeball.domain.lifecycle import Failed, Failure
-from timeball.domain.retry import Retry
-from timeball.domain.schedule import Date
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.schedule.schedule import Date
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Want
 from timeball.service.planner import Planner

@@ -40,15 +40,15 @@ from tests.support.postgres import PostgresCluster
 from tests.support.statement_proxy import Cut, StatementProxy, statement_proxy
 from tests.support.thorough import THOROUGH
 from timeball import system
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.overlap import Overlap
+from timeball.domain.dispatch.placement import Resources
 from timeball.domain.errors import Unavailable
-from timeball.domain.fitting import Resources
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.overlap import Overlap
 from timeball.domain.retention import day_of
-from timeball.domain.retry import Retry
-from timeball.domain.task import Http
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Http
 from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume

@@ -10,9 +10,9 @@ import pytest
 from tests.conformance.conftest import Connect
 from tests.support.builders import LEASE, TENANT, recurring, run, worker
 from timeball import system
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import HOUR
-from timeball.domain.job import Job, JobState
-from timeball.domain.overlap import Overlap
+from timeball.domain.job.job import Job, JobState
 from timeball.operation import cancel
 from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context

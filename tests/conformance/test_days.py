@@ -16,8 +16,8 @@ from tests.support.builders import LEASE, one_shot, recurring, settlement, worke
 from tests.support.days import leading, patiently, prepare_days
 from timeball import system
 from timeball.domain.instant import DAY, HOUR, Micros
-from timeball.domain.ledger import Verdict
 from timeball.domain.retention import DAYS_AHEAD, day_of
+from timeball.domain.run.ledger import Verdict
 from timeball.ports.housekeeping import Occupied
 from timeball.ports.jobs import Submission
 from timeball.ports.reading import RunFilter

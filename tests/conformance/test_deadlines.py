@@ -7,12 +7,12 @@ import pytest
 from tests.conformance.conftest import Tamper
 from tests.conformance.test_planning import FAR, claim, fire, read, submitted, write
 from tests.support.builders import LEASE, one_shot, run, settlement, worker
-from timeball.domain.fitting import Resources
+from timeball.domain.dispatch.limits import Concurrency
+from timeball.domain.dispatch.placement import Resources
 from timeball.domain.instant import HOUR, SECOND
-from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import Failed, Failure, Released, Status
-from timeball.domain.limits import Concurrency
-from timeball.domain.retry import Retry
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.lifecycle import Failed, Failure, Released, Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.dispatch import Started
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Want

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain.fitting import Need, Resources
+from timeball.domain.dispatch.placement import Need, Resources
 from timeball.domain.instant import HOUR, MINUTE
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
-from timeball.domain.retry import Retry
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store

@@ -15,12 +15,12 @@ from tests.support.builders import LEASE, TENANT, job, one_shot, run, settlement
 from timeball import system
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, HOUR, SECOND, render
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Status
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run
-from timeball.domain.schedule import Follow, Interval
+from timeball.domain.job.job import Job
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status
+from timeball.domain.run.run import Run
+from timeball.domain.schedule.schedule import Follow, Interval
+from timeball.domain.task.retry import Retry
 from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
 from timeball.operation.explain import explain_job, explain_run

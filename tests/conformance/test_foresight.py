@@ -8,13 +8,13 @@ import pytest
 
 from tests.support.builders import TENANT, one_shot, recurring, settlement
 from timeball import system
-from timeball.domain import forecast
-from timeball.domain.forecast import Forecast
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
-from timeball.domain.job import Job
-from timeball.domain.lifecycle import Failed, Failure
-from timeball.domain.retry import Retry
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job
+from timeball.domain.planning import forecast
+from timeball.domain.planning.forecast import Forecast
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
 from timeball.operation import forecast as forecasting
 from timeball.operation.context import Context
 from timeball.ports.runs import Want

@@ -6,12 +6,12 @@ from typing import Any
 
 from tests.conformance.conftest import Tamper
 from tests.support.builders import one_shot, settlement, worker
-from timeball.domain import circuit
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.retry import Retry
-from timeball.domain.task import Http, host_of
+from timeball.domain.run import circuit_breaker
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Http, host_of
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
@@ -171,7 +171,7 @@ async def fail(store: Store, claims: list[Claim], outcome: Outcome = UNWELL) -> 
 
 
 async def test_a_host_that_fails_gets_a_rest_and_nobody_spends_an_attempt(store: Store) -> None:
-    await store.submit(calls(store, circuit.TRIPS_AT))
+    await store.submit(calls(store, circuit_breaker.TRIPS_AT))
     await fail(store, await claim(store))
     others = calls(store, 3)
     elsewhere = one_shot(store.now(), task=Http(url="https://example.org/"))
@@ -182,23 +182,23 @@ async def test_a_host_that_fails_gets_a_rest_and_nobody_spends_an_attempt(store:
     assert {run.gate for run in runs.values()} == {f"host:{HOST}"}
     look_at = await store.next_look_at()
     assert look_at is not None
-    assert 0 < look_at - store.now() <= circuit.FIRST_REST
+    assert 0 < look_at - store.now() <= circuit_breaker.FIRST_REST
 
 
 async def test_an_answer_in_between_keeps_the_circuit_closed(store: Store) -> None:
     for _ in range(3):
-        await store.submit(calls(store, circuit.TRIPS_AT - 1))
+        await store.submit(calls(store, circuit_breaker.TRIPS_AT - 1))
         await fail(store, await claim(store))
         await store.submit(calls(store, 1))
         await fail(store, await claim(store), Succeeded())
-    await store.submit(calls(store, circuit.TRIPS_AT * 2))
+    await store.submit(calls(store, circuit_breaker.TRIPS_AT * 2))
     await fail(store, await claim(store), REFUSED)
     await store.submit(calls(store, 1))
     assert len(await claim(store)) == 1
 
 
 async def test_after_its_rest_one_run_probes(store: Store, tamper: Tamper) -> None:
-    await store.submit(calls(store, circuit.TRIPS_AT))
+    await store.submit(calls(store, circuit_breaker.TRIPS_AT))
     await fail(store, await claim(store))
     await store.submit(calls(store, 4))
     assert await claim(store) == []

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain import circuit
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
 from timeball.domain.instant import SECOND
-from timeball.domain.job import decode_spec
-from timeball.domain.lifecycle import Failed, Failure, Status
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.task import Http, host_of
+from timeball.domain.job.job import decode_spec
+from timeball.domain.run import circuit_breaker
+from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.task.task import Http, host_of
 from timeball.ports.jobs import Accepted, Idempotency, Replayed, Submission
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store
@@ -122,7 +122,7 @@ async def test_runs_for_a_kind_of_worker_wait_for_it(store: Store) -> None:
 
 async def test_nobody_is_sent_to_a_host_that_rests(store: Store) -> None:
     ill = Failed(Failure(kind="http", message="502", status=502))
-    for _ in range(circuit.TRIPS_AT):
+    for _ in range(circuit_breaker.TRIPS_AT):
         (claim,) = await hand(store, one_shot(store.now(), task=CALL))
         await store.settle([settlement(claim, ill, host=host_of(CALL))])
     assert await hand(store, one_shot(store.now(), task=CALL)) == []

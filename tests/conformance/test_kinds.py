@@ -7,9 +7,9 @@ import pytest_asyncio
 
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain.fitting import Resources
-from timeball.domain.lifecycle import Released
-from timeball.domain.task import Http, Python, Script, Shell
+from timeball.domain.dispatch.placement import Resources
+from timeball.domain.run.lifecycle import Released
+from timeball.domain.task.task import Http, Python, Script, Shell
 from timeball.ports.jobs import Submission
 from timeball.ports.registry import RegisteredTask
 from timeball.ports.runs import Claim, Want

@@ -9,19 +9,19 @@ from tests.conformance.test_settling import chunk
 from tests.conformance.test_turns import BOOM, claim
 from tests.support.builders import one_shot, recurring, run, settlement
 from tests.support.days import leading, patiently, prepare_days
-from timeball.domain import large
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, HOUR
-from timeball.domain.job import StowedSpec, stowed
-from timeball.domain.lifecycle import Succeeded
+from timeball.domain.job import large_values
+from timeball.domain.job.job import StowedSpec, stowed
 from timeball.domain.retention import day_of
-from timeball.domain.retry import Retry
+from timeball.domain.run.lifecycle import Succeeded
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Amended, Amendment, Submission
 from timeball.ports.store import Store
 
 
 def key(store: Store, kind: str, owner: str, *, days_ago: int = 0) -> str:
-    return large.key(kind, 1, store.now() - days_ago * DAY, f"{owner}-1.json")
+    return large_values.key(kind, 1, store.now() - days_ago * DAY, f"{owner}-1.json")
 
 
 def with_key(submission: Submission, at: str) -> Submission:
@@ -100,7 +100,7 @@ async def test_a_result_on_its_way_out_may_come_back(store: Store) -> None:
         if not await patiently(partial(store.prune_day, lead, past, before, 1)):
             break
     [found] = (await store.runs([claimed.run_id])).values()
-    assert large.reference(found.result) == kept
+    assert large_values.reference(found.result) == kept
 
 
 async def test_output_of_an_attempt_becomes_one_piece_once_it_has_ended(store: Store) -> None:
@@ -117,6 +117,6 @@ async def test_output_of_an_attempt_becomes_one_piece_once_it_has_ended(store: S
 
     assert await store.replace_output(first.run_id, 1, [0, 1, 2], kept)
     [line] = await store.logs(first.run_id, None, 0, 10)
-    assert (line.attempt, line.seq, line.stream, line.text) == (1, 2, large.REFERENCE, kept)
+    assert (line.attempt, line.seq, line.stream, line.text) == (1, 2, large_values.REFERENCE, kept)
     assert await store.referred_to("logs", [kept]) == {kept}
     assert not await store.replace_output(first.run_id, 1, [2], kept)  # that is done

@@ -9,14 +9,14 @@ import pytest
 from tests.conformance.test_amending import amend
 from tests.support.builders import LEASE, one_shot, recurring, run, settlement, spec, worker
 from timeball.domain import ids
-from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import HOUR
-from timeball.domain.job import Job, JobSpec, JobState, decode_spec
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import LOST, Failed, Failure, Lost, Outcome, Status, Succeeded
-from timeball.domain.retry import NonRetryable, Retry
-from timeball.domain.run import NewRun, Run
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job, JobSpec, JobState, decode_spec
+from timeball.domain.run.error_fingerprint import fingerprint
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import LOST, Failed, Failure, Lost, Outcome, Status, Succeeded
+from timeball.domain.run.run import NewRun, Run
+from timeball.domain.task.retry import NonRetryable, Retry
+from timeball.domain.task.task import Shell
 from timeball.ports.reading import Match, RunFilter
 from timeball.ports.registry import RegisteredTask
 from timeball.ports.runs import Claim, Want

@@ -15,11 +15,11 @@ from tests.support.builders import one_shot, settlement
 from tests.support.days import prepare_days
 from timeball.domain import ids
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Status
+from timeball.domain.job.job import Job
 from timeball.domain.retention import day_of
-from timeball.domain.run import Run
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.run import Run
 from timeball.ports.jobs import JobFilter
 from timeball.ports.reading import Match, RunFilter
 from timeball.ports.store import Store

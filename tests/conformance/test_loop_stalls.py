@@ -23,15 +23,15 @@ from tests.conformance.test_retention import prune  # noqa: F401 (its fixtures m
 from tests.support.builders import LEASE, TENANT, job, one_shot, recurring, run, settlement, spec, worker
 from tests.support.stalls import MAX_STALL_SECONDS, TRIES, Ticker
 from timeball import system
-from timeball.domain import fingerprint
+from timeball.domain.dispatch.limits import RateLimit
 from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
-from timeball.domain.lifecycle import Failed, Failure
-from timeball.domain.limits import RateLimit
-from timeball.domain.planning import MOST_INSTANTS
-from timeball.domain.retry import Retry
-from timeball.domain.schedule import CronSchedule, Follow, Interval
-from timeball.domain.task import Shell
-from timeball.domain.workflow import Workflow, WorkflowTask
+from timeball.domain.planning.planning import MOST_INSTANTS
+from timeball.domain.run import error_fingerprint
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow.workflow import Workflow, WorkflowTask
 from timeball.operation.backfill import begin
 from timeball.operation.context import Context
 from timeball.operation.pause import pause
@@ -340,7 +340,7 @@ async def test_a_report_of_failures_that_all_differ_lets_the_event_loop_turn(sto
             settlement(each, Failed(Failure(kind="exit", message=f"{number * 7919} {words}")))
             for number, each in enumerate(claims)
         ]
-        fingerprint._essence.cache_clear()
+        error_fingerprint._essence.cache_clear()
         holds.append(await longest_hold(partial(Settle(house.context), ends)))
         assert not await store.held("w_1", [(each.run_id, each.attempt, each.token) for each in claims])
     assert min(holds) <= MAX_STALL_SECONDS, f"settling held the event loop for {min(holds) * 1e3:.0f} ms of CPU"

@@ -18,11 +18,11 @@ from tests.support.builders import LEASE, TENANT, bits, one_shot, plan_due, recu
 from tests.support.postgres import PostgresCluster
 from timeball import system
 from timeball.domain import ids, instant, retention
+from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import DAY, MINUTE, SECOND
-from timeball.domain.lifecycle import Failed, Failure, Status
-from timeball.domain.limits import Concurrency
-from timeball.domain.retry import Retry
+from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.moving import Move, Progress
 from timeball.ports.reading import RunFilter

@@ -11,11 +11,11 @@ from tests.support.builders import job as new_job
 from tests.support.builders import settlement
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import Job
-from timeball.domain.ledger import Verdict
-from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
-from timeball.domain.run import Run
-from timeball.domain.schedule import CronSchedule
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.run import Run
+from timeball.domain.schedule.schedule import CronSchedule
 from timeball.operation.context import Context
 from timeball.ports.jobs import Submission
 from timeball.ports.reading import RunFilter

@@ -9,14 +9,14 @@ import pytest
 from tests.conformance.test_amending import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, read, submitted, until, write
 from tests.support.builders import plan_due, run, settlement
-from timeball.domain import overlap
+from timeball.domain.dispatch import overlap
+from timeball.domain.dispatch.overlap import TAKEN_OVER, Overlap
 from timeball.domain.instant import MILLISECOND, SECOND
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failed, Failure, Status
-from timeball.domain.overlap import TAKEN_OVER, Overlap
-from timeball.domain.planning import Span
-from timeball.domain.retry import Retry
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning import Span
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.runs import Claim, Wanted
 from timeball.ports.store import Store
 

@@ -9,8 +9,8 @@ import pytest
 from tests.conformance.test_gates import claim
 from tests.support.builders import one_shot, plan_due, recurring, settlement
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Failed, Failure, Status
-from timeball.domain.task import Http, host_of
+from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.task.task import Http, host_of
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
 from timeball.stores.postgres import _CLOCK

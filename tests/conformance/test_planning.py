@@ -9,14 +9,14 @@ import structlog
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, bits, one_shot, plan_due, recurring, run, settlement, worker
 from timeball.domain import ids
+from timeball.domain.dispatch.overlap import QUEUE_DEPTH, Overlap
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failed, Failure, Status
-from timeball.domain.overlap import QUEUE_DEPTH, Overlap
-from timeball.domain.planning import Fire, Plan, Span, plan
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning import Fire, Plan, Span, plan
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.run import Run
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import JobFilter, Submission
 from timeball.ports.reading import RunFilter
 from timeball.ports.runs import Claim, Want

@@ -8,13 +8,13 @@ import pytest_asyncio
 
 from tests.conformance.conftest import Connect
 from tests.support.builders import LEASE, one_shot, settlement, worker
-from timeball.domain import preemption
-from timeball.domain.fitting import Resources
+from timeball.domain.dispatch import preemption
+from timeball.domain.dispatch.limits import Concurrency
+from timeball.domain.dispatch.placement import Resources
+from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Lost, Released
-from timeball.domain.limits import Concurrency
-from timeball.domain.preemption import Preemption
-from timeball.domain.task import Http, Shell
+from timeball.domain.run.lifecycle import Lost, Released
+from timeball.domain.task.task import Http, Shell
 from timeball.ports.dispatch import Pausing, Started
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store

@@ -10,11 +10,11 @@ from tests.conformance.test_planning import FAR, claim, fire, read, submitted, w
 from tests.support.builders import one_shot, plan_due, recurring, run, settlement
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR, SECOND
-from timeball.domain.job import JobState
-from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import Failed, Failure, Status, Succeeded
-from timeball.domain.planning import Span
-from timeball.domain.retry import Retry
+from timeball.domain.job.job import JobState
+from timeball.domain.planning.planning import Span
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Amendment, JobFilter
 from timeball.ports.reading import RunFilter
 from timeball.ports.store import Store

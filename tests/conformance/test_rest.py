@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.builders import one_shot
 from timeball.domain.errors import Conflict
-from timeball.domain.job import JobState
+from timeball.domain.job.job import JobState
 from timeball.ports.jobs import Amendment
 from timeball.ports.registry import Key, RegisteredTask
 from timeball.ports.store import Store

@@ -12,11 +12,11 @@ from tests.conformance.test_turns import BOOM, NO_RETRIES, claim
 from tests.support.builders import one_shot, recurring, run, settlement
 from tests.support.days import leading, patiently, prepare_days
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import JobState
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Status
+from timeball.domain.job.job import JobState
 from timeball.domain.retention import day_of
-from timeball.domain.retry import Retry
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Amended, Amendment, Idempotency, Submission
 from timeball.ports.runs import Claim
 from timeball.ports.store import Store

@@ -10,10 +10,10 @@ from msgspec import Raw
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MAX, SECOND, Micros
-from timeball.domain.ledger import TOLERANCE, Origin, Verdict
-from timeball.domain.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
-from timeball.domain.retry import NonRetryable, Retry
-from timeball.domain.run import NewRun, Run
+from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
+from timeball.domain.run.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
+from timeball.domain.run.run import NewRun, Run
+from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
 from timeball.ports.reading import LogLine, RunFilter
 from timeball.ports.runs import Claim, Settled, Want, Wanted

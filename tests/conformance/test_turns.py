@@ -7,12 +7,12 @@ import pytest
 
 from tests.conformance.test_planning import fire, read, write
 from tests.support.builders import TENANT, one_shot, plan_due, recurring, run, settlement, worker
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import MINUTE, SECOND
-from timeball.domain.job import JobState
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
-from timeball.domain.overlap import Overlap
-from timeball.domain.retry import Retry
+from timeball.domain.job.job import JobState
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.jobs import Amended, Amendment, Submission
 from timeball.ports.runs import Claim, Want
 from timeball.ports.store import Store

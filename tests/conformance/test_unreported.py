@@ -8,10 +8,10 @@ import pytest
 
 from tests.conformance.conftest import Tamper
 from tests.support.builders import one_shot, settlement, worker
+from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import LEASE, UNREPORTED, Lost, Status, Succeeded
-from timeball.domain.limits import Concurrency
-from timeball.domain.retry import Retry
+from timeball.domain.run.lifecycle import LEASE, UNREPORTED, Lost, Status, Succeeded
+from timeball.domain.task.retry import Retry
 from timeball.ports.dispatch import LOCAL_KEY, Started
 from timeball.ports.runs import Claim, Settlement, Want, Wanted
 from timeball.ports.store import Store

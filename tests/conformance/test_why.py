@@ -10,17 +10,18 @@ import pytest
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, TENANT, one_shot, plan_due, recurring, run, settlement, worker
 from timeball import system
-from timeball.domain import circuit, instant
-from timeball.domain.fitting import Resources
+from timeball.domain import instant
+from timeball.domain.diagnosis.reasons import Reason
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.placement import Resources
 from timeball.domain.instant import HOUR, MINUTE, SECOND
-from timeball.domain.job import JobSpec
-from timeball.domain.lateness import split
-from timeball.domain.lifecycle import Failed, Failure, Lost, Succeeded
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.reason import Reason
-from timeball.domain.retry import NonRetryable, Retry
-from timeball.domain.schedule import Date, Interval
-from timeball.domain.task import Http, Python, Shell, host_of
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run import circuit_breaker
+from timeball.domain.run.lateness import split
+from timeball.domain.run.lifecycle import Failed, Failure, Lost, Succeeded
+from timeball.domain.schedule.schedule import Date, Interval
+from timeball.domain.task.retry import NonRetryable, Retry
+from timeball.domain.task.task import Http, Python, Shell, host_of
 from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
 from timeball.operation.explain import JobExplained, explain_job, explain_run
@@ -227,7 +228,7 @@ async def its_rate_is_spent(scene: Scene) -> str:
 
 
 async def _trip(scene: Scene) -> None:
-    for _ in range(circuit.TRIPS_AT):
+    for _ in range(circuit_breaker.TRIPS_AT):
         await scene.fire(task=CALL, retry=NEVER)
     for claim in await scene.claim():
         await scene.end(claim, UNWELL, host=host_of(CALL))
@@ -636,7 +637,7 @@ async def test_the_runs_in_the_way_are_named(store: Store, tamper: Tamper) -> No
 async def test_counting_who_is_ahead_ends_at_a_bound(
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from timeball.domain import why
+    from timeball.domain.diagnosis import why
     from timeball.stores.sql import circumstances
 
     monkeypatch.setattr(circumstances, "MOST_COUNTED", 20)

@@ -11,13 +11,14 @@ import msgspec
 from tests.conformance.conftest import Connect
 from tests.support.builders import TENANT, bits
 from timeball import system
-from timeball.domain import ids, planning
+from timeball.domain import ids
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import SECOND, render
-from timeball.domain.job import Job, JobSpec
-from timeball.domain.schedule import CronSchedule, Schedule, Window
-from timeball.domain.slots import minute_of
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job, JobSpec
+from timeball.domain.planning import planning
+from timeball.domain.schedule.schedule import CronSchedule, Schedule, Window
+from timeball.domain.schedule.window_slots import minute_of
+from timeball.domain.task.task import Shell
 from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume

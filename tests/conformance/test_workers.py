@@ -4,7 +4,7 @@ import asyncio
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
-from timeball.domain.lifecycle import Lost, Status
+from timeball.domain.run.lifecycle import Lost, Status
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.registry import Key
 from timeball.ports.runs import Claim, Want, Wanted

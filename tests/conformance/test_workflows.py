@@ -15,13 +15,13 @@ from tests.conformance.test_retention import prune
 from tests.support.builders import LEASE, one_shot, recurring, settlement, worker
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, SECOND
-from timeball.domain.job import JobState
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Status, Succeeded
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run, new_run
-from timeball.domain.task import Shell
-from timeball.domain.workflow import TaskState, Workflow, WorkflowTask
+from timeball.domain.job.job import JobState
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Status, Succeeded
+from timeball.domain.run.run import Run, new_run
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.jobs import Amendment, Submission
 from timeball.ports.runs import Claim, Want

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.api import OTHER, Api, FakeWorker, running_api, serving
 from timeball import system
-from timeball.domain import record
 from timeball.domain.instant import DAY, MINUTE
+from timeball.domain.run import archive_record
 from timeball.objects.bucket import Bucket, open_objects
 from timeball.operation.archive import archive_day
 from timeball.operation.search_archive import Archive
@@ -43,7 +43,7 @@ async def archived_run(api: Api, objects: Bucket, end: dict[str, Any] | None = N
     await worker.end(assigned, end or {"type": "succeeded", "result": {"rows": 7}})
     told: dict[str, Any] = await api.get(f"/v1/runs/{assigned['runId']}")
     store = api.server.context.store
-    await archive_day(store, objects, record.day_of(told["runId"]))
+    await archive_day(store, objects, archive_record.day_of(told["runId"]))
     lead = await store.lead("test", "s_1", MINUTE)
     assert lead is not None
     (day,) = await store.days_to_prune(store.now() + 2 * DAY, 10)

@@ -7,8 +7,8 @@ import pytest
 from tests.support.still import START, World
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.run import Status
-from timeball.domain.schedule import CronSchedule, Date, Interval
+from timeball.domain.run.run import Status
+from timeball.domain.schedule.schedule import CronSchedule, Date, Interval
 from timeball.operation.cancel import cancel_run
 from timeball.operation.pause import pause, resume
 

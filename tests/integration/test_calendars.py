@@ -7,11 +7,13 @@ import pytest
 from msgspec import structs
 
 from tests.support.still import START, World
-from timeball.domain import calendar_limits, instant, planning
-from timeball.domain.calendar import Calendar, NamedCalendar
+from timeball.domain import instant
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.schedule import CronSchedule, Date, Immediate
+from timeball.domain.planning import planning
+from timeball.domain.schedule import calendar_limits
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
 from timeball.operation.closures import closures_of_job, named_closures, with_open_fires
 from timeball.operation.pause import pause, resume
 from timeball.operation.put_calendar import put_calendar

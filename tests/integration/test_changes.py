@@ -6,11 +6,11 @@ import pytest
 from msgspec import structs
 
 from tests.support.still import START, World
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import JobSpec
-from timeball.domain.ledger import Origin
-from timeball.domain.overlap import Overlap
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.ledger import Origin
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval
 from timeball.operation import amend
 from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.pause import pause, resume

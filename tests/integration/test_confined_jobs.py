@@ -16,8 +16,8 @@ import pytest
 from tests.support.ordinary_user import NEEDS_LANDLOCK, NEEDS_ROOT, ORDINARY, shared_folder
 from tests.unit.executing import RecordedAttempt
 from timeball import job_user
-from timeball.domain.lifecycle import Failed, Succeeded
-from timeball.domain.task import Script, Shell
+from timeball.domain.run.lifecycle import Failed, Succeeded
+from timeball.domain.task.task import Script, Shell
 from timeball.executors import job_domain, landlock
 from timeball.executors.confinement import Confinement
 from timeball.executors.guard import PASSED_ON, ProcessGuard

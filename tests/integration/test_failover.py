@@ -17,10 +17,10 @@ from tests.support.pgbouncer import pgbouncer, pgbouncer_program
 from tests.support.postgres import PostgresServer
 from timeball import system
 from timeball.domain.errors import Unavailable
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Outcome, Succeeded
-from timeball.domain.schedule import Interval
-from timeball.domain.task import Http
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.lifecycle import Outcome, Succeeded
+from timeball.domain.schedule.schedule import Interval
+from timeball.domain.task.task import Http
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Attempt

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.lifecycle import Failed, Succeeded
-from timeball.domain.task import Shell
+from timeball.domain.run.lifecycle import Failed, Succeeded
+from timeball.domain.task.task import Shell
 from timeball.executors import guard as guard_module
 from timeball.executors.guard import Child, ProcessGuard, Refused
 from timeball.executors.process import Processes

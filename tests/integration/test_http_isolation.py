@@ -14,11 +14,11 @@ from tests.support.api import Api, FakeWorker, running_api
 from tests.support.builders import one_shot
 from tests.support.fleet import Fleet, working
 from tests.support.raw_target import RawRequest, listening, response
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Status
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run
-from timeball.domain.task import Http
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.run import Run
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Http
 from timeball.executors.http import HttpExecutor
 
 FRAMING = (

@@ -13,14 +13,14 @@ from aiohttp import web
 from tests.support.fleet import Fleet, working
 from tests.support.http_target import serving
 from tests.support.raw_target import RawRequest, listening
-from timeball.domain.circuit import TRIPS_AT
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Status
-from timeball.domain.overlap import Overlap
-from timeball.domain.retry import Retry
-from timeball.domain.schedule import Interval
-from timeball.domain.task import Http
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.circuit_breaker import TRIPS_AT
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.schedule.schedule import Interval
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Http
 from timeball.executors.http import HttpExecutor
 
 

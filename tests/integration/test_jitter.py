@@ -8,11 +8,11 @@ import pytest
 from tests.support.still import START, World
 from timeball.api import views
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import jitter_of
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Status
-from timeball.domain.run import Run
-from timeball.domain.schedule import CronSchedule, Date, Immediate
+from timeball.domain.job.job import jitter_of
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.run import Run
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
 from timeball.operation.pause import pause
 from timeball.ports.runs import Want
 

@@ -16,7 +16,7 @@ import pytest
 from tests.integration.test_confined_jobs import domain, run
 from tests.support.ordinary_user import NEEDS_LANDLOCK, NEEDS_ROOT, shared_folder
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.task import Shell
+from timeball.domain.task.task import Shell
 from timeball.executors import landlock
 from timeball.executors.confinement import Confinement
 from timeball.executors.guard import ProcessGuard

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.fitting import Resources
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Failed, Succeeded
-from timeball.domain.task import Shell
+from timeball.domain.dispatch.placement import Resources
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.lifecycle import Failed, Succeeded
+from timeball.domain.task.task import Shell
 from timeball.executors import cgroups, job_groups
 from timeball.executors.confinement import Confinement
 from timeball.executors.guard import ProcessGuard

@@ -10,10 +10,11 @@ import pytest
 
 from tests.support.api import Api, FakeWorker, serving
 from tests.support.migrated import sqlite_store
-from timeball.domain import large, record
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, MINUTE
-from timeball.domain.job import StowedSpec
+from timeball.domain.job import large_values
+from timeball.domain.job.job import StowedSpec
+from timeball.domain.run import archive_record
 from timeball.objects.bucket import Bucket, open_objects
 from timeball.operation.archive import archive_day
 from timeball.operation.search_archive import Archive
@@ -196,12 +197,12 @@ async def test_an_edited_run_has_parameters_of_its_own(api: Api, objects: Fragil
     retried = (await api("POST", f"{path}/retry", json={"edit": {"parameters": {"name": "o"}}})).json()
     assigned = await worker.take()
     assert assigned["spec"]["parameters"] == {**PARAMETERS, "name": "o"}
-    owners = {large.owner(key) for key in await objects.of("payloads")}
+    owners = {large_values.owner(key) for key in await objects.of("payloads")}
     assert owners == {assigned["jobId"], retried["runId"]}
     await worker.fail(assigned)
     again = (await api("POST", f"/v1/runs/{retried['runId']}/retry", json={})).json()
     assert (await worker.take())["spec"]["parameters"] == {**PARAMETERS, "name": "o"}
-    assert again["runId"] in {large.owner(key) for key in await objects.of("payloads")}
+    assert again["runId"] in {large_values.owner(key) for key in await objects.of("payloads")}
 
 
 async def test_large_results_and_output_are_read_as_before(api: Api, objects: Fragile) -> None:
@@ -234,7 +235,7 @@ async def test_a_job_may_name_a_place_for_its_results(api: Api, objects: Fragile
     [key] = await objects.of("results")
     assert key.endswith(f"/reports/daily/{assigned['runId']}-{assigned['token']}.json")
     assert await api.get(f"/v1/runs/{assigned['runId']}/result") == {"rows": 7}
-    assert large.owner(key) == assigned["runId"]
+    assert large_values.owner(key) == assigned["runId"]
     assert await api.server.context.depot.sweep(api.server.context.store.now() + 9 * DAY) == 0
 
 
@@ -330,13 +331,13 @@ async def test_what_nobody_refers_to_is_swept_when_it_is_old_enough(api: Api, ob
     created = await api.create(parameters=PARAMETERS)
     [kept] = await objects.of("payloads")
     left = {
-        (kind, number, days): large.key(kind, number, store.now() - days * DAY, f"{created['jobId']}-1")
-        for kind in large.KINDS
+        (kind, number, days): large_values.key(kind, number, store.now() - days * DAY, f"{created['jobId']}-1")
+        for kind in large_values.KINDS
         for number, days in ((1, 2), (1, 4), (2, 4))
     }
     await objects.put(dict.fromkeys(left.values(), b"{}"))
     assert await depot.sweep(store.now()) == 3
-    found = {key for kind in large.KINDS for key in await objects.of(kind)}
+    found = {key for kind in large_values.KINDS for key in await objects.of(kind)}
     assert found == {kept, *(key for (_, number, days), key in left.items() if (number, days) != (1, 4))}
 
 
@@ -349,7 +350,7 @@ async def test_a_run_that_left_the_store_takes_its_large_values_along(api: Api, 
     after = store.now() + 5 * DAY
 
     assert await depot.sweep(after) == 0  # rows refer to them
-    await archive_day(store, objects.inner, record.day_of(run_id), depot=depot)
+    await archive_day(store, objects.inner, archive_record.day_of(run_id), depot=depot)
     lead = await store.lead("test", "s_1", MINUTE)
     assert lead is not None
     (day,) = await store.days_to_prune(after, 10)

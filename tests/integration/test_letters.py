@@ -12,8 +12,8 @@ from tests.support.api import OTHER, Api, serving
 from tests.support.builders import LEASE, settlement, worker
 from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
-from timeball.domain.job import decode_spec
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.job.job import decode_spec
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.ports.runs import Want
 from timeball.ports.store import Store
 from timeball.stores.postgres import PostgresStore

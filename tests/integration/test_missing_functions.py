@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.fleet import Fleet, working
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Status
-from timeball.domain.retry import Delivery, Retry
-from timeball.domain.task import Python
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.task.retry import Delivery, Retry
+from timeball.domain.task.task import Python
 from timeball.executors.python import PythonExecutor
 from timeball.registry import Registry
 

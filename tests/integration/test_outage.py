@@ -11,10 +11,10 @@ import pytest
 from tests.support.still import START, World
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.ledger import Verdict
-from timeball.domain.lifecycle import Status
-from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
-from timeball.domain.schedule import CronSchedule, Interval
+from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.operation.pause import pause, resume
 
 RULES = ("all", "last", "none")

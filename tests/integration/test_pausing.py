@@ -5,8 +5,8 @@ import pytest
 from tests.support.still import START, World
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
-from timeball.domain.job import JobState
-from timeball.domain.schedule import CronSchedule, Interval
+from timeball.domain.job.job import JobState
+from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.operation.pause import end_pauses, pause, resume
 from timeball.ports.hints import Topic
 from timeball.service.loop import TICK

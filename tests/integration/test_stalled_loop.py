@@ -15,7 +15,7 @@ import pytest
 from tests.support.fake_dispatch import FakeDispatch, assignment, python
 from timeball.bootstrap.standby import Standby
 from timeball.domain.instant import MILLISECOND, SECOND
-from timeball.domain.lifecycle import Outcome, Succeeded
+from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.still import World
 from timeball.domain.instant import HOUR, SECOND
-from timeball.domain.schedule import Interval
+from timeball.domain.schedule.schedule import Interval
 from timeball.operation.run_now import run_now
 from timeball.ports.hints import Topic
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fake_dispatch import FakeDispatch, assignment
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
-from timeball.domain.lifecycle import Cancelled, Failed, Released, Succeeded
+from timeball.domain.run.lifecycle import Cancelled, Failed, Released, Succeeded
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from tests.properties.cron_oracle import micros, moment, zone_info
 from tests.support.thorough import THOROUGH
-from timeball.domain import cron, duration, planning, zone
-from timeball.domain.calendar import Calendar, NamedCalendar
-from timeball.domain.closures import Closures
+from timeball.domain import duration
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import Job, JobSpec, JobState
-from timeball.domain.ledger import Verdict
-from timeball.domain.planning import Fire, Span
-from timeball.domain.schedule import CronSchedule, Interval
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job, JobSpec, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Fire, Span
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.schedule import cron, zone
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.schedule.closed_times import Closures
+from timeball.domain.schedule.schedule import CronSchedule, Interval
+from timeball.domain.task.task import Shell
 
 ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"]
 STEP = 30 * MINUTE

@@ -33,10 +33,10 @@ from tests.properties.cron_oracle import (
     zone_info,
     zone_names,
 )
-from timeball.domain import cron, zone
 from timeball.domain.errors import InvalidSchedule
-from timeball.domain.fires import DstGap, DstOverlap
-from timeball.domain.zone import Zone
+from timeball.domain.schedule import cron, zone
+from timeball.domain.schedule.fires import DstGap, DstOverlap
+from timeball.domain.schedule.zone import Zone
 
 T = TypeVar("T")
 

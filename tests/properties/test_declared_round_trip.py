@@ -11,8 +11,8 @@ from tests.support.thorough import THOROUGH
 from timeball.api import job_body, views
 from timeball.declared import comparing, files, reading, writing
 from timeball.declared.comparing import Known
-from timeball.domain.job import OF_TASKS, JobSpec, decode_spec
-from timeball.domain.overlap import Overlap
+from timeball.domain.dispatch.overlap import Overlap
+from timeball.domain.job.job import OF_TASKS, JobSpec, decode_spec
 from timeball.slices import at_once
 
 CASES = 1_000 if THOROUGH else 80

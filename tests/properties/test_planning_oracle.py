@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import THOROUGH
-from timeball.domain import planning
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import Job, JobSpec, JobState
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.planning import Fire, Span
-from timeball.domain.schedule import CronSchedule, Interval
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job, JobSpec, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Fire, Span
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.schedule.schedule import CronSchedule, Interval
+from timeball.domain.task.task import Shell
 
 CREATED = 1_800_000_000 * SECOND + 123_456
 LENGTH = 40 * MINUTE

@@ -18,9 +18,9 @@ from tests.properties.cron_oracle import (
     zone_names,
 )
 from tests.properties.test_cron_oracle import random_expression
-from timeball.domain.fires import DstGap, DstOverlap
-from timeball.domain.preview import preview
-from timeball.domain.schedule import CronSchedule
+from timeball.domain.preview.preview import preview
+from timeball.domain.schedule.fires import DstGap, DstOverlap
+from timeball.domain.schedule.schedule import CronSchedule
 
 HOUR = 3_600_000_000
 SINCE = micros(datetime.fromisoformat("1975-01-01T00:00Z"))

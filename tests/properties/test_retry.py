@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from timeball.domain import duration
 from timeball.domain.instant import SECOND
-from timeball.domain.retry import Retry, delay
+from timeball.domain.task.retry import Retry, delay
 
 durations = st.integers(0, 10**9).map(lambda seconds: f"{seconds}s")
 policies = st.builds(

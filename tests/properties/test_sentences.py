@@ -12,11 +12,12 @@ import pytest
 from tests.properties.cron_oracle import Oracle, clock_changes, micros, zone_names
 from tests.properties.sentence_reader import read
 from tests.properties.test_cron_oracle import LIMITS, random_expression, random_item
-from timeball.domain import cron, duration, zone
-from timeball.domain.describe import describe
+from timeball.domain import duration
 from timeball.domain.errors import InvalidSchedule
-from timeball.domain.fires import DstGap, DstOverlap
-from timeball.domain.schedule import CronSchedule
+from timeball.domain.schedule import cron, zone
+from timeball.domain.schedule.fires import DstGap, DstOverlap
+from timeball.domain.schedule.schedule import CronSchedule
+from timeball.domain.text.schedule_text import describe
 
 DAYS = [date(2023, 1, 1) + timedelta(days=number) for number in range(365 + 366)]
 """With a leap day."""

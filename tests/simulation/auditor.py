@@ -13,8 +13,8 @@ from tests.simulation import backfills, preemption, pruning
 from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
-from timeball.domain.job import decode_spec
-from timeball.domain.run import Status
+from timeball.domain.job.job import decode_spec
+from timeball.domain.run.run import Status
 from timeball.ports.housekeeping import Lead
 from timeball.ports.runs import Claim, Want
 

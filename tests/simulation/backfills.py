@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation import oracle
 from tests.simulation.records import JobRecord, Micros, Request, Violation
 from tests.simulation.weather import S
-from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState
-from timeball.domain.job import JobState
-from timeball.domain.ledger import Origin
-from timeball.domain.run import Run, Status
-from timeball.domain.schedule import Interval
+from timeball.domain.job.job import JobState
+from timeball.domain.planning.backfill import Backfill, BackfillProgress, BackfillState
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import Run, Status
+from timeball.domain.schedule.schedule import Interval
 from timeball.operation.backfill import Begun, NewBackfill, begin, cancel_backfill
 from timeball.service.server import Server
 

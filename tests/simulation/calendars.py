@@ -18,11 +18,11 @@ from msgspec import structs
 from tests.simulation.records import JobRecord, Micros, Request, Violation
 from tests.simulation.weather import MS, S
 from timeball.domain import instant
-from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import TimeballError, Unavailable
-from timeball.domain.job import JobSpec
-from timeball.domain.ledger import Verdict
-from timeball.domain.run import Run
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.run import Run
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.operation.put_calendar import put_calendar
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from tests.simulation import backfills, calendars, follows, oracle, preemption, 
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.errors import IdempotencyMismatch
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import INTERRUPTED
-from timeball.domain.overlap import Overlap
-from timeball.domain.run import Run, Status
-from timeball.domain.task import Http
+from timeball.domain.job.job import Job
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import INTERRUPTED
+from timeball.domain.run.run import Run, Status
+from timeball.domain.task.task import Http
 from timeball.ports.reading import RunFilter
 
 if TYPE_CHECKING:

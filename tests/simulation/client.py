@@ -15,12 +15,12 @@ from tests.simulation.records import JobRecord, Micros, Request
 from tests.simulation.rules import Rules
 from tests.simulation.weather import S
 from timeball.domain import instant
+from timeball.domain.dispatch.overlap import REPLACING, Overlap
 from timeball.domain.errors import TimeballError, Unavailable
-from timeball.domain.job import JobSpec
-from timeball.domain.overlap import REPLACING, Overlap
-from timeball.domain.retry import Retry
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
-from timeball.domain.task import Shell
+from timeball.domain.job.job import JobSpec
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
 from timeball.operation import bulk
 from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.discard import discard

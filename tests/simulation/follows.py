@@ -17,10 +17,10 @@ from msgspec import structs
 
 from tests.simulation.records import FOREVER, Micros, Violation
 from tests.simulation.weather import MS
-from timeball.domain.job import JobSpec
-from timeball.domain.ledger import Origin
-from timeball.domain.run import Run, Status
-from timeball.domain.schedule import Follow
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import Run, Status
+from timeball.domain.schedule.schedule import Follow
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Case, Checker

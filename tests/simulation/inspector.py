@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from tests.simulation.records import Micros, Violation
 from tests.simulation.weather import MS, S
-from timeball.domain.job import Job, JobSpec, JobState, decode_spec
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Failed, Succeeded
-from timeball.domain.run import Run, Status
-from timeball.domain.task import Http
+from timeball.domain.job.job import Job, JobSpec, JobState, decode_spec
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Failed, Succeeded
+from timeball.domain.run.run import Run, Status
+from timeball.domain.task.task import Http
 from timeball.ports.runs import Claim, Settled, Settlement
 from timeball.ports.workers import Worker
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tests.simulation.records import FOREVER, JobRecord, Micros, Request
 from tests.simulation.weather import S
-from timeball.domain.schedule import CronSchedule, Date, Interval, Schedule
+from timeball.domain.schedule.schedule import CronSchedule, Date, Interval, Schedule
 
 CRON: dict[str, Callable[[int], bool]] = {
     "* * * * * *": lambda second: True,

@@ -13,12 +13,16 @@ from msgspec import structs
 
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
-from timeball.domain import backfill, circuit, fitting, ids, lifecycle, limits, planning, preemption, workflow
-from timeball.domain.backfill import Backfill
-from timeball.domain.job import Job, JobSpec
-from timeball.domain.overlap import Admission
-from timeball.domain.run import NewRun
-from timeball.domain.workflow import Step, TaskState
+from timeball.domain import ids
+from timeball.domain.dispatch import limits, placement, preemption
+from timeball.domain.dispatch.overlap import Admission
+from timeball.domain.job.job import Job, JobSpec
+from timeball.domain.planning import backfill, planning
+from timeball.domain.planning.backfill import Backfill
+from timeball.domain.run import circuit_breaker, lifecycle
+from timeball.domain.run.run import NewRun
+from timeball.domain.workflow import workflow
+from timeball.domain.workflow.workflow import Step, TaskState
 from timeball.ports.dispatch import Orders
 from timeball.ports.jobs import Accepted
 from timeball.ports.runs import Settled, Settlement
@@ -361,7 +365,7 @@ def _no_change_of_places(world: World) -> Patches:
 
 
 def _labels_ignored(world: World) -> Patches:
-    return [mock.patch.object(fitting.Offer, "suits", return_value=True)]
+    return [mock.patch.object(placement.Offer, "suits", return_value=True)]
 
 
 def _resources_ignored(world: World) -> Patches:
@@ -410,12 +414,12 @@ def _previous_spared(world: World) -> Patches:
 
 
 def _circuit_ignored(world: World) -> Patches:
-    return [mock.patch.object(circuit, "lets_through", return_value=True)]
+    return [mock.patch.object(circuit_breaker, "lets_through", return_value=True)]
 
 
 def _circuit_stays_open(world: World) -> Patches:
     """Nobody probes a host that had its rest."""
-    return [mock.patch.object(circuit, "lets_through", lambda known, at: known.open_until is None)]
+    return [mock.patch.object(circuit_breaker, "lets_through", lambda known, at: known.open_until is None)]
 
 
 def _cursor_apart(world: World) -> Patches:

@@ -14,7 +14,7 @@ from msgspec import structs
 from tests.simulation.records import Violation
 from tests.simulation.rules import Offer
 from tests.simulation.weather import S
-from timeball.domain.job import JobSpec
+from timeball.domain.job.job import JobSpec
 
 if TYPE_CHECKING:
     from tests.simulation.auditor import Auditor

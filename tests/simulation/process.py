@@ -13,7 +13,7 @@ from tests.simulation.loop import Handle, Micros
 from tests.simulation.node import Node
 from tests.simulation.records import Witness
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.ports.executor import Attempt, OutOfResources
 from timeball.service.worker_attempts import SHORTAGE_PAUSE, STARTED_AFTER
 

@@ -20,9 +20,9 @@ from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from tests.simulation.weather import S
 from timeball.domain import ids, retention
-from timeball.domain.job import JobState
-from timeball.domain.ledger import DUE
-from timeball.domain.run import Run
+from timeball.domain.job.job import JobState
+from timeball.domain.run.ledger import DUE
+from timeball.domain.run.run import Run
 from timeball.ports.housekeeping import Lead
 from timeball.ports.jobs import JobStatus
 from timeball.ports.paging import Page

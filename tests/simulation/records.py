@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from timeball.domain.job import JobSpec
+from timeball.domain.job.job import JobSpec
 
 Micros = int
 FOREVER: Micros = 1 << 62

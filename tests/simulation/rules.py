@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.simulation.weather import S
 from timeball.domain import instant
-from timeball.domain.fitting import Resources
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.schedule import Interval, Schedule
-from timeball.domain.task import Http, Python, Shell, Task
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.placement import Resources
+from timeball.domain.schedule.schedule import Interval, Schedule
+from timeball.domain.task.task import Http, Python, Shell, Task
 
 Micros = int
 THEMES = ("order", "limits", "fitting", "hosts", "deadlines")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from tests.simulation.inspector import millis
 from tests.simulation.records import FOREVER, Micros, Violation, Witness
 from tests.simulation.weather import S
-from timeball.domain.ledger import DUE, Origin
-from timeball.domain.limits import RateLimit
-from timeball.domain.overlap import REPLACING, Overlap
-from timeball.domain.run import Run, Status
+from timeball.domain.dispatch.limits import RateLimit
+from timeball.domain.dispatch.overlap import REPLACING, Overlap
+from timeball.domain.run.ledger import DUE, Origin
+from timeball.domain.run.run import Run, Status
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Case, Checker

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.records import Micros, Request, Violation
 from tests.simulation.weather import S
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.errors import TimeballError, Unavailable
-from timeball.domain.job import JobSpec, workflow_of
-from timeball.domain.ledger import Origin
-from timeball.domain.overlap import Overlap
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run, Status
-from timeball.domain.task import Shell
-from timeball.domain.workflow import TaskState, Workflow, WorkflowTask
+from timeball.domain.job.job import JobSpec, workflow_of
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import Run, Status
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
 from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.retry_run import retry_run
 from timeball.operation.run_now import run_now

@@ -28,9 +28,9 @@ from tests.simulation.rules import THEMES, Offer, Rules
 from tests.simulation.storage import Connection, at_once, open_migrated
 from tests.simulation.weather import Damage, S, Weather
 from timeball.domain import retention
-from timeball.domain.job import JobState
-from timeball.domain.run import Status
-from timeball.domain.task import Http
+from timeball.domain.job.job import JobState
+from timeball.domain.run.run import Status
+from timeball.domain.task.task import Http
 from timeball.operation.submit import Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.hints import Topic

@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
-from timeball.domain import ids, schedule
+from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.job import HORIZON, Job, JobSpec, JobState
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Outcome, Succeeded
-from timeball.domain.planning import plan as make_plan
-from timeball.domain.run import NewRun, new_run
-from timeball.domain.schedule import Immediate, Interval
-from timeball.domain.task import Shell
+from timeball.domain.job.job import HORIZON, Job, JobSpec, JobState
+from timeball.domain.planning.planning import plan as make_plan
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Outcome, Succeeded
+from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.schedule import schedule
+from timeball.domain.schedule.schedule import Immediate, Interval
+from timeball.domain.task.task import Shell
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Settlement

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from timeball import system
-from timeball.domain.job import JobSpec
-from timeball.domain.run import Run
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.run import Run
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Executor

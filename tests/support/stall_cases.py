@@ -16,7 +16,7 @@ from tests.support.api import WORKER, Api, FakeWorker
 from tests.support.stalls import TRIES, Ask, Stall, measured, send
 from timeball.api.app import ROUTES
 from timeball.api.route import Permission, Route
-from timeball.domain.zone import names
+from timeball.domain.schedule.zone import names
 
 MIB: Final = 1 << 20
 LATER: Final = {"type": "date", "expression": "2199-01-01T00:00:00Z"}

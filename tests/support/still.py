@@ -7,10 +7,10 @@ from msgspec import structs
 
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
-from timeball.domain.job import Job, JobSpec
-from timeball.domain.lifecycle import Status, Succeeded
-from timeball.domain.run import Run
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job, JobSpec
+from timeball.domain.run.lifecycle import Status, Succeeded
+from timeball.domain.run.run import Run
+from timeball.domain.task.task import Shell
 from timeball.operation.context import Context
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob, Submit

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from timeball.domain import duration
-from timeball.domain.job import JobSpec
-from timeball.domain.task import Task
+from timeball.domain.job.job import JobSpec
+from timeball.domain.task.task import Task
 
 
 class RecordedAttempt:

@@ -14,7 +14,7 @@ from timeball.api.docs_page import docs_page
 from timeball.api.route import Permission
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
-from timeball.domain.job import JobSpec
+from timeball.domain.job.job import JobSpec
 
 ASKS_WITH_A_BODY = {"/v1/schedules:preview"}
 OPEN = {"/livez", "/readyz", "/openapi.json", "/docs"}

@@ -7,7 +7,7 @@ import pytest
 
 from timeball.api import job_body, views
 from timeball.domain.errors import Invalid, InvalidSchedule
-from timeball.domain.job import JobSpec
+from timeball.domain.job.job import JobSpec
 from timeball.slices import at_once
 
 TASK = {"kind": "shell", "command": "true"}

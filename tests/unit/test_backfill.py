@@ -8,14 +8,15 @@ import pytest
 from msgspec import structs
 
 from tests.support.builders import job
-from timeball.domain import backfill, instant
-from timeball.domain.backfill import Backfill, BackfillProgress, BackfillState, Range
-from timeball.domain.calendar import Calendar, Entry, NamedCalendar
+from timeball.domain import instant
+from timeball.domain.dispatch.placement import Resources
 from timeball.domain.errors import Invalid
-from timeball.domain.fitting import Resources
 from timeball.domain.instant import DAY, HOUR, MINUTE, Micros
-from timeball.domain.job import Job, JobState
-from timeball.domain.schedule import CronSchedule, Immediate, Interval, Window
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning import backfill
+from timeball.domain.planning.backfill import Backfill, BackfillProgress, BackfillState, Range
+from timeball.domain.schedule.calendar import Calendar, Entry, NamedCalendar
+from timeball.domain.schedule.schedule import CronSchedule, Immediate, Interval, Window
 
 T = TypeVar("T")
 MADE = instant.parse("2026-06-15T12:34:56Z")

@@ -7,12 +7,14 @@ import msgspec
 import pytest
 
 from tests.support.builders import job
-from timeball.domain import backfill, closures, instant, planning
-from timeball.domain.calendar import Calendar, NamedCalendar
-from timeball.domain.closures import Closures
+from timeball.domain import instant
 from timeball.domain.instant import DAY, MAX, MINUTE, SECOND, Micros
-from timeball.domain.job import Job
-from timeball.domain.schedule import CronSchedule
+from timeball.domain.job.job import Job
+from timeball.domain.planning import backfill, planning
+from timeball.domain.schedule import closed_times
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.schedule.closed_times import Closures
+from timeball.domain.schedule.schedule import CronSchedule
 
 NOW = 1_800_000_000 * SECOND
 ABSENCE = 3 * DAY
@@ -126,7 +128,7 @@ def test_a_calendar_whose_windows_never_end_has_an_end_that_is_not_sure() -> Non
     assert (further := always.at(closure.end)) is not None
     assert further.end > closure.end
     assert list(filter(None, always.seek_opening(NOW))) == []
-    assert always.work <= closures.OPENING_WORK + 2 * QUESTION
+    assert always.work <= closed_times.OPENING_WORK + 2 * QUESTION
 
 
 def test_no_closure_ends_after_the_last_instant() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from timeball import config, machine
 from timeball.config import InvalidSetting
+from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.instant import DAY, MINUTE, SECOND
-from timeball.domain.priority import CREDIT
 
 KEY = "k" * 32
 

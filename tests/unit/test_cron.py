@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from timeball.domain import cron, zone
 from timeball.domain.errors import InvalidSchedule
-from timeball.domain.fires import DstGap, DstOverlap
+from timeball.domain.schedule import cron, zone
+from timeball.domain.schedule.fires import DstGap, DstOverlap
 
 
 def instant(text: str) -> int:

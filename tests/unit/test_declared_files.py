@@ -11,9 +11,9 @@ from timeball.declared.complaint import Refused
 from timeball.declared.files import FileSet, find, gather
 from timeball.declared.job import Declared
 from timeball.domain.instant import HOUR, Micros, of, parse
-from timeball.domain.job import JobSpec, decode_spec
-from timeball.domain.schedule import CronSchedule, Interval
-from timeball.domain.task import Http, Shell
+from timeball.domain.job.job import JobSpec, decode_spec
+from timeball.domain.schedule.schedule import CronSchedule, Interval
+from timeball.domain.task.task import Http, Shell
 
 JOB = "{name: a, task: {kind: shell, command: x}, schedule: {type: cron, expression: '@daily'}}"
 

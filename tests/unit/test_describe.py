@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from timeball.domain.describe import describe, uses_hash
-from timeball.domain.english import every, length, listed, ordinal, runs
 from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.text.english import every, length, listed, ordinal, runs
+from timeball.domain.text.schedule_text import describe, uses_hash
 
 CRON = [
     # one time of day, and a few

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from tests.support.builders import one_shot
-from timeball.domain.lifecycle import Succeeded
+from timeball.domain.run.lifecycle import Succeeded
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import Beat, Ended, Hello, Orders, Poll, Report

@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 
 from tests.support.builders import one_shot
+from timeball.domain.dispatch.placement import Resources
 from timeball.domain.errors import Unavailable
-from timeball.domain.fitting import Resources
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle

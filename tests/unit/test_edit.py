@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from timeball.domain.edit import Edit
-from timeball.domain.job import JobSpec, decode_spec, encode_spec
-from timeball.domain.retry import Retry
-from timeball.domain.schedule import Interval
-from timeball.domain.task import Shell
+from timeball.domain.job.edit import Edit
+from timeball.domain.job.job import JobSpec, decode_spec, encode_spec
+from timeball.domain.schedule.schedule import Interval
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
 
 SPEC = JobSpec(
     name="etl",

@@ -15,8 +15,8 @@ from tests.support.http_target import serving
 from tests.support.raw_target import RawRequest, listening
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.instant import DAY, SECOND
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task import Http
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task.task import Http
 from timeball.executors.http import HttpExecutor
 from timeball.executors.http_answer import retry_after
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from timeball.domain.lifecycle import Outcome, Succeeded
+from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.executors.on_demand import OnDemand
 from timeball.ports.executor import OutOfResources
 

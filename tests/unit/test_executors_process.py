@@ -18,8 +18,8 @@ import pytest
 from msgspec import Raw
 
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task import Script, Shell
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task.task import Script, Shell
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.script import ScriptExecutor

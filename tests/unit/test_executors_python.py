@@ -15,8 +15,8 @@ import pytest
 
 from tests.unit import process_tasks
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task import Python
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task.task import Python
 from timeball.executors import streams
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes

@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.fake_dispatch import FakeDispatch, assignment
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Failed, Released, Succeeded
-from timeball.domain.task import Http, Python, Script, Shell, Task
+from timeball.domain.run.lifecycle import Failed, Released, Succeeded
+from timeball.domain.task.task import Http, Python, Script, Shell, Task
 from timeball.executors import guard as guard_module
 from timeball.executors import on_demand, process
 from timeball.executors.guard import ProcessGuard

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from timeball.domain.fingerprint import LENGTH, essence, fingerprint
-from timeball.domain.lifecycle import LOST, Failure
+from timeball.domain.run.error_fingerprint import LENGTH, essence, fingerprint
+from timeball.domain.run.lifecycle import LOST, Failure
 
 SAME = {
     "numbers": (

@@ -4,17 +4,18 @@ import msgspec
 import pytest
 
 from tests.support.builders import job
-from timeball.domain import follow, planning
-from timeball.domain.calendar import Calendar, NamedCalendar
-from timeball.domain.closures import Closures
-from timeball.domain.describe import describe
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Status
-from timeball.domain.planning import Fire, Span
-from timeball.domain.schedule import Follow, On, is_one_shot
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Fire, Span
+from timeball.domain.run import follow
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.schedule.closed_times import Closures
+from timeball.domain.schedule.schedule import Follow, On, is_one_shot
+from timeball.domain.text.schedule_text import describe
 
 NOW: Micros = 1_800_000_000 * SECOND
 

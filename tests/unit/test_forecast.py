@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.support.builders import job
-from timeball.domain import forecast, planning
-from timeball.domain.closures import OPEN, Closures
-from timeball.domain.forecast import foresee, grid
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import Job
-from timeball.domain.schedule import CronSchedule, Date, Interval
+from timeball.domain.job.job import Job
+from timeball.domain.planning import forecast, planning
+from timeball.domain.planning.forecast import foresee, grid
+from timeball.domain.schedule.closed_times import OPEN, Closures
+from timeball.domain.schedule.schedule import CronSchedule, Date, Interval
 
 NOW = 1_800_000_000 * SECOND + 123
 

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from tests.support.http_target import serving
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.lifecycle import Failed, Outcome, Succeeded
-from timeball.domain.task import Http
+from timeball.domain.run.lifecycle import Failed, Outcome, Succeeded
+from timeball.domain.task.task import Http
 from timeball.executors.http import HttpExecutor
 
 CREDENTIALS = {

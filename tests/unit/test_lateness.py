@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from timeball.domain.lateness import Lateness, split
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.run import Attempt, Run, Status
+from timeball.domain.run.lateness import Lateness, split
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.run import Attempt, Run, Status
 
 
 def run(**fields: Any) -> Run:

@@ -8,8 +8,8 @@ from msgspec import UNSET, Raw
 
 from timeball.domain import duration
 from timeball.domain.instant import HOUR, SECOND
-from timeball.domain.ledger import Origin, Verdict, verdict
-from timeball.domain.lifecycle import (
+from timeball.domain.run.ledger import Origin, Verdict, verdict
+from timeball.domain.run.lifecycle import (
     INTERRUPTED,
     SILENT,
     TERMINAL,
@@ -28,7 +28,7 @@ from timeball.domain.lifecycle import (
     settle,
     status,
 )
-from timeball.domain.retry import Delivery, NonRetryable, Retry
+from timeball.domain.task.retry import Delivery, NonRetryable, Retry
 
 NOW = 1_700_000_000 * SECOND
 EXIT_1 = Failed(Failure(kind="exit", message="exit code 1", exit_code=1))

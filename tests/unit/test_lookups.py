@@ -18,8 +18,8 @@ from tests.unit.executing import RecordedAttempt
 from timeball import lookups
 from timeball.client.wire import Wire
 from timeball.domain.instant import MINUTE
-from timeball.domain.lifecycle import Failed, Outcome, Released, Succeeded
-from timeball.domain.task import Http
+from timeball.domain.run.lifecycle import Failed, Outcome, Released, Succeeded
+from timeball.domain.task.task import Http
 from timeball.executors.http import LOOKUP_PATIENCE, LOOKUP_PAUSE, HttpExecutor
 from timeball.executors.on_demand import OnDemand
 from timeball.lookups import CACHE_SECONDS, Lookups

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.fake_dispatch import python
 from tests.unit.test_worker import Bench, working
-from timeball.domain import preemption
+from timeball.domain.dispatch import preemption
 from timeball.domain.instant import MILLISECOND, SECOND
-from timeball.domain.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
+from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.ports.executor import Attempt
 
 pytestmark = pytest.mark.timeout(30)

@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.stalls import MAX_STALL_SECONDS
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.fingerprint import _essence, essence
-from timeball.domain.task import Shell
+from timeball.domain.run.error_fingerprint import _essence, essence
+from timeball.domain.task.task import Shell
 from timeball.executors import results
 from timeball.executors.pipes import LONGEST_PROGRESS, MAX_READ_PER_TURN, READ, Pipe, ReadBudget, SaidLines, _step
 from timeball.executors.python import MOST_UNHEARD, ThreadVoice

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from timeball.domain import planning
+from timeball.domain.dispatch.overlap import QUEUE_DEPTH, Admission, Overlap, admit
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.job import HORIZON, Job, JobSpec, JobState
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.overlap import QUEUE_DEPTH, Admission, Overlap, admit
-from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Fire, Span, begin, first_fire, plan
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
-from timeball.domain.task import Shell
+from timeball.domain.job.job import HORIZON, Job, JobSpec, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Fire, Span, begin, first_fire, plan
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.task.task import Shell
 
 START = 1_700_000_000 * SECOND
 

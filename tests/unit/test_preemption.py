@@ -1,8 +1,8 @@
 """Who makes room for whom."""
 
-from timeball.domain.fitting import PLAIN, Need, Offer
+from timeball.domain.dispatch.placement import PLAIN, Need, Offer
+from timeball.domain.dispatch.preemption import Running, Waiting, choose
 from timeball.domain.instant import SECOND
-from timeball.domain.preemption import Running, Waiting, choose
 
 NOW = 1_000 * SECOND
 

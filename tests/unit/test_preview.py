@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from timeball.domain import instant
-from timeball.domain.preview import Preview, preview
-from timeball.domain.schedule import CronSchedule, Date, Immediate, Interval, Schedule
+from timeball.domain.preview.preview import Preview, preview
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 
 BERLIN = "Europe/Berlin"
 

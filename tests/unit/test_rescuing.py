@@ -7,8 +7,8 @@ import random
 from tests.support.builders import LEASE as LONG
 from tests.support.builders import one_shot, worker
 from timeball.domain.instant import MINUTE, SECOND, Micros
-from timeball.domain.lifecycle import Status
-from timeball.domain.retry import Retry
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.task.retry import Retry
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Want
 from timeball.service.rescuer import Rescuer

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest_asyncio
 
 from tests.unit.executing import RecordedAttempt
-from timeball.domain import script_environment
-from timeball.domain.lifecycle import Failed, Succeeded
-from timeball.domain.task import Script
+from timeball.domain.run.lifecycle import Failed, Succeeded
+from timeball.domain.task import script_environment
+from timeball.domain.task.task import Script
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.script import ScriptExecutor

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.builders import LEASE, one_shot, recurring, run, settlement, worker
-from timeball.domain.lifecycle import Failed, Failure, Lost, Outcome, Released, Succeeded
-from timeball.domain.limits import Concurrency
-from timeball.domain.retry import Retry
-from timeball.domain.task import Http
+from timeball.domain.dispatch.limits import Concurrency
+from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released, Succeeded
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Http
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.hints import Topic

@@ -1,7 +1,7 @@
 """Rows of the ledger that stand for several instants."""
 
 from tests.support.builders import job, run
-from timeball.domain.ledger import Verdict
+from timeball.domain.run.ledger import Verdict
 from timeball.stores.sql.rows import unstarted
 from timeball.stores.sql.spans import Tail
 from timeball.stores.sql.tables import NewHistoryRow

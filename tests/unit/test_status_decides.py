@@ -15,8 +15,8 @@ import pytest
 from tests.support.raw_target import RawRequest, listening
 from tests.unit import odd_tasks
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task import Http, Python, Shell
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task.task import Http, Python, Shell
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.http import HttpExecutor
 from timeball.executors.process import Processes

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from tests.support.builders import spec
-from timeball.domain.job import JobSpec, StowedSpec, decode_spec, encode_spec, fill, is_stowed, stowed
-from timeball.domain.schedule import CronSchedule
-from timeball.domain.task import Http, Shell
+from timeball.domain.job.job import JobSpec, StowedSpec, decode_spec, encode_spec, fill, is_stowed, stowed
+from timeball.domain.schedule.schedule import CronSchedule
+from timeball.domain.task.task import Http, Shell
 
 KEY = "payloads/0000000000000001/2026/11/15/j_0194f3a1c2b79f86d081884c7d65-80a1b2c3d4e5f607.json"
 

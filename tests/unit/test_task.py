@@ -2,7 +2,7 @@
 
 import pytest
 
-from timeball.domain.task import Http, Python, Script, Shell, host_of
+from timeball.domain.task.task import Http, Python, Script, Shell, host_of
 
 
 @pytest.mark.parametrize(

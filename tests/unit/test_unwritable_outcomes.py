@@ -15,8 +15,8 @@ from msgspec import Raw
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from tests.support.fake_dispatch import FakeDispatch, python
 from timeball.domain.errors import Unavailable
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Status, Succeeded
-from timeball.domain.retry import Retry
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status, Succeeded
+from timeball.domain.task.retry import Retry
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
 from timeball.ports.dispatch import (

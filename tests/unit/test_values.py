@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from timeball.domain import duration, ids, instant, priority
+from timeball.domain import duration, ids, instant
+from timeball.domain.dispatch import priority
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
 

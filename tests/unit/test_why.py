@@ -6,22 +6,22 @@ import pytest
 
 from tests.support.builders import job, spec
 from tests.unit.test_lateness import run
-from timeball.domain import crew, why
-from timeball.domain.circuit import Circuit
-from timeball.domain.circumstances import Ahead, Circumstances, Permits, Standing, Target, Tokens, Turn
-from timeball.domain.crew import Hand
-from timeball.domain.fitting import UNLIMITED, Offer, Resources, kind_label, need
+from timeball.domain.diagnosis import why, worker_match
+from timeball.domain.diagnosis.reasons import Code
+from timeball.domain.diagnosis.snapshot import Ahead, Circumstances, Permits, Standing, Target, Tokens, Turn
+from timeball.domain.diagnosis.worker_match import Hand
+from timeball.domain.dispatch.limits import Bucket
+from timeball.domain.dispatch.overlap import Overlap
+from timeball.domain.dispatch.placement import UNLIMITED, Offer, Resources, kind_label, need
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failure, Hold
-from timeball.domain.limits import Bucket
-from timeball.domain.overlap import Overlap
-from timeball.domain.reason import Code
-from timeball.domain.retry import Retry
-from timeball.domain.run import Run, Status
-from timeball.domain.schedule import Interval
-from timeball.domain.task import Shell
-from timeball.domain.workflow import Workflow, WorkflowTask
+from timeball.domain.run.circuit_breaker import Circuit
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failure, Hold
+from timeball.domain.run.run import Run, Status
+from timeball.domain.schedule.schedule import Interval
+from timeball.domain.task.retry import Retry
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow.workflow import Workflow, WorkflowTask
 
 NOW = 1_800_000_000 * SECOND
 BOOM = Failure(kind="exit", message="boom")
@@ -151,7 +151,7 @@ def test_the_bound_of_aging_is_told() -> None:
     ],
 )
 def test_what_nobody_offers(asked: Any, workers: list[Hand], code: str, words: str) -> None:
-    reason = crew.lacking(asked, None, workers)
+    reason = worker_match.lacking(asked, None, workers)
     assert reason is not None
     assert reason.code == code
     assert words in reason.text
@@ -159,25 +159,25 @@ def test_what_nobody_offers(asked: Any, workers: list[Hand], code: str, words: s
 
 def test_the_kinds_that_workers_take_are_told() -> None:
     web = hand(kinds=frozenset([kind_label("http")]), labels=frozenset(["eu"]))
-    reason = crew.lacking(need(None, []), None, [web, web], "shell")
+    reason = worker_match.lacking(need(None, []), None, [web, web], "shell")
     assert reason is not None
     assert (reason.code, reason.text) == (
         "no_fitting_worker",
         "No worker takes shell jobs: 2 workers take only other kinds.",
     )
     assert "--kinds shell" in reason.unblocks
-    assert crew.lacking(need(None, []), None, [web], "http") is None
-    assert crew.lacking(need(None, []), None, [web, hand()], "shell") is None
-    lacking = crew.lacking(need(None, ["gpu"]), None, [web], "http")
+    assert worker_match.lacking(need(None, []), None, [web], "http") is None
+    assert worker_match.lacking(need(None, []), None, [web, hand()], "shell") is None
+    lacking = worker_match.lacking(need(None, ["gpu"]), None, [web], "http")
     assert lacking is not None
     assert lacking.text == "No worker with label gpu: nobody has the label gpu."
 
 
 def test_whoever_could_run_it_were_he_idle_is_enough() -> None:
-    assert crew.lacking(need(Resources(slots=2), []), None, [hand(free=0, slots=2)]) is None
-    assert crew.lacking(need(None, []), "f", [hand()]) is not None
+    assert worker_match.lacking(need(Resources(slots=2), []), None, [hand(free=0, slots=2)]) is None
+    assert worker_match.lacking(need(None, []), "f", [hand()]) is not None
     skilled = Hand(name="w", idle=hand().idle, left=hand().left, functions=frozenset("f"))
-    assert crew.lacking(need(None, []), "f", [skilled]) is None
+    assert worker_match.lacking(need(None, []), "f", [skilled]) is None
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from timeball.domain import instant, schedule
-from timeball.domain.describe import describe
+from timeball.domain import instant
 from timeball.domain.instant import render
-from timeball.domain.schedule import SLOT, Schedule, Window
-from timeball.domain.slots import Board, minute_of, minutes_of
+from timeball.domain.schedule import schedule
+from timeball.domain.schedule.schedule import SLOT, Schedule, Window
+from timeball.domain.schedule.window_slots import Board, minute_of, minutes_of
+from timeball.domain.text.schedule_text import describe
 
 
 def window(since: str, until: str, **rest: Any) -> Window:

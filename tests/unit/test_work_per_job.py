@@ -16,8 +16,8 @@ import pytest
 from tests.support.builders import one_shot
 from timeball.api import reading
 from timeball.api.routes import worker_protocol
-from timeball.domain.lifecycle import Succeeded
-from timeball.domain.task import Python
+from timeball.domain.run.lifecycle import Succeeded
+from timeball.domain.task.task import Python
 from timeball.executors.python import PythonExecutor
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle

@@ -13,8 +13,8 @@ from msgspec import Raw
 from tests.support.fake_dispatch import FakeDispatch, assignment, python
 from timeball.domain.errors import Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
-from timeball.domain.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
-from timeball.domain.task import Python
+from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
+from timeball.domain.task.task import Python
 from timeball.ports.dispatch import Hello, Receipt, Report, SessionLost
 from timeball.ports.executor import Attempt, OutOfResources
 from timeball.service.worker import Worker

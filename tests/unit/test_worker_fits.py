@@ -11,7 +11,7 @@ from tests.support.fake_dispatch import python
 from timeball.api.routes.worker_protocol import _check_report
 from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import TooLarge
-from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
 from timeball.ports.dispatch import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Progress, Report
 from timeball.ports.executor import Executor

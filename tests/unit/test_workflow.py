@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from timeball.api.job_body import read_job
-from timeball.domain import workflow, workflow_check
 from timeball.domain.errors import Invalid
-from timeball.domain.job import JobSpec
-from timeball.domain.task import Shell
-from timeball.domain.workflow import Known, Missing, Step, TaskState, WorkflowTask
+from timeball.domain.job.job import JobSpec
+from timeball.domain.task.task import Shell
+from timeball.domain.workflow import validation, workflow
+from timeball.domain.workflow.workflow import Known, Missing, Step, TaskState, WorkflowTask
 
 TRUE = Shell(command="true")
 
@@ -21,7 +21,7 @@ def task(name: str, *needs: str, **fields: Any) -> WorkflowTask:
 
 
 def problems(*tasks: WorkflowTask) -> list[tuple[str, str]]:
-    return [(each.pointer, each.detail) for each in workflow_check.check(tasks)]
+    return [(each.pointer, each.detail) for each in validation.check(tasks)]
 
 
 def test_a_cycle_is_named_in_the_order_in_which_its_tasks_would_run() -> None:

@@ -20,8 +20,8 @@ from timeball.api.bodies import CanonicalJob
 from timeball.api.job_body import JobBody
 from timeball.api.unreadable import Malformed
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
-from timeball.domain.job import JobSpec
-from timeball.domain.workflow import Workflow
+from timeball.domain.job.job import JobSpec
+from timeball.domain.workflow.workflow import Workflow
 from timeball.ports.clock import Clock
 from timeball.slices import Slice
 

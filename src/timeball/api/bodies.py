@@ -6,18 +6,18 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from timeball.domain import preview
-from timeball.domain.backfill import MOST_PARALLEL
-from timeball.domain.calendar import MOST_CALENDARS, CalendarName, Excluded
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.overlap import Overlap
+from timeball.domain.dispatch.placement import Label, Resources
 from timeball.domain.duration import Duration
-from timeball.domain.edit import Edit
-from timeball.domain.fitting import Label, Resources
-from timeball.domain.job import JobSpec
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.overlap import Overlap
-from timeball.domain.retry import Delivery, Retry
-from timeball.domain.schedule import Schedule
-from timeball.domain.task import Task
+from timeball.domain.job.edit import Edit
+from timeball.domain.job.job import JobSpec
+from timeball.domain.planning.backfill import MOST_PARALLEL
+from timeball.domain.preview import preview
+from timeball.domain.schedule.calendar import MOST_CALENDARS, CalendarName, Excluded
+from timeball.domain.schedule.schedule import Schedule
+from timeball.domain.task.retry import Delivery, Retry
+from timeball.domain.task.task import Task
 from timeball.ports.dispatch import SessionId
 
 Millis = Annotated[int, Meta(ge=0, description="Milliseconds since 1970.")]

@@ -13,11 +13,11 @@ from timeball.api import reading, views
 from timeball.api.bodies import CanonicalJob
 from timeball.api.explain import explain
 from timeball.api.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
-from timeball.domain import workflow_check
 from timeball.domain.errors import Invalid, InvalidSchedule, Problem
-from timeball.domain.job import JobSpec, encode_spec
-from timeball.domain.task import Http
-from timeball.domain.workflow import Workflow
+from timeball.domain.job.job import JobSpec, encode_spec
+from timeball.domain.task.task import Http
+from timeball.domain.workflow import validation
+from timeball.domain.workflow.workflow import Workflow
 from timeball.ports.clock import Clock
 from timeball.slices import Steps, at_once, in_slices
 
@@ -199,7 +199,7 @@ def _converting(canonical: Document, origins: Origins) -> Steps[JobSpec]:
 
 def checking_graph(spec: JobSpec, origins: Origins) -> Steps[None]:
     """Refuse tasks of a workflow that are wrong together, if each of them is right."""
-    if type(spec.task) is Workflow and (found := (yield from workflow_check.checking(spec.task.tasks))):
+    if type(spec.task) is Workflow and (found := (yield from validation.checking(spec.task.tasks))):
         problems = tuple(
             Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MOST_TOLD]
         )

@@ -15,8 +15,8 @@ from timeball.api.explain import did_you_mean, explain
 from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Status
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Status
 from timeball.ports.jobs import JobFilter
 from timeball.ports.reading import RunFilter
 

@@ -8,20 +8,20 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from timeball.domain import lateness, lifecycle
-from timeball.domain.describe import clock
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.placement import Resources
+from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.duration import Duration
-from timeball.domain.fitting import Resources
 from timeball.domain.instant import MILLISECOND, Micros, render
-from timeball.domain.job import JobSpec
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.preemption import Preemption
-from timeball.domain.retry import NonRetryable, Retry
-from timeball.domain.run import Attempt, Run, Status
-from timeball.domain.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
-from timeball.domain.task import Task
-from timeball.domain.workflow import Workflow
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run import lateness, lifecycle
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.run import Attempt, Run, Status
+from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
+from timeball.domain.task.retry import NonRetryable, Retry
+from timeball.domain.task.task import Task
+from timeball.domain.text.schedule_text import clock
+from timeball.domain.workflow.workflow import Workflow
 from timeball.ports.jobs import JobStatus
 
 JobStatusName = Literal["scheduled", "paused", "completed", "cancelled"]

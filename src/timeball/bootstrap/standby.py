@@ -20,7 +20,7 @@ import structlog
 from timeball import system
 from timeball.config import ServerConfig, WorkerConfig
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.lifecycle import LEASE
+from timeball.domain.run.lifecycle import LEASE
 from timeball.ports.dispatch import LOCAL_KEY, Beat, SessionLost
 from timeball.ports.store import Store
 from timeball.service.worker import Worker

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from timeball.chaos.history import Fault, History, Part, Promise, Row, Sighting
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.ledger import TOLERANCE
+from timeball.domain.run.ledger import TOLERANCE
 
 Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced"]
 BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced")

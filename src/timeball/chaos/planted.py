@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Status, Succeeded
+from timeball.domain.run.lifecycle import Status, Succeeded
 from timeball.ports.jobs import Accepted
 from timeball.ports.runs import Settled, Settlement
 from timeball.service import desk

@@ -147,7 +147,7 @@ def export_command(session: Session, *, set_name: str | None, everything: bool, 
 def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
     """Do what was planned, and tell; whether all of it was done."""
     from timeball.declared import applying
-    from timeball.domain import english
+    from timeball.domain.text import english
 
     gone = made.of("cancel")
     if gone and not yes and sys.stdin.isatty():

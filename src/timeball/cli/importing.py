@@ -77,7 +77,7 @@ def import_crontab(
     """
     from timeball import machine
     from timeball.declared import crontab
-    from timeball.domain import zone
+    from timeball.domain.schedule import zone
 
     text = _raw(file).decode("utf-8-sig", "surrogateescape")
     zone_name = tz or machine.timezone()

@@ -11,8 +11,8 @@ import click
 from timeball import config
 from timeball.cli.output import Column, Form, Output
 from timeball.cli.session import output_option
-from timeball.domain import english
 from timeball.domain.instant import MILLISECOND, SECOND
+from timeball.domain.text import english
 
 if TYPE_CHECKING:
     from timeball.ports.moving import Move, Progress, Report

@@ -11,7 +11,7 @@ from timeball.cli.output import Column, Form, Output
 from timeball.cli.session import output_option
 
 if TYPE_CHECKING:
-    from timeball.domain.preview import Fire, Preview
+    from timeball.domain.preview.preview import Fire, Preview
 
 
 @click.command("next")
@@ -35,9 +35,10 @@ def next_command(
       timeball next "30 2 * * *" --tz America/New_York --after 2026-03-07 --count 3
       timeball next "0 0 9 L * *"
     """
-    from timeball.domain import cron, instant, zone
-    from timeball.domain.preview import preview
-    from timeball.domain.schedule import CronSchedule
+    from timeball.domain import instant
+    from timeball.domain.preview.preview import preview
+    from timeball.domain.schedule import cron, zone
+    from timeball.domain.schedule.schedule import CronSchedule
     from timeball.system import wall
 
     text = " ".join(expression)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from timeball.domain.overlap import Overlap
+from timeball.domain.dispatch.overlap import Overlap
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -167,8 +167,8 @@ def _cpu(text: str) -> float:
 
 
 def _memory(text: str) -> int:
+    from timeball.domain.dispatch.placement import mebibytes
     from timeball.domain.errors import Invalid
-    from timeball.domain.fitting import mebibytes
 
     try:
         return mebibytes(text)

@@ -11,7 +11,7 @@ from timeball.cli import choosing, listing, rules, waiting
 from timeball.cli.lazy import LazyGroup
 from timeball.cli.output import Column
 from timeball.cli.session import Session, connected
-from timeball.domain import english
+from timeball.domain.text import english
 
 if TYPE_CHECKING:
     from timeball.client.models import Attempt, Run

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timeball.domain import duration, english, instant
+from timeball.domain import duration, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, Micros
+from timeball.domain.text import english
 
 
 def when(text: str, now: Micros, *, past: bool = False) -> str:

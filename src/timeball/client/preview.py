@@ -7,9 +7,10 @@ from datetime import timezone as fixed_offset
 from functools import cache
 from itertools import islice
 
-from timeball.domain import cron, instant, zone
+from timeball.domain import instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND
+from timeball.domain.schedule import cron, zone
 from timeball.system import wall
 
 

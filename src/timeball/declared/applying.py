@@ -19,7 +19,7 @@ from timeball.domain.errors import (
     TimeballError,
     TooLarge,
 )
-from timeball.domain.job import JobSpec
+from timeball.domain.job.job import JobSpec
 
 # About one job, and no reason to leave the others undone.
 _ITS_OWN = (Conflict, IdempotencyMismatch, Invalid, NotFound, PreconditionFailed, TooLarge)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeball.declared.fires import Ahead
-from timeball.domain import zone
 from timeball.domain.instant import DAY, HOUR, SECOND, Micros, to_datetime
+from timeball.domain.schedule import zone
 
 DAYS: Final = 7
 MOST: Final = 1_000

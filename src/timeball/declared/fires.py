@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from timeball.domain import duration, instant, planning, schedule
-from timeball.domain.describe import uses_hash
+from timeball.domain import duration, instant
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
-from timeball.domain.schedule import CronSchedule, Date, Follow, Immediate, Interval, Window
+from timeball.domain.job.job import JobSpec
+from timeball.domain.planning import planning
+from timeball.domain.schedule import schedule
+from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Immediate, Interval, Window
+from timeball.domain.text.schedule_text import uses_hash
 
 _NOBODY: Final = "j_" + "0" * 28
 _ALIKE: Final = "the same name"

@@ -12,9 +12,10 @@ import msgspec
 from timeball.api import job_body
 from timeball.declared.complaint import Complaint
 from timeball.declared.reading import Document
-from timeball.domain import schedule, task
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
-from timeball.domain.job import OF_TASKS, JobSpec
+from timeball.domain.job.job import OF_TASKS, JobSpec
+from timeball.domain.schedule import schedule
+from timeball.domain.task import task
 
 MARK: Final = "declared:"
 """What the tag begins with by which a server knows the set that a job belongs to."""

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from timeball.declared.reading import Document
 from timeball.declared.translation import Translated, Translation, unique
-from timeball.domain import duration, fitting
+from timeball.domain import duration
+from timeball.domain.dispatch import placement
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND
 
@@ -292,4 +293,4 @@ def _mebibytes(text: str) -> int:
     """`512Mi`, `1Gi`; without a unit, bytes; `M` and `G` are taken for the binary ones, which are more."""
     if text.isdigit():
         return -(-int(text) >> 20) or 1
-    return fitting.mebibytes(text.removesuffix("i"))
+    return placement.mebibytes(text.removesuffix("i"))

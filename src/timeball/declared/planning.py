@@ -17,11 +17,11 @@ from timeball.declared.effect import Effect
 from timeball.declared.files import FileSet
 from timeball.declared.job import Declared
 from timeball.declared.server import Server
-from timeball.domain.describe import describe
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec, workflow_of
-from timeball.domain.schedule import Window
+from timeball.domain.job.job import JobSpec, workflow_of
+from timeball.domain.schedule.schedule import Window
+from timeball.domain.text.schedule_text import describe
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
 """`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""

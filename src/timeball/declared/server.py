@@ -26,7 +26,7 @@ from timeball.domain.errors import (
     Unavailable,
 )
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
+from timeball.domain.job.job import JobSpec
 
 PAGE: Final = 1_000
 NEVER: Final = "9000-01-01T00:00:00Z"

@@ -23,10 +23,10 @@ import msgspec
 from msgspec import UNSET, Struct
 from yarl import URL
 
-from timeball.domain import http_headers
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task import Http
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task import http_headers
+from timeball.domain.task.task import Http
 from timeball.executors import http_answer, results
 from timeball.executors.environment import encoded_parameters, traceparent
 from timeball.executors.http_answer import Answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from timeball.domain.lifecycle import Outcome
+from timeball.domain.run.lifecycle import Outcome
 from timeball.executors.shortage import beginning
 from timeball.executors.threads import aside
 from timeball.ports.executor import Attempt, Executor

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw
 
 from timeball.domain.instant import SECOND
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from timeball.domain import instant
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task import Python
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.task.task import Python
 from timeball.executors import results
 from timeball.executors.streams import SPEAKER
 from timeball.executors.threads import Threads

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from timeball.domain import instant
-from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
 from timeball.executors.python import line, raised, returned, step
 from timeball.executors.python_words import Order, Word

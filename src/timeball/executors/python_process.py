@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.process import Exit, Processes, outcome_of
 from timeball.executors.python_words import Order, Word

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
-from timeball.domain.lifecycle import Failed, Succeeded
+from timeball.domain.run.lifecycle import Failed, Succeeded
 
 
 class Order(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from timeball.domain import script_environment
-from timeball.domain.lifecycle import Failed, Failure, Outcome
-from timeball.domain.task import Script
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome
+from timeball.domain.task import script_environment
+from timeball.domain.task.task import Script
 from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
 from timeball.executors.process import Processes, outcome_of
 from timeball.ports.executor import Attempt, OutOfResources

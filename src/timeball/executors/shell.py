@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timeball.domain.lifecycle import Outcome
-from timeball.domain.task import Shell
+from timeball.domain.run.lifecycle import Outcome
+from timeball.domain.task.task import Shell
 from timeball.executors.process import Processes, outcome_of
 from timeball.ports.executor import Attempt
 

@@ -7,13 +7,14 @@ from typing import Final, assert_never
 
 from msgspec import structs
 
-from timeball.domain import ids, planning
+from timeball.domain import ids
 from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState, is_overdue
-from timeball.domain.ledger import FORGONE, Verdict
-from timeball.domain.planning import Span
-from timeball.domain.planning_failure import reason_of
+from timeball.domain.job.job import Job, JobState, is_overdue
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Span
+from timeball.domain.planning.planning_failure import reason_of
+from timeball.domain.run.ledger import FORGONE, Verdict
 from timeball.operation.closures import closures_to_plan
 from timeball.operation.context import Context
 from timeball.operation.find import find_job

@@ -20,10 +20,11 @@ from typing import Final, TypeVar
 import structlog
 from msgspec import Struct, structs
 
-from timeball.domain import large, record
 from timeball.domain.instant import Micros
-from timeball.domain.large import REFERENCE
-from timeball.domain.record import FORMAT, Finished, LogRecord, Manifest, Part
+from timeball.domain.job import large_values
+from timeball.domain.job.large_values import REFERENCE
+from timeball.domain.run import archive_record
+from timeball.domain.run.archive_record import FORMAT, Finished, LogRecord, Manifest, Part
 from timeball.operation.depot import Depot, Missing
 from timeball.ports.objects import Objects
 from timeball.ports.reading import ArchiveStore, LogLine
@@ -54,13 +55,13 @@ async def archive_day(
 ) -> Archived:
     """All runs of a day that ended at or after an instant. When this returns they are in the archive for good, and may
     go from the store; with them what of them is in the `depot`."""
-    range_ = _Range(*record.id_range(day), since)
+    range_ = _Range(*archive_record.id_range(day), since)
     run_parts = await _archive_runs(store, objects, day, range_, depot)
     log_parts = await _archive_logs(store, objects, day, range_, depot)
     archived = Archived(_records(run_parts), _records(log_parts))
     if archived.runs:
-        content = record.encode(Manifest(FORMAT, f"{day}", archived.runs, archived.logs, run_parts, log_parts))
-        await objects.put({f"{record.manifests_of(day)}{_digest(content)}.json": content})
+        content = archive_record.encode(Manifest(FORMAT, f"{day}", archived.runs, archived.logs, run_parts, log_parts))
+        await objects.put({f"{archive_record.manifests_of(day)}{_digest(content)}.json": content})
     return archived
 
 
@@ -76,7 +77,7 @@ async def _archive_runs(
     first = range_.first
     parts = _Parts(objects, day, "runs")
     while runs := await store.finished_in(first, range_.until, range_.since, RUNS_AT_ONCE):
-        for some in _few_large(runs, lambda each: large.reference(each.run.result) is not None):
+        for some in _few_large(runs, lambda each: large_values.reference(each.run.result) is not None):
             whole = some if depot is None else [await _whole(each, depot) for each in some]
             lines = await asyncio.to_thread(_run_lines, whole)
             await parts.add(lines, [each.run.id for each in whole], whole)
@@ -183,9 +184,9 @@ class _Growing:
         self._compressed.append(self._compressor.compress(lines))
 
     def finish(self, day: date, kind: str) -> tuple[Part, bytes]:
-        fires = [record.render(at) for at in self._fire_times] or ["", ""]
+        fires = [archive_record.render(at) for at in self._fire_times] or ["", ""]
         part = Part(
-            key=record.part_key(day, kind, self._first_id, self._digest.hexdigest()[:16]),
+            key=archive_record.part_key(day, kind, self._first_id, self._digest.hexdigest()[:16]),
             records=self.records,
             first_id=self._first_id,
             last_id=self._last_id,
@@ -197,18 +198,18 @@ class _Growing:
 
 
 def _run_lines(runs: Sequence[Finished]) -> bytes:
-    return _lines(record.record(each) for each in runs)
+    return _lines(archive_record.record(each) for each in runs)
 
 
 def _log_lines(found: Sequence[tuple[str, LogLine]]) -> bytes:
     return _lines(
-        LogRecord(run_id, line.attempt, line.seq, line.stream, record.render(line.at), line.text)
+        LogRecord(run_id, line.attempt, line.seq, line.stream, archive_record.render(line.at), line.text)
         for run_id, line in found
     )
 
 
 def _lines(records: Iterable[Struct]) -> bytes:
-    return b"".join(line for each in records for line in (record.encode(each), b"\n"))
+    return b"".join(line for each in records for line in (archive_record.encode(each), b"\n"))
 
 
 def _records(parts: Iterable[Part]) -> int:

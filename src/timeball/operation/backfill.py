@@ -8,13 +8,13 @@ from typing import Final, assert_never
 import structlog
 from msgspec import Struct
 
-from timeball.domain import backfill as rules
 from timeball.domain import ids
-from timeball.domain.backfill import Ahead, Backfill, BackfillProgress, Range
-from timeball.domain.calendar import NamedCalendar
 from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid, NotFound
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState, without_parameters
+from timeball.domain.job.job import Job, JobState, without_parameters
+from timeball.domain.planning import backfill as rules
+from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress, Range
+from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.operation.closures import calendars_of_job, compile_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job

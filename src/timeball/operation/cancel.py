@@ -7,9 +7,9 @@ from typing import Final
 
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.job import Job, JobState
-from timeball.domain.lifecycle import TERMINAL
-from timeball.domain.run import Run, Status
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.run.lifecycle import TERMINAL
+from timeball.domain.run.run import Run, Status
 from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate

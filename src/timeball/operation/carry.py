@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from timeball.domain import large
 from timeball.domain.errors import Conflict
+from timeball.domain.job import large_values
 from timeball.ports.moving import Progress, Report
 from timeball.ports.objects import Objects
 
@@ -24,15 +24,17 @@ class CarryObjects:
     async def check(self, number: int) -> None:
         if not self._refusal:
             return
-        for kind in large.KINDS:
-            if await self._source.folders(large.prefix(kind, number)):
+        for kind in large_values.KINDS:
+            if await self._source.folders(large_values.prefix(kind, number)):
                 raise Conflict(self._refusal)
 
     async def carry(self, number: int, report: Report) -> None:
         await self.check(number)
         if self._target is None:
             return
-        keys = [key for kind in large.KINDS for key in await self._source.list(large.prefix(kind, number))]
+        keys = [
+            key for kind in large_values.KINDS for key in await self._source.list(large_values.prefix(kind, number))
+        ]
         for at in range(0, len(keys), AT_ONCE):
             report(Progress("large values", at, len(keys)))
             some = keys[at : at + AT_ONCE]

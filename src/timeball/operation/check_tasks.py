@@ -1,6 +1,6 @@
 """Check what a task may not contain: one rule for jobs, workflows, registered tasks, updates and edits of runs.
 
-Headers of HTTP tasks (`domain.http_headers`), variables of scripts (`domain.script_environment`). Workers check both
+Headers of HTTP tasks (`domain.task.http_headers`), variables of scripts (`domain.task.script_environment`). Workers check both
 once more, for jobs that were stored before there was such a rule.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from timeball.domain import http_headers, script_environment
 from timeball.domain.errors import Invalid, Problem
-from timeball.domain.job import JobSpec
-from timeball.domain.task import Http, Script, Task
-from timeball.domain.workflow import Workflow
+from timeball.domain.job.job import JobSpec
+from timeball.domain.task import http_headers, script_environment
+from timeball.domain.task.task import Http, Script, Task
+from timeball.domain.workflow.workflow import Workflow
 
 CHECKED: Final = frozenset({Http, Script, Workflow})
 """The types of tasks that may be refused: for all others a submit does not even ask."""

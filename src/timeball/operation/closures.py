@@ -8,12 +8,12 @@ from typing import Final
 import structlog
 from msgspec import structs
 
-from timeball.domain import planning
-from timeball.domain.calendar import NamedCalendar
-from timeball.domain.closed_times import compile_entry, timeline
-from timeball.domain.closures import OPEN, Closures
 from timeball.domain.errors import Conflict, Invalid
-from timeball.domain.job import Job, JobState
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning import planning
+from timeball.domain.schedule.calendar import NamedCalendar
+from timeball.domain.schedule.calendar_timeline import compile_entry, timeline
+from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.operation.context import Context
 from timeball.ports.jobs import JobStatus
 from timeball.slices import first_found, give_way

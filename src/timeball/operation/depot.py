@@ -20,13 +20,13 @@ import msgspec
 import structlog
 from msgspec import UNSET, Raw, structs
 
-from timeball.domain import large
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.job import JobSpec, StowedSpec, fill, stowed
-from timeball.domain.large import LARGE, REFERENCE
-from timeball.domain.lifecycle import Outcome, Succeeded
-from timeball.domain.run import Run
+from timeball.domain.job import large_values
+from timeball.domain.job.job import JobSpec, StowedSpec, fill, stowed
+from timeball.domain.job.large_values import LARGE, REFERENCE
+from timeball.domain.run.lifecycle import Outcome, Succeeded
+from timeball.domain.run.run import Run
 from timeball.ports.clock import Clock
 from timeball.ports.jobs import JobStatus
 from timeball.ports.objects import Objects
@@ -142,7 +142,7 @@ class Depot:
 
     async def whole_run(self, run: Run) -> Run:
         """The run with its result."""
-        key = large.reference(run.result)
+        key = large_values.reference(run.result)
         if key is None:
             return run
         return structs.replace(run, result=Raw(await self._get(key, PATIENCE)))
@@ -197,7 +197,7 @@ class Depot:
         """Delete the objects that no row refers to, nor can begin to; how many."""
         if self._place is None:
             return 0
-        return sum([await _sweep(self._place, kind, now) for kind in large.KINDS])
+        return sum([await _sweep(self._place, kind, now) for kind in large_values.KINDS])
 
     # --- within ----------------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class Depot:
 
     def _key(self, kind: str, name: str) -> str:
         assert self._place is not None
-        return large.key(kind, self._place.number, self._place.store.now(), name)
+        return large_values.key(kind, self._place.number, self._place.store.now(), name)
 
     async def _put(self, objects: Mapping[str, bytes], patience: Micros) -> None:
         assert self._place is not None
@@ -242,9 +242,9 @@ class Depot:
 
 async def _sweep(place: Place, kind: str, now: Micros) -> int:
     swept = 0
-    for day in await _days(place.objects, large.prefix(kind, place.number)):
-        written = large.written_on(day)
-        if written is None or written + large.SAFE > now:
+    for day in await _days(place.objects, large_values.prefix(kind, place.number)):
+        written = large_values.written_on(day)
+        if written is None or written + large_values.SAFE > now:
             continue
         keys = await place.objects.list(day)
         for some in (keys[at : at + PAGE] for at in range(0, len(keys), PAGE)):

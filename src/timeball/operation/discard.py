@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain.errors import Conflict, NotFound, TimeballError
-from timeball.domain.run import Run, Status
+from timeball.domain.run.run import Run, Status
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.ports.hints import Topic

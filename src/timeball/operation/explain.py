@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from timeball.domain import ended, why
-from timeball.domain.circumstances import Past, Standing
+from timeball.domain.diagnosis import why, why_ended
+from timeball.domain.diagnosis.reasons import Code, Reason
+from timeball.domain.diagnosis.snapshot import Past, Standing
 from timeball.domain.errors import NotFound
-from timeball.domain.job import JobState
-from timeball.domain.reason import Code, Reason
-from timeball.domain.run import Status
+from timeball.domain.job.job import JobState
+from timeball.domain.run.run import Status
 from timeball.operation.closures import closures_of_job
 from timeball.operation.context import Context
 from timeball.operation.find import find_run_anywhere
@@ -45,7 +45,7 @@ async def explain_run(context: Context, tenant: str, run_id: str) -> RunExplaine
         raise NotFound("run", run_id)
     attempts = await found.attempts()
     past = Past(now=context.store.now(), run=found.run, first_attempt=attempts[0] if attempts else None)
-    return RunExplained(past, ended.archived(past))
+    return RunExplained(past, why_ended.archived(past))
 
 
 async def explain_job(context: Context, tenant: str, job_id: str) -> JobExplained:

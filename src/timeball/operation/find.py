@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct, structs
 
 from timeball.domain.errors import Conflict, NotFound
-from timeball.domain.job import JobState
-from timeball.domain.planning_failure import warning
-from timeball.domain.run import Attempt, Run
+from timeball.domain.job.job import JobState
+from timeball.domain.planning.planning_failure import warning
+from timeball.domain.run.run import Attempt, Run
 from timeball.operation.context import Context
 from timeball.ports.jobs import JobStatus
 from timeball.ports.reading import LogLine

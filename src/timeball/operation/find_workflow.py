@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from timeball.domain.errors import NotFound
-from timeball.domain.job import workflow_of
-from timeball.domain.ledger import Origin
-from timeball.domain.run import Run
-from timeball.domain.workflow import TaskState, WorkflowTask
+from timeball.domain.job.job import workflow_of
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import Run
+from timeball.domain.workflow.workflow import TaskState, WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run
 from timeball.ports.jobs import JobStatus

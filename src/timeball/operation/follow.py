@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from timeball.domain.errors import InvalidSchedule
-from timeball.domain.job import Job, JobSpec
-from timeball.domain.planning import MOST_INSTANTS
+from timeball.domain.job.job import Job, JobSpec
+from timeball.domain.planning.planning import MOST_INSTANTS
 from timeball.operation.context import Context
 from timeball.ports.jobs import JobFilter
 

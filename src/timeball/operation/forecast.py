@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from timeball.domain import forecast
-from timeball.domain.forecast import Forecast
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.job import Job
-from timeball.domain.task import Shell
+from timeball.domain.job.job import Job
+from timeball.domain.planning import forecast
+from timeball.domain.planning.forecast import Forecast
+from timeball.domain.task.task import Shell
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.slices import beside

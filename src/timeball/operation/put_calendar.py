@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from timeball.domain import calendar_limits
-from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import Invalid
+from timeball.domain.schedule import calendar_limits
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.operation.closures import compiled, is_never_open
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from timeball.domain import planning
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job
+from timeball.domain.job.job import Job
+from timeball.domain.planning import planning
 from timeball.operation.context import Context
 
 

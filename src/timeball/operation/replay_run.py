@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain import ids
-from timeball.domain.edit import Edit
 from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import TERMINAL
-from timeball.domain.run import NewRun, Run, Status, new_run
+from timeball.domain.job.edit import Edit
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import TERMINAL
+from timeball.domain.run.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run_anywhere

@@ -8,12 +8,12 @@ from typing import Final
 from msgspec import UNSET
 
 from timeball.domain import ids
-from timeball.domain.edit import Edit
 from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, JobState
-from timeball.domain.ledger import Origin
-from timeball.domain.run import NewRun, Run, Status, new_run
+from timeball.domain.job.edit import Edit
+from timeball.domain.job.job import Job, JobSpec, JobState
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import NewRun, Run, Status, new_run
 from timeball.operation.check_tasks import refused_task
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate

@@ -5,9 +5,9 @@ from __future__ import annotations
 from timeball.domain import ids
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import Origin
-from timeball.domain.run import NewRun, Status, new_run
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.operation.wake import wake

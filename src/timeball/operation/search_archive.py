@@ -18,11 +18,12 @@ import msgspec
 import structlog
 from msgspec import Struct, structs
 
-from timeball.domain import ids, instant, record
+from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR
-from timeball.domain.record import Finished, Head, Manifest, Part, Record
-from timeball.domain.run import Run
+from timeball.domain.run import archive_record
+from timeball.domain.run.archive_record import Finished, Head, Manifest, Part, Record
+from timeball.domain.run.run import Run
 from timeball.operation.archive import GZIP
 from timeball.ports.objects import Objects
 from timeball.ports.paging import Page
@@ -73,24 +74,24 @@ class Archive:
                 for records in await self._read(some, meant.records):
                     found |= records
             if len(found) >= limit:
-                return await asyncio.to_thread(_page, found, limit, record.id_range(day)[0])
+                return await asyncio.to_thread(_page, found, limit, archive_record.id_range(day)[0])
         return await asyncio.to_thread(_page, found, limit, "")
 
     async def run(self, tenant: str, run_id: str) -> Finished | None:
         """None: there is no such run here."""
         word = _beginning(run_id)
         meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), most=1, with_results=True)
-        parts = [part for each in await self._of_day(record.day_of(run_id)) for part in each.run_parts]
+        parts = [part for each in await self._of_day(archive_record.day_of(run_id)) for part in each.run_parts]
         for found in await self._read(_holding(parts, run_id), meant.records):
             if run_id in found:
-                return record.finished(found[run_id])
+                return archive_record.finished(found[run_id])
         return None
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
         """Output in order, as the store tells it."""
 
         def lines(content: bytes) -> dict[tuple[int, int], LogLine]:
-            found = (record.decode_log(line) for line in _lines(content, _beginning(run_id)))
+            found = (archive_record.decode_log(line) for line in _lines(content, _beginning(run_id)))
             return {
                 (each.attempt, each.seq): LogLine(
                     each.attempt, each.seq, each.stream, instant.parse(each.at), each.text
@@ -99,7 +100,7 @@ class Archive:
                 if (each.attempt, each.seq) > divmod(after, 1_000_000) and attempt in (None, each.attempt)
             }
 
-        parts = [part for each in await self._of_day(record.day_of(run_id)) for part in each.log_parts]
+        parts = [part for each in await self._of_day(archive_record.day_of(run_id)) for part in each.log_parts]
         pieces = {
             place: line for part in await self._read(_holding(parts, run_id), lines) for place, line in part.items()
         }
@@ -108,8 +109,8 @@ class Archive:
     async def _days(self, meant: _Meant) -> AsyncIterator[tuple[date, list[Part]]]:
         """The newest days first, each with the parts that may hold what is meant, the newest first."""
         keys: dict[date, list[str]] = {}
-        for key in await self._objects.list(record.MANIFESTS):
-            if (day := record.day_of_manifest(key)) is not None and meant.may_be_of(day):
+        for key in await self._objects.list(archive_record.MANIFESTS):
+            if (day := archive_record.day_of_manifest(key)) is not None and meant.may_be_of(day):
                 keys.setdefault(day, []).append(key)
         days = sorted(keys, reverse=True)
         for some in (days[at : at + AHEAD] for at in range(0, len(days), AHEAD)):
@@ -121,7 +122,7 @@ class Archive:
                 yield day, sorted(parts, key=lambda part: part.last_id, reverse=True)
 
     async def _of_day(self, day: date) -> list[Manifest]:
-        keys = await self._objects.list(record.manifests_of(day))
+        keys = await self._objects.list(archive_record.manifests_of(day))
         await self._load(keys)
         return self._known(keys)
 
@@ -131,7 +132,7 @@ class Archive:
     async def _load(self, keys: Sequence[str]) -> None:
         new = [key for key in keys if key not in self._manifests]
         for key, content in _there(new, await self._objects.get(new)):
-            self._manifests[key] = record.decode_manifest(content)
+            self._manifests[key] = archive_record.decode_manifest(content)
 
     def _forget(self) -> None:
         """The manifests that were read first, if there are too many."""
@@ -175,7 +176,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
 
     def may_be_of(self, day: date) -> bool:
         """A run is made after its job, and shortly before its fire time at the earliest."""
-        first, until = record.id_range(day)
+        first, until = archive_record.id_range(day)
         job_id, fire_from = self.where.job_id, self.where.fire_from
         if job_id is not None and (not ids.is_id("j", job_id) or job_id[2:14] > until[2:14]):
             return False
@@ -192,10 +193,12 @@ class _Meant(Struct, frozen=True, kw_only=True):
         """The last records of a part that are meant, by the ids of their runs."""
         found: dict[str, Record] = {}
         for line in _lines(content, self.word):
-            head = record.decode_head(line)
+            head = archive_record.decode_head(line)
             if head.run_id < self.before and self._is_meant(head):
-                whole = record.decode(line)
-                found[head.run_id] = whole if self.with_results else structs.replace(whole, result=record.NOTHING)
+                whole = archive_record.decode(line)
+                found[head.run_id] = (
+                    whole if self.with_results else structs.replace(whole, result=archive_record.NOTHING)
+                )
                 if len(found) == self.most:
                     break
         return found
@@ -233,13 +236,13 @@ def _rarest_word(where: RunFilter) -> bytes:
     ]
     for name, value in words:
         if value is not None:
-            return (record.encode(name) + b":" if name else b"") + record.encode(value)
+            return (archive_record.encode(name) + b":" if name else b"") + archive_record.encode(value)
     return b""
 
 
 def _beginning(run_id: str) -> bytes:
     """Of every record of a run."""
-    return b'{"runId":' + record.encode(run_id)
+    return b'{"runId":' + archive_record.encode(run_id)
 
 
 def _comparable(time: str) -> str:
@@ -268,7 +271,7 @@ def _behind_all_others(found: Iterable[str], edge: str) -> int:
 def _page(found: dict[str, Record], limit: int, edge: str) -> Page[Run]:
     """The next of the list; all that was not looked at is before `edge`. If that is empty, everything was."""
     settled = sorted((run_id for run_id in found if run_id >= edge), reverse=True)
-    items = [record.finished(found[run_id]).run for run_id in settled[:limit]]
+    items = [archive_record.finished(found[run_id]).run for run_id in settled[:limit]]
     if len(settled) > limit or (edge and len(settled) == limit):
         return Page(items, settled[limit - 1])
     return Page(items, edge or None)

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from timeball.domain.errors import Unavailable
-from timeball.domain.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.hints import Topic

@@ -8,15 +8,16 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import Struct, structs
 
-from timeball.domain import ids, planning
-from timeball.domain.calendar import NamedCalendar
-from timeball.domain.closures import Closures
+from timeball.domain import ids
 from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, Problem, TimeballError, Unavailable
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, workflow_of
-from timeball.domain.large import LARGE
-from timeball.domain.run import NewRun, new_run
-from timeball.domain.schedule import Follow, Window
+from timeball.domain.job.job import Job, JobSpec, workflow_of
+from timeball.domain.job.large_values import LARGE
+from timeball.domain.planning import planning
+from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.schedule.calendar import NamedCalendar
+from timeball.domain.schedule.closed_times import Closures
+from timeball.domain.schedule.schedule import Follow, Window
 from timeball.operation.check_tasks import CHECKED, refused_tasks
 from timeball.operation.closures import compiled, never_together
 from timeball.operation.context import Context

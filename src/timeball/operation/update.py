@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from timeball.domain import planning, schedule
 from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
-from timeball.domain.schedule import Window
+from timeball.domain.job.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
+from timeball.domain.planning import planning
+from timeball.domain.schedule import schedule
+from timeball.domain.schedule.schedule import Window
 from timeball.operation.amend import amend
 from timeball.operation.check_tasks import refused_tasks
 from timeball.operation.closures import checked_closures

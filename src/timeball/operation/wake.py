@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from timeball.domain.job import Job
-from timeball.domain.overlap import REPLACING
+from timeball.domain.dispatch.overlap import REPLACING
+from timeball.domain.job.job import Job
 from timeball.operation.context import Context
 from timeball.ports.hints import Topic
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from timeball.domain import crew
-from timeball.domain.crew import Hand
+from timeball.domain.diagnosis import worker_match
+from timeball.domain.diagnosis.worker_match import Hand
+from timeball.domain.dispatch.placement import Need
 from timeball.domain.errors import Unavailable
-from timeball.domain.fitting import Need
-from timeball.domain.job import JobSpec
-from timeball.domain.task import Python, kind_of
-from timeball.domain.workflow import Workflow
+from timeball.domain.job.job import JobSpec
+from timeball.domain.task.task import Python, kind_of
+from timeball.domain.workflow.workflow import Workflow
 from timeball.operation.context import Context
 from timeball.ports.workers import Worker
 
@@ -37,7 +37,7 @@ def _warnings(spec: JobSpec, alive: Sequence[Hand], known: _Known) -> tuple[str,
     kind = None if spec.task is None or isinstance(spec.task, Workflow) else kind_of(spec.task)
     asked = (spec.need, function, kind)
     if asked not in known:
-        reason = crew.lacking(spec.need, function, alive, kind)
+        reason = worker_match.lacking(spec.need, function, alive, kind)
         known[asked] = () if reason is None else (f"{reason.text} {reason.unblocks}",)
     return known[asked]
 

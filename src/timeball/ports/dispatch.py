@@ -14,10 +14,10 @@ from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from timeball.domain.dispatch.placement import Label
 from timeball.domain.errors import Unavailable
-from timeball.domain.fitting import Label
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.lifecycle import Outcome
+from timeball.domain.run.lifecycle import Outcome
 
 MAX_WORKER_NAME_LENGTH: Final = 200
 MAX_LABELS: Final = 200

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Outcome
-from timeball.domain.task import Task
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.lifecycle import Outcome
+from timeball.domain.task.task import Task
 
 
 class OutOfResources(Exception):

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, JobState
-from timeball.domain.lifecycle import Status
-from timeball.domain.planning import Span
-from timeball.domain.run import NewRun
-from timeball.domain.schedule import Window
+from timeball.domain.job.job import Job, JobSpec, JobState
+from timeball.domain.planning.planning import Span
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.run import NewRun
+from timeball.domain.schedule.schedule import Window
 from timeball.ports.paging import Page
 from timeball.ports.runs import Claim, Want
 

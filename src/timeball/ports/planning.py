@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from timeball.domain.backfill import Ahead, Backfill, BackfillProgress
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job
-from timeball.domain.planning import Plan
-from timeball.domain.planning_failure import PlanningFailure
+from timeball.domain.job.job import Job
+from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress
+from timeball.domain.planning.planning import Plan
+from timeball.domain.planning.planning_failure import PlanningFailure
 from timeball.ports.jobs import Answered, Idempotency
 from timeball.ports.paging import Page
 

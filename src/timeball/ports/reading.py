@@ -7,13 +7,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from timeball.domain.circumstances import Circumstances, Standing
+from timeball.domain.diagnosis.snapshot import Circumstances, Standing
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failure, Status
-from timeball.domain.record import Finished
-from timeball.domain.run import Attempt, Run
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.archive_record import Finished
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.run import Attempt, Run
 from timeball.ports.paging import Page
 
 
@@ -158,7 +158,7 @@ class ArchiveStore(Protocol):
 
 
 class LargeStore(Protocol):
-    """What rows say about objects that are kept elsewhere, see `domain.large`. A row that would begin to refer to one
+    """What rows say about objects that are kept elsewhere, see `domain.job.large_values`. A row that would begin to refer to one
     too late is not written: whoever submits, amends or triggers that raises `Unavailable`."""
 
     async def number(self, fresh: int) -> int:

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from timeball.domain.bootstrap_key import BootstrapSource, Replacement
-from timeball.domain.calendar import NamedCalendar
 from timeball.domain.instant import Micros
+from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.paging import Page
 
 Role = Literal["admin", "worker"]

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
-from timeball.domain.lifecycle import Outcome, Status
-from timeball.domain.preemption import Preemption
-from timeball.domain.run import NewRun
+from timeball.domain.run.lifecycle import Outcome, Status
+from timeball.domain.run.run import NewRun
 from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from timeball.domain.fitting import NOTHING, UNLIMITED, Need, Offer, kind_label
+from timeball.domain.dispatch.placement import NOTHING, UNLIMITED, Need, Offer, kind_label
 from timeball.domain.instant import Micros
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from timeball.domain.instant import Micros
-from timeball.domain.workflow import TaskState, WorkflowTask
+from timeball.domain.workflow.workflow import TaskState, WorkflowTask
 
 NONE: Final[Mapping[str, bytes | None]] = {}
 

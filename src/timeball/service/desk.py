@@ -20,9 +20,9 @@ from msgspec import UNSET, Raw, structs
 from timeball.domain import ids
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.job import StowedSpec, decode_spec, is_stowed
-from timeball.domain.large import LARGE
-from timeball.domain.lifecycle import LEASE, Failed, Released
+from timeball.domain.job.job import StowedSpec, decode_spec, is_stowed
+from timeball.domain.job.large_values import LARGE
+from timeball.domain.run.lifecycle import LEASE, Failed, Released
 from timeball.operation.context import Context
 from timeball.operation.depot import is_large
 from timeball.operation.group_commit import GroupCommit

@@ -8,14 +8,15 @@ from typing import Final
 
 import structlog
 
-from timeball.domain import ids, planning
-from timeball.domain.closures import OPEN
+from timeball.domain import ids
+from timeball.domain.dispatch.overlap import REPLACING
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.domain.job import Job
-from timeball.domain.overlap import REPLACING
-from timeball.domain.planning import MOST_INSTANTS, MOST_RUNS, Plan
-from timeball.domain.planning_failure import reason_of
+from timeball.domain.job.job import Job
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.planning.planning_failure import reason_of
+from timeball.domain.schedule.closed_times import OPEN
 from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.follow import with_echoes

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
-from timeball.domain.planning_failure import FIRST_RETRY_DELAY, reason_of
+from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
 from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle

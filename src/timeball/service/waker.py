@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job
-from timeball.domain.planning_failure import FIRST_RETRY_DELAY, reason_of
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
 from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.pause import end_pauses

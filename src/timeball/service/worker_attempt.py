@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from timeball.domain import duration
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
-from timeball.domain.lifecycle import Outcome
-from timeball.domain.task import Task
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.lifecycle import Outcome
+from timeball.domain.task.task import Task
 from timeball.ports.dispatch import Assignment
 from timeball.service.alarms import Alarm
 from timeball.service.worker_output import Output

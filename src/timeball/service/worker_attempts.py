@@ -10,9 +10,10 @@ from typing import Final, assert_never
 
 from msgspec import structs
 
-from timeball.domain import duration, preemption
+from timeball.domain import duration
+from timeball.domain.dispatch import preemption
 from timeball.domain.instant import MAX, MILLISECOND, SECOND, Micros
-from timeball.domain.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
 from timeball.ports.executor import Executor, OutOfResources, TryLater

@@ -14,7 +14,7 @@ from contextvars import Context, copy_context
 from typing import Final
 
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.domain.lifecycle import Failed, Failure, Outcome
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources
 from timeball.service.worker_attempt import HeldAttempt

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.dispatch import (
     MAX_CHUNKS_PER_REPORT,

@@ -8,12 +8,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from timeball.domain import duration, http_headers
+from timeball.domain import duration
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.job import JobSpec, decode_spec
-from timeball.domain.lifecycle import INVALID, Failed, Failure, Released
-from timeball.domain.task import Http, Python, Task, host_of, kind_of
-from timeball.domain.workflow import Workflow
+from timeball.domain.job.job import JobSpec, decode_spec
+from timeball.domain.run.lifecycle import INVALID, Failed, Failure, Released
+from timeball.domain.task import http_headers
+from timeball.domain.task.task import Http, Python, Task, host_of, kind_of
+from timeball.domain.workflow.workflow import Workflow
 from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
 

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 import asyncpg
 import structlog
 
+from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
-from timeball.domain.priority import CREDIT
 from timeball.ports.housekeeping import Occupied
 from timeball.ports.store import Hint
 from timeball.stores.postgres_clock import ServerClock

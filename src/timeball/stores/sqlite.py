@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar, cast
 
 import structlog
 
+from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.priority import CREDIT
 from timeball.ports.store import Hint
 from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.driver import TOO_LONG, Work

@@ -15,9 +15,9 @@ from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, a
 from timeball.api.routes.jobs import idempotency_key
 from timeball.api.rows import rows
 from timeball.domain import ids, instant
-from timeball.domain.backfill import BackfillProgress
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import render
+from timeball.domain.planning.backfill import BackfillProgress
 from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.find import find_job
 

@@ -15,7 +15,7 @@ from timeball.api.problems import Problem, problem
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import EXAMPLE, idempotency_key, new_job
 from timeball.domain.errors import TimeballError
-from timeball.domain.large import LARGE
+from timeball.domain.job.large_values import LARGE
 from timeball.operation.submit import Created, NewJob
 from timeball.slices import let_go, map_in_slices
 

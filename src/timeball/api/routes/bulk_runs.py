@@ -15,7 +15,7 @@ from timeball.api.routes.runs import chosen_by
 from timeball.domain import ids
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, render
-from timeball.domain.lifecycle import TERMINAL, Status
+from timeball.domain.run.lifecycle import TERMINAL, Status
 from timeball.operation import bulk
 from timeball.operation.cancel import cancel_runs
 from timeball.operation.fate import Fate

@@ -12,9 +12,9 @@ from timeball.api import reading
 from timeball.api.query import PageQuery
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
-from timeball.domain.calendar import Calendar, NamedCalendar
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.operation.put_calendar import put_calendar
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)

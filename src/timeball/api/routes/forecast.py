@@ -8,11 +8,12 @@ from msgspec import Struct, field
 
 from timeball.api.query import ForecastQuery, time_of
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.domain import duration, forecast
+from timeball.domain import duration
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
-from timeball.domain.forecast import Bucket
 from timeball.domain.instant import DAY, MINUTE, Micros, render
+from timeball.domain.planning import forecast
+from timeball.domain.planning.forecast import Bucket
 from timeball.operation.forecast import MOST_JOBS, Foreseen, foresee
 
 USUAL: Final = 7 * DAY

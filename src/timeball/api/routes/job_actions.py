@@ -17,15 +17,17 @@ from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.routes.runs import RunList, answer_archived, answer_runs
 from timeball.api.rows import rows
 from timeball.api.views import JobView, LatenessView
-from timeball.domain import instant, planning, preview
-from timeball.domain.closures import OPEN, Closures
+from timeball.domain import instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
-from timeball.domain.job import Job
-from timeball.domain.ledger import Verdict
-from timeball.domain.preview import Marked
-from timeball.domain.run import Attempt, Run, Status
-from timeball.domain.schedule import sentence
+from timeball.domain.job.job import Job
+from timeball.domain.planning import planning
+from timeball.domain.preview import preview
+from timeball.domain.preview.preview import Marked
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.run.run import Attempt, Run, Status
+from timeball.domain.schedule.closed_times import OPEN, Closures
+from timeball.domain.schedule.schedule import sentence
 from timeball.operation.closures import closures_of_job
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume

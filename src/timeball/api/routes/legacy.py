@@ -13,7 +13,7 @@ from timeball.api.routes import jobs
 from timeball.api.routes.runs import page_of_runs
 from timeball.api.views import JobView
 from timeball.domain.instant import MILLISECOND
-from timeball.domain.run import Status
+from timeball.domain.run.run import Status
 
 
 class Execution(Struct, frozen=True, rename="camel"):

@@ -15,7 +15,7 @@ from timeball.api.query import LogsQuery, log_cursor
 from timeball.api.route import TEXT, Answer, Call, answer_json
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import SECOND, render
-from timeball.domain.run import Run
+from timeball.domain.run.run import Run
 from timeball.operation.find import Logs, find_run
 from timeball.ports.reading import LogLine
 

@@ -14,7 +14,7 @@ from timeball.api.routes.logs import LogPage, answer_logs
 from timeball.api.rows import rows
 from timeball.api.views import RunView, SpecView
 from timeball.domain.errors import Conflict, Invalid
-from timeball.domain.run import Run, Status
+from timeball.domain.run.run import Run, Status
 from timeball.operation.cancel import cancel_run
 from timeball.operation.find import find_run, find_run_anywhere
 from timeball.operation.replay_run import replay_run, retry_archived

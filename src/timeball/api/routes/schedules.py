@@ -15,8 +15,8 @@ from timeball.api.shapes import Document, Origins, normalise, point_back
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render
-from timeball.domain.preview import UNBOUND, Bounds, Fire, Mark, preview
-from timeball.domain.schedule import SLOT, Date, Immediate, Window
+from timeball.domain.preview.preview import UNBOUND, Bounds, Fire, Mark, preview
+from timeball.domain.schedule.schedule import SLOT, Date, Immediate, Window
 from timeball.operation.closures import named_closures
 from timeball.slices import beside
 

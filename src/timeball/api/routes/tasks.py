@@ -14,7 +14,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
-from timeball.domain.task import Task
+from timeball.domain.task.task import Task
 from timeball.operation.check_tasks import refused_task
 from timeball.ports.hints import Topic
 from timeball.ports.registry import RegisteredTask

@@ -9,9 +9,9 @@ from msgspec import UNSET, Struct, UnsetType
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.job_actions import LedgerItem, ledger_items
 from timeball.api.views import LatenessView, lateness_view
+from timeball.domain.diagnosis.reasons import Code, Reason
 from timeball.domain.instant import render
-from timeball.domain.reason import Code, Reason
-from timeball.domain.run import Status
+from timeball.domain.run.run import Status
 from timeball.operation.explain import RunExplained, explain_job, explain_run
 
 

@@ -14,10 +14,10 @@ from timeball.api.bodies import Goodbye
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.unreadable import Malformed
 from timeball.domain import ids
+from timeball.domain.dispatch.placement import MOST_MEMORY
 from timeball.domain.errors import Invalid
-from timeball.domain.fitting import MOST_MEMORY
 from timeball.domain.instant import MINUTE
-from timeball.domain.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.dispatch import (
     MAX_AGE,
     MAX_EXCEPTION_LENGTH,

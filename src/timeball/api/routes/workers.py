@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
-from timeball.domain import fitting
+from timeball.domain.dispatch import placement
 from timeball.domain.instant import render
 from timeball.ports.workers import Worker
 
@@ -66,7 +66,7 @@ def _view(worker: Worker) -> WorkerView:
         in_use=InUse(worker.used.slots, worker.used.cpu / 1000, worker.used.memory),
         dedicated=worker.dedicated,
         kinds=worker.kinds,
-        reserved_for=None if worker.reserved_for is None else str(fitting.need_of(worker.reserved_for)),
+        reserved_for=None if worker.reserved_for is None else str(placement.need_of(worker.reserved_for)),
         labels=worker.labels,
         tasks=worker.tasks,
         version=worker.version,

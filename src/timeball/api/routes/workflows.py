@@ -31,10 +31,10 @@ from timeball.api.rows import rows
 from timeball.api.views import ErrorView, JobView
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, TimeballError
-from timeball.domain.job import JobSpec
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Status
-from timeball.domain.workflow import MOST_TASKS, RunIf, WorkflowTask
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.workflow.workflow import MOST_TASKS, RunIf, WorkflowTask
 from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.find_workflow import FoundWorkflowRun, find_workflow, find_workflow_run
 from timeball.operation.pause import pause, resume

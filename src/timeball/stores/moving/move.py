@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from timeball.domain import english, ids, retention
+from timeball.domain import ids, retention
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
+from timeball.domain.text import english
 from timeball.ports.moving import Carrier, Move, Progress, Report
 from timeball.stores import moved
 from timeball.stores.moved import Note

@@ -7,15 +7,17 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from timeball.domain import follow, ids, planning
+from timeball.domain import ids
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState, StowedSpec, is_overdue
-from timeball.domain.ledger import DUE, Origin
-from timeball.domain.lifecycle import Hold, State
-from timeball.domain.overlap import Overlap
-from timeball.domain.planning import Span
-from timeball.domain.run import NewRun, new_run
-from timeball.domain.schedule import Window
+from timeball.domain.job.job import Job, JobState, StowedSpec, is_overdue
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Span
+from timeball.domain.run import follow
+from timeball.domain.run.ledger import DUE, Origin
+from timeball.domain.run.lifecycle import Hold, State
+from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.schedule.schedule import Window
 from timeball.ports.jobs import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql import calendars, follows, runs, settling, slots, spans, turns
 from timeball.stores.sql.driver import Tx

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Final
 
 from timeball.domain.instant import Micros
-from timeball.domain.record import Finished
-from timeball.domain.run import Attempt
+from timeball.domain.run.archive_record import Finished
+from timeball.domain.run.run import Attempt
 from timeball.ports.reading import LogLine
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Status
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Status
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.tables import NEW_HISTORY

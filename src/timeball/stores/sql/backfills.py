@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from timeball.domain import backfill as rules
-from timeball.domain.backfill import Ahead, Backfill, BackfillProgress, BackfillState
-from timeball.domain.calendar import NamedCalendar
-from timeball.domain.job import Job, JobState, decode_spec, encode_spec
-from timeball.domain.lifecycle import Hold
-from timeball.domain.run import NewRun
+from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
+from timeball.domain.planning import backfill as rules
+from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress, BackfillState
+from timeball.domain.run.lifecycle import Hold
+from timeball.domain.run.run import NewRun
+from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.jobs import Accepted, Answered, Idempotency
 from timeball.ports.paging import Page
 from timeball.stores.sql import runs, turns

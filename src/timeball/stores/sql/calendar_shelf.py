@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from timeball.domain import calendar
-from timeball.domain.calendar import NamedCalendar
 from timeball.domain.errors import Conflict
+from timeball.domain.schedule import calendar
+from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.paging import Page
 from timeball.ports.registry import CalendarPut
 from timeball.stores.sql.amending import LOCK_JOBS, withdraw

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from timeball.domain.errors import Invalid
-from timeball.domain.job import Job, JobState
-from timeball.domain.planning import Plan
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning.planning import Plan
 from timeball.ports.jobs import Amendment, NoCalendar, Submission, Submitted
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query

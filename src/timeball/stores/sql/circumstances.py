@@ -6,9 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.domain import fitting
-from timeball.domain.circuit import Circuit
-from timeball.domain.circumstances import (
+from timeball.domain.diagnosis.snapshot import (
     MOST_COUNTED,
     Ahead,
     Circumstances,
@@ -20,16 +18,18 @@ from timeball.domain.circumstances import (
     Turn,
     Weaving,
 )
-from timeball.domain.crew import Hand, able
-from timeball.domain.fitting import PLAIN, Need
-from timeball.domain.job import Job, JobSpec, decode_spec
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Hold, State
-from timeball.domain.overlap import QUEUE_DEPTH
-from timeball.domain.priority import LEVELS, rank
-from timeball.domain.run import Attempt, Run
-from timeball.domain.task import Task, host_of, kind_of
-from timeball.domain.workflow import Workflow
+from timeball.domain.diagnosis.worker_match import Hand, able
+from timeball.domain.dispatch import placement
+from timeball.domain.dispatch.overlap import QUEUE_DEPTH
+from timeball.domain.dispatch.placement import PLAIN, Need
+from timeball.domain.dispatch.priority import LEVELS, rank
+from timeball.domain.job.job import Job, JobSpec, decode_spec
+from timeball.domain.run.circuit_breaker import Circuit
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Hold, State
+from timeball.domain.run.run import Attempt, Run
+from timeball.domain.task.task import Task, host_of, kind_of
+from timeball.domain.workflow.workflow import Workflow
 from timeball.stores.sql import planning_failures
 from timeball.stores.sql.days import days
 from timeball.stores.sql.driver import Row, Tx
@@ -184,7 +184,7 @@ class Matters(Part):
         levels_of = {
             profile: int(profile.partition("|")[0])
             for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MOST_KINDS)
-            if any(hand.idle.fits(fitting.need_of(profile)) for hand in rivals)
+            if any(hand.idle.fits(placement.need_of(profile)) for hand in rivals)
         }
         if levels_of:
             kinds = [(profile, mine + level * self._credit) for profile, level in levels_of.items()]

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
-from timeball.domain.fitting import Need, Offer, need_of, profile
+from timeball.domain.dispatch.placement import Need, Offer, need_of, profile
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import unread

@@ -15,13 +15,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.domain import fitting
-from timeball.domain.fitting import PLAIN, UNLIMITED, Need, Offer, kind_label
+from timeball.domain.dispatch import placement
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.placement import PLAIN, UNLIMITED, Need, Offer, kind_label
+from timeball.domain.dispatch.priority import bound, rank
 from timeball.domain.instant import MINUTE, SECOND, Micros
-from timeball.domain.limits import Concurrency, RateLimit
-from timeball.domain.planning_failure import put_off_until
-from timeball.domain.priority import bound, rank
-from timeball.domain.task import Task, host_of
+from timeball.domain.planning.planning_failure import put_off_until
+from timeball.domain.task.task import Task, host_of
 from timeball.ports.runs import Claim, Claimed, Want
 from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.claimants import crew
@@ -199,11 +199,11 @@ class _Choice:
                 unreadable.append((each.id, put_off_until(each.fire_time, self._now)))
                 continue
             if by_kind and (named := claim_kinds.named(need, each, offers)) is not need:
-                if fitting.choose(named, each.profile, offers) is None:
-                    set_aside.append((each.id, str(fitting.profile(named, each.priority))))
+                if placement.choose(named, each.profile, offers) is None:
+                    set_aside.append((each.id, str(placement.profile(named, each.priority))))
                     continue
                 need = named
-            offer = None if each.profile in unfit else fitting.choose(need, each.profile, offers)
+            offer = None if each.profile in unfit else placement.choose(need, each.profile, offers)
             passes = gates.get(each.id)
             at = max(self._now, each.eligible_at)
             if offer is None:
@@ -277,7 +277,7 @@ class _Choice:
         """The runs that not every worker can take, as far as one of those that wait may have them at all: the others
         are left to other servers."""
         waiting = [profile for (profile,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)]
-        suited = [each for each in waiting if any(offer.may_suit(fitting.need_of(each)) for offer in offers)]
+        suited = [each for each in waiting if any(offer.may_suit(placement.need_of(each)) for offer in offers)]
         if not suited:
             return []
         free = min(sum(offer.slots for offer in offers), MOST_CLAIMS)
@@ -326,7 +326,7 @@ class _Choice:
             taken -= {offer.reserved_for for _, offer in chosen}
             free = {offer.session: offer for offer in offers if offer.reserved_for is None or offer.session in found}
             for profile in late:
-                need = fitting.need_of(profile)
+                need = placement.need_of(profile)
                 able = [offer for session, offer in free.items() if self._idle[session].fits(need)]
                 if profile not in taken and able:
                     session = max(able, key=lambda offer: offer.slots).session
@@ -337,7 +337,7 @@ class _Choice:
 
 
 def _need(each: _Candidate) -> Need:
-    return PLAIN if each.profile is None else fitting.need_of(each.profile)
+    return PLAIN if each.profile is None else placement.need_of(each.profile)
 
 
 def _left(offers: Sequence[Offer]) -> int:
@@ -395,5 +395,5 @@ def _claim(row: Row, token: int, want: Want) -> Claim:
         turn=None if key is None else (tenant, key),
         spec=spec.encode(),
         task=None if task is None else task.encode(),
-        slots=1 if profile is None else fitting.need_of(profile).slots,
+        slots=1 if profile is None else placement.need_of(profile).slots,
     )

@@ -19,11 +19,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.domain import planning
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.job import Job
-from timeball.domain.lifecycle import State
-from timeball.domain.schedule import Immediate
+from timeball.domain.job.job import Job
+from timeball.domain.planning import planning
+from timeball.domain.run.lifecycle import State
+from timeball.domain.schedule.schedule import Immediate
 from timeball.stores.sql.amending import Writes, persist
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query

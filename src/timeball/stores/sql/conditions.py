@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import TERMINAL, State, Status
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import TERMINAL, State, Status
 from timeball.ports.reading import RunFilter
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.library import query

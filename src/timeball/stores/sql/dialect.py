@@ -47,7 +47,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from timeball.domain.priority import LEVELS
+from timeball.domain.dispatch.priority import LEVELS
 from timeball.stores.sql.tables import TABLES
 
 _LEVELS = re.compile(r"\{for_each_level\}(.*?)\{end_of_level\}", re.DOTALL)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from timeball.domain.english import counted
 from timeball.domain.instant import Micros
-from timeball.domain.lifecycle import Failure, Status
-from timeball.domain.workflow import Step, TaskState
+from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.text.english import counted
+from timeball.domain.workflow.workflow import Step, TaskState
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import as_json

@@ -15,13 +15,14 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from timeball.domain import follow, planning
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState
-from timeball.domain.ledger import FORGONE, Origin, Verdict
-from timeball.domain.lifecycle import Status
-from timeball.domain.planning import Fire, Plan, Span
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Fire, Plan, Span
+from timeball.domain.run import follow
+from timeball.domain.run.ledger import FORGONE, Origin, Verdict
+from timeball.domain.run.lifecycle import Status
 from timeball.isolation import in_halves
 from timeball.ports.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from timeball.domain import circuit
-from timeball.domain.circuit import Circuit
+from timeball.domain.dispatch.limits import Bucket, Concurrency, RateLimit
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.limits import Bucket, Concurrency, RateLimit
+from timeball.domain.run import circuit_breaker
+from timeball.domain.run.circuit_breaker import Circuit
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import plain
@@ -146,7 +146,7 @@ class Gatehouse:
                 return key[1]
         if gates.host is not None:
             key = (gates.tenant, host_gate(gates.host))
-            if not circuit.lets_through(_circuit(self._rows[key]), at):
+            if not circuit_breaker.lets_through(_circuit(self._rows[key]), at):
                 return key[1]
         if gates.rate is not None:
             key = (gates.tenant, rate_gate(gates.rate.key))
@@ -204,11 +204,13 @@ async def settle(
     for each in answers:
         key = (each.tenant, host_gate(each.host))
         known = _circuit(rows[key])
-        rows[key] = _with(rows[key], circuit.failed(known, each.run_id, now) if each.unwell else circuit.succeeded())
+        rows[key] = _with(
+            rows[key], circuit_breaker.failed(known, each.run_id, now) if each.unwell else circuit_breaker.succeeded()
+        )
         if each.unwell:
             rows[key] = msgspec.structs.replace(rows[key], failed_at=now)
     for key in abandoned:
-        rows[key] = _with(rows[key], circuit.abandoned(_circuit(rows[key])))
+        rows[key] = _with(rows[key], circuit_breaker.abandoned(_circuit(rows[key])))
     for key in keys:
         if key not in called or before[key].open_until is not None:
             rows[key] = await _let_through(tx, rows[key], now)
@@ -268,7 +270,7 @@ async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
         case _:
             if row.open_until is None:
                 return MOST_AT_ONCE
-            return 1 if circuit.lets_through(_circuit(row), now) else 0
+            return 1 if circuit_breaker.lets_through(_circuit(row), now) else 0
 
 
 def _opens_at(row: GateRow) -> Micros | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from timeball.domain.dispatch.priority import rank
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec
-from timeball.domain.priority import rank
-from timeball.domain.run import NewRun
-from timeball.domain.task import Http, host_of
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.run import NewRun
+from timeball.domain.task.task import Http, host_of
 from timeball.ports.jobs import Submission
 from timeball.ports.runs import Claim, Want
 from timeball.stores.sql.claiming import interleaved

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from timeball.domain import ids, retention
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.ledger import DUE
-from timeball.domain.schedule import Immediate, Schedule, is_one_shot
+from timeball.domain.run.ledger import DUE
+from timeball.domain.schedule.schedule import Immediate, Schedule, is_one_shot
 from timeball.ports.housekeeping import Deposed, Lead
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

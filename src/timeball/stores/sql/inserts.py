@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from timeball.domain.run import NewRun
-from timeball.domain.workflow import WOVEN
+from timeball.domain.run.run import NewRun
+from timeball.domain.workflow.workflow import WOVEN
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.tables import (

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from timeball.domain import follow, planning
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState, StowedSpec
-from timeball.domain.lifecycle import Hold
-from timeball.domain.run import NewRun
-from timeball.domain.schedule import Window
+from timeball.domain.job.job import Job, JobState, StowedSpec
+from timeball.domain.planning import planning
+from timeball.domain.run import follow
+from timeball.domain.run.lifecycle import Hold
+from timeball.domain.run.run import NewRun
+from timeball.domain.schedule.schedule import Window
 from timeball.ports.jobs import (
     Accepted,
     Idempotency,

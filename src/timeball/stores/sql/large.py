@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from timeball.domain import large
 from timeball.domain.errors import Unavailable
-from timeball.domain.job import JobSpec, StowedSpec
-from timeball.domain.large import REFERENCE
+from timeball.domain.job import large_values
+from timeball.domain.job.job import JobSpec, StowedSpec
+from timeball.domain.job.large_values import REFERENCE
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part
@@ -17,7 +17,7 @@ from timeball.stores.sql.tables import LOGS, LogRow, as_tuple
 
 NUMBER_STORE = query("number_store")
 NUMBER_OF_STORE = query("number_of_store")
-REFERRED_TO = {kind: query(f"{kind}_referred_to") for kind in large.KINDS}
+REFERRED_TO = {kind: query(f"{kind}_referred_to") for kind in large_values.KINDS}
 DROP_PIECES = query("drop_pieces")
 
 
@@ -35,7 +35,7 @@ class LargeValues(Part):
         return await self._db.write(work)
 
     async def referred_to(self, kind: str, keys: Sequence[str]) -> set[str]:
-        owned = sorted((large.owner(key), key) for key in keys)
+        owned = sorted((large_values.owner(key), key) for key in keys)
 
         async def work(tx: Tx) -> set[str]:
             return {key for (key,) in await tx.fetch(REFERRED_TO[kind], b=owned)}
@@ -46,7 +46,7 @@ class LargeValues(Part):
         async def work(tx: Tx) -> None:
             ((now,),) = await tx.fetch(NOW)
             running = {held for _, held, _, _ in await tx.fetch(LOCK_HOLDERS, b=[run_id])}
-            if attempt in running or not large.may_be_referred_to(key, now):
+            if attempt in running or not large_values.may_be_referred_to(key, now):
                 raise _Changed
             if await tx.execute(DROP_PIECES, b=[(run_id, attempt, seq) for seq in seqs]) < len(seqs):
                 raise _Changed
@@ -64,5 +64,5 @@ async def require_fresh(tx: Tx, specs: Iterable[JobSpec | None]) -> None:
     keys = [spec.parameters_at for spec in specs if isinstance(spec, StowedSpec)]
     if keys:
         ((now,),) = await tx.fetch(NOW)
-        if not all(large.may_be_referred_to(key, now) for key in keys):
+        if not all(large_values.may_be_referred_to(key, now) for key in keys):
             raise Unavailable("writing the parameters took too long; try again")

@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from timeball.domain import ids, workflow
+from timeball.domain import ids
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobSpec, JobState, StowedSpec, decode_spec, encode_spec, task_spec
-from timeball.domain.large import reference
-from timeball.domain.ledger import Origin
-from timeball.domain.run import NewRun, new_run
-from timeball.domain.workflow import Known, Missing, Node, Step, TaskState, WorkflowTask
+from timeball.domain.job.job import Job, JobSpec, JobState, StowedSpec, decode_spec, encode_spec, task_spec
+from timeball.domain.job.large_values import reference
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.workflow import workflow
+from timeball.domain.workflow.workflow import Known, Missing, Node, Step, TaskState, WorkflowTask
 from timeball.stores.sql import triggers
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.flow_rows import Flow, new_row, standing, step_of, write_flows

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.domain import overlap
+from timeball.domain.dispatch import overlap
+from timeball.domain.dispatch.overlap import REPLACING, Admission, Overlap
 from timeball.domain.instant import Micros
-from timeball.domain.overlap import REPLACING, Admission, Overlap
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 

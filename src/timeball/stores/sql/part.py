@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.instant import Micros
-from timeball.domain.priority import CREDIT
 from timeball.stores.sql.driver import Driver
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from timeball.domain.job import Job
-from timeball.domain.planning_failure import PlanningFailure, retry_delay
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning_failure import PlanningFailure, retry_delay
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part

@@ -7,14 +7,14 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from timeball.domain.dispatch.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job
-from timeball.domain.ledger import DUE, Origin, Verdict
-from timeball.domain.lifecycle import Hold, Status
-from timeball.domain.overlap import TAKEN_OVER, Admission, Overlap
-from timeball.domain.planning import Fire, Plan, Span
-from timeball.domain.planning_failure import reason_of
-from timeball.domain.run import NewRun, new_run
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning import Fire, Plan, Span
+from timeball.domain.planning.planning_failure import reason_of
+from timeball.domain.run.ledger import DUE, Origin, Verdict
+from timeball.domain.run.lifecycle import Hold, Status
+from timeball.domain.run.run import NewRun, new_run
 from timeball.stores.sql import calendars, follows, planning_failures, spans, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from timeball.domain import fitting, preemption
-from timeball.domain.fitting import PLAIN, Need
+from timeball.domain.dispatch import placement, preemption
+from timeball.domain.dispatch.placement import PLAIN, Need
+from timeball.domain.dispatch.preemption import Preemption, Running, Waiting
+from timeball.domain.dispatch.priority import rank
 from timeball.domain.instant import Micros
-from timeball.domain.preemption import Preemption, Running, Waiting
-from timeball.domain.priority import rank
 from timeball.ports.dispatch import Pausing
 from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.driver import Row, Tx
@@ -184,7 +184,7 @@ def _share(need: Need) -> str | None:
 
 
 def _need(profile: str | None) -> Need:
-    return PLAIN if profile is None else fitting.need_of(profile)
+    return PLAIN if profile is None else placement.need_of(profile)
 
 
 def _noted(each: Pausing, at: Micros) -> tuple[str, int, int, Micros | None]:

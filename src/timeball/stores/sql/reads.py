@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.job import decode_spec
-from timeball.domain.ledger import DUE, Verdict
-from timeball.domain.lifecycle import Failure, Status
-from timeball.domain.run import Attempt, Run
+from timeball.domain.job.job import decode_spec
+from timeball.domain.run.ledger import DUE, Verdict
+from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.run import Attempt, Run
 from timeball.ports.paging import Page
 from timeball.ports.reading import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, RunFilter, RunSpec
 from timeball.stores.sql import conditions

@@ -11,12 +11,12 @@ import structlog
 from msgspec import Raw
 from msgspec.structs import replace
 
-from timeball.domain import ledger, lifecycle
 from timeball.domain.instant import MAX, Micros
-from timeball.domain.job import Job, JobState, decode_spec, encode_spec
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Failure, Hold, State, Status
-from timeball.domain.run import NewRun, Run
+from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
+from timeball.domain.run import ledger, lifecycle
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failure, Hold, State, Status
+from timeball.domain.run.run import NewRun, Run
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.tables import HISTORY, JOBS, RUNS, HistoryRow, JobRow, NewHistoryRow, RunRow
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from timeball.domain import overlap
+from timeball.domain.dispatch import overlap
+from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
-from timeball.domain.large import REFERENCE
-from timeball.domain.lifecycle import State, Status
-from timeball.domain.overlap import Overlap
+from timeball.domain.job.large_values import REFERENCE
+from timeball.domain.run.lifecycle import State, Status
 from timeball.ports.dispatch import LogChunk, Progress, Started
 from timeball.ports.runs import Cancelling, Claimed, RunMark, Settled, Settlement, Want, Wanted
 from timeball.stores.sql import claiming, settling, successes, turns

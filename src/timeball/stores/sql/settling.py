@@ -14,13 +14,13 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Struct
 
-from timeball.domain import circuit, lifecycle
-from timeball.domain.fingerprint import fingerprint, remember_essences
 from timeball.domain.instant import MAX, Micros
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
-from timeball.domain.retry import Delivery, Retry
-from timeball.domain.workflow import TaskState
+from timeball.domain.run import circuit_breaker, lifecycle
+from timeball.domain.run.error_fingerprint import fingerprint, remember_essences
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
+from timeball.domain.task.retry import Delivery, Retry
+from timeball.domain.workflow.workflow import TaskState
 from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql import follows, gates, turns
 from timeball.stores.sql.backfill_sums import count_ended
@@ -285,7 +285,7 @@ def _share(
         writes.permits.add((run.tenant, run.permit))
     if settlement.host is not None and isinstance(settlement.outcome, Succeeded | Failed):
         outcome = settlement.outcome
-        failed = isinstance(outcome, Failed) and circuit.is_host_failure(outcome.failure)
+        failed = isinstance(outcome, Failed) and circuit_breaker.is_host_failure(outcome.failure)
         was_ill = ill.includes(run.tenant, settlement.host)
         if failed or was_ill:
             writes.answers.append(Answer(run.tenant, settlement.host, run.id, failed))

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
-from timeball.domain import slots
 from timeball.domain.instant import DAY, SECOND, Micros
-from timeball.domain.job import HORIZON, Job, JobState
-from timeball.domain.schedule import SLOT, Window, fires
-from timeball.domain.slots import Board
+from timeball.domain.job.job import HORIZON, Job, JobState
+from timeball.domain.schedule import window_slots
+from timeball.domain.schedule.schedule import SLOT, Window, fires
+from timeball.domain.schedule.window_slots import Board
 from timeball.ports.jobs import Amendment, Submission
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
@@ -41,7 +41,7 @@ async def choose(tx: Tx, windows: Sequence[Window], now: Micros, *, keep: bool =
         if place not in looked_at:
             looked_at.add(place)
             others = [(minute, jobs) for minute, jobs in await _others(tx, window, now) if minute not in counted]
-            counted.update(slots.minutes_of(window))
+            counted.update(window_slots.minutes_of(window))
             for minute, jobs in others:
                 board.add(minute, jobs)
         chosen.append(board.take(window))
@@ -55,7 +55,7 @@ async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
     begins = fires(window.at(f"{SLOT}{window.begin}"), earliest, earliest, "")
     found: list[tuple[int, int]] = []
     for begin in takewhile(lambda begin: begin < latest, begins):
-        shift = slots.clock_shift(window, begin)
+        shift = window_slots.clock_shift(window, begin)
         rows = await tx.fetch(
             OTHER_FIRES,
             since=max(begin, now) - HORIZON,
@@ -63,7 +63,7 @@ async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
             horizon=HORIZON,
             most=MOST_OTHERS,
         )
-        found += [((minute + shift) % slots.MINUTES, others) for minute, others in rows]
+        found += [((minute + shift) % window_slots.MINUTES, others) for minute, others in rows]
     return found
 
 
@@ -100,6 +100,6 @@ async def add(tx: Tx, came: Iterable[Job], went: Iterable[Job] = ()) -> None:
     for jobs, by in ((came, 1), (went, -1)):
         for job in jobs:
             if job.slot is not None and isinstance(job.spec.schedule, Window):
-                minutes[slots.minute_of(job.spec.schedule, job.slot)] += by
+                minutes[window_slots.minute_of(job.spec.schedule, job.slot)] += by
     if changed := sorted((minute, by) for minute, by in minutes.items() if by):
         await tx.execute(ADD_SLOTS, b=changed)

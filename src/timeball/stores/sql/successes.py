@@ -12,8 +12,8 @@ from operator import itemgetter
 from msgspec import UNSET
 
 from timeball.domain.instant import MAX
-from timeball.domain.ledger import TOLERANCE
-from timeball.domain.lifecycle import Status, Succeeded
+from timeball.domain.run.ledger import TOLERANCE
+from timeball.domain.run.lifecycle import Status, Succeeded
 from timeball.ports.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.gates import IllHosts, ill_hosts

@@ -9,12 +9,12 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct
 
+from timeball.domain.dispatch.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job, JobState, encode_spec
-from timeball.domain.ledger import Origin, Verdict
-from timeball.domain.lifecycle import Hold, Status
-from timeball.domain.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
-from timeball.domain.run import NewRun, new_run
+from timeball.domain.job.job import Job, JobState, encode_spec
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Hold, Status
+from timeball.domain.run.run import NewRun, new_run
 from timeball.stores.sql import settling, turns
 from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.dialect import Query

@@ -13,10 +13,10 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
-from timeball.domain.job import Job
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import Hold
-from timeball.domain.run import NewRun
+from timeball.domain.job.job import Job
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Hold
+from timeball.domain.run.run import NewRun
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import DAY, MINUTE, Micros
-from timeball.domain.lifecycle import State, Status
+from timeball.domain.run.lifecycle import State, Status
 from timeball.stores.sql import gates, settling, turns
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query

@@ -17,15 +17,15 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeball.domain import workflow
 from timeball.domain.errors import TimeballError
-from timeball.domain.fingerprint import fingerprint
 from timeball.domain.instant import Micros
-from timeball.domain.job import JobSpec, StowedSpec, decode_spec, encode_spec, stowed
-from timeball.domain.ledger import Origin
-from timeball.domain.lifecycle import State, Status
-from timeball.domain.planning_failure import put_off_until
-from timeball.domain.workflow import Step, TaskState, Workflow, WorkflowTask
+from timeball.domain.job.job import JobSpec, StowedSpec, decode_spec, encode_spec, stowed
+from timeball.domain.planning.planning_failure import put_off_until
+from timeball.domain.run.error_fingerprint import fingerprint
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import State, Status
+from timeball.domain.workflow import workflow
+from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
 from timeball.isolation import in_halves
 from timeball.ports.workflows import NONE, TaskOfRun, WorkflowRun, Woven
 from timeball.stores.sql import follows, runs, settling, turns

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from timeball.domain import duration
+from timeball.domain.dispatch.placement import KIND_MARK, PLAIN, Need, kind_label, need_of, total
 from timeball.domain.errors import Invalid
-from timeball.domain.fitting import KIND_MARK, PLAIN, Need, kind_label, need_of, total
 from timeball.domain.instant import Micros
-from timeball.domain.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
-from timeball.domain.task import DEFAULT_GRACE, KINDS
+from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
+from timeball.domain.task.task import DEFAULT_GRACE, KINDS
 from timeball.ports.dispatch import LOCAL_KEY
 from timeball.ports.runs import Settlement
 from timeball.ports.workers import Lease, Unreported, Worker

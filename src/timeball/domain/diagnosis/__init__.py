@@ -1,0 +1,1 @@
+"""Why a run or a job is where it is."""

@@ -1,0 +1,135 @@
+"""Why a run ended as it did, and why it was late."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from timeball.domain.diagnosis.reasons import Code, Reason
+from timeball.domain.diagnosis.snapshot import Past
+from timeball.domain.instant import MILLISECOND, render, to_datetime
+from timeball.domain.run import lateness
+from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.domain.text.english import about, counted, listed, when
+
+
+def reasons(facts: Past) -> list[Reason]:
+    """Of a run that has ended."""
+    run = facts.run
+    match run.status:
+        case Status.SUCCEEDED:
+            return [*late(facts), _succeeded(facts)]
+        case Status.FAILED | Status.DEAD:
+            return [_gave_up(facts), *late(facts)]
+        case Status.CANCELLED:
+            because = f": {run.reason}" if run.reason else ""
+            text = f"It was cancelled{_at(facts)}{because}."
+            return [Reason(code=Code.CANCELLED, text=text, unblocks=_again(facts), since=run.finished_at)]
+        case Status.SKIPPED:
+            return [_never_ran(facts)]
+        case Status.SCHEDULED | Status.BLOCKED | Status.QUEUED | Status.RUNNING | Status.RETRYING:
+            return []
+        case _:
+            assert_never(run.status)
+
+
+def archived(facts: Past) -> list[Reason]:
+    """Of a run that is known from the archive only."""
+    day = f"{to_datetime(facts.run.created_at):%Y-%m-%d}"
+    text = f"It has left the store for the archive, with the runs that were made on {day}."
+    return [*reasons(facts), Reason(code=Code.ARCHIVED, text=text)]
+
+
+def late(facts: Past) -> list[Reason]:
+    """Where the time went, of a run that started later than its time; else nothing. The time of a backfill is past."""
+    run = facts.run
+    if run.origin is Origin.BACKFILL:
+        return []
+    split = lateness.split(run, facts.first_attempt)
+    caught_up = run.verdict is Verdict.CAUGHT_UP
+    if split is None:
+        if run.verdict is not Verdict.LATE:
+            return []
+        return [Reason(code=Code.LATE, text="It was claimed too late, and never said that it started.")]
+    if not caught_up and split.total <= TOLERANCE:
+        return []
+    parts = [
+        (split.scheduler, "until it was planned"),
+        (split.blocked, "held back by an earlier run, its turn or a limit"),
+        (split.queue, "in the queue for a worker"),
+        (split.worker, "at its worker"),
+    ]
+    spent = [f"{about(time)} {where}" for time, where in sorted(parts, reverse=True) if time >= MILLISECOND]
+    if caught_up:
+        text = "Nobody planned it at its time, after an outage, a pause or a stall: it was caught up"
+        return [Reason(code=Code.CAUGHT_UP, text=f"{text}, {about(split.total)} late ({listed(spent)}).")]
+    return [Reason(code=Code.LATE, text=f"It started {about(split.total)} late: {listed(spent)}.")]
+
+
+def _succeeded(facts: Past) -> Reason:
+    run = facts.run
+    started = run.attempt_started_at if run.attempt_started_at is not None else run.started_at
+    took = "" if started is None or run.finished_at is None else f" after {about(run.finished_at - started)}"
+    where = "" if facts.spec is not None and facts.spec.is_workflow else f" on {run.worker}"
+    text = f"It succeeded{_at(facts)}{where}{took}{_attempts(facts)}."
+    return Reason(code=Code.SUCCEEDED, text=text, since=run.finished_at)
+
+
+def _gave_up(facts: Past) -> Reason:
+    run = facts.run
+    error = "" if run.failure is None else f": {run.failure.message}"
+    if run.status is Status.DEAD:
+        code, text = Code.DEAD, f"It is dead: all its attempts failed ({run.attempt}); the last{error}"
+    elif run.origin is Origin.TASK or (facts.spec is not None and facts.spec.is_workflow):
+        code, text = Code.FAILED, f"It failed{error}"
+    elif facts.spec is None:
+        code, text = Code.FAILED, f"It failed, and was not tried again{error}"
+    elif facts.spec.delivery == "at_most_once":
+        code, text = Code.AT_MOST_ONCE, f"It is delivered at most once, so this failure was its last{error}"
+    else:
+        code, text = Code.FAILED, f"It failed, and its retry policy says that another try would not help{error}"
+    if run.retried_as is not None:
+        text = f"{text} (it was retried as run {run.retried_as})"
+    elif run.discarded_at is not None:
+        text = f"{text} (it was discarded)"
+    return Reason(
+        code=code,
+        text=f"{text}.",
+        unblocks=_retry(facts) if run.retried_as is None else "",
+        since=run.finished_at,
+        run_id=run.retried_as,
+    )
+
+
+def _retry(facts: Past) -> str:
+    run = facts.run
+    if run.origin is Origin.TASK:
+        whole = facts.part_of or run.job_id
+        return f"Retry its workflow run when its cause is gone: timeball workflows retry {whole}."
+    if facts.spec is not None and facts.spec.is_workflow:
+        return f"Retry it from the tasks that failed, when their cause is gone: timeball workflows retry {run.id}."
+    return f"Retry it when its cause is gone: timeball runs retry {run.id}."
+
+
+def _never_ran(facts: Past) -> Reason:
+    run = facts.run
+    code, what = (Code.MISSED, "missed") if run.verdict is Verdict.MISSED else (Code.SKIPPED, "skipped")
+    because = f": {run.reason}" if run.reason else ""
+    if run.fires > 1:
+        span = f"from {render(run.fire_time)} to {render(run.fire_until)}"
+        text = f"{counted(run.fires, 'fire')} {span} were {what}{because}."
+    else:
+        text = f"It was {what}{because}."
+    return Reason(code=code, text=text, unblocks=_again(facts), since=run.fire_time)
+
+
+def _again(facts: Past) -> str:
+    return f"If it is still wanted: timeball jobs run {facts.run.job_id}."
+
+
+def _at(facts: Past) -> str:
+    return "" if facts.run.finished_at is None else f" {when(facts.run.finished_at, facts.now)}"
+
+
+def _attempts(facts: Past) -> str:
+    return f", in attempt {facts.run.attempt}" if facts.run.attempt > 1 else ""

@@ -1,0 +1,1 @@
+"""Which run starts first, and on which worker."""

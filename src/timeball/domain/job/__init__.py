@@ -1,0 +1,1 @@
+"""Jobs: their spec, their edits, and references to large values."""

@@ -1,0 +1,1 @@
+"""From the fires of a job to runs and ledger rows."""

@@ -1,0 +1,159 @@
+"""What is to be expected: the fires of many jobs in buckets of time, in bounded time.
+
+Jobs whose instants are the same are counted together: a thousand at midnight are one rule. A rule with very many
+instants is counted as far as `MOST_OF_RULE` of them and taken to go on at that rate; when `MOST_INSTANTS` were counted,
+the rules that are left are not. Both are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.duration import parse
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.job.job import Job
+from timeball.domain.planning import planning
+from timeball.domain.schedule.closed_times import OPEN, Closures
+from timeball.domain.schedule.schedule import CronSchedule, Interval, Window
+
+MOST_OF_RULE: Final = 100_000
+MOST_INSTANTS: Final = 2_000_000
+
+
+class Bucket(Struct):
+    """One stretch of time."""
+
+    since: Micros
+    until: Micros
+    fires: int = 0
+    run_seconds: float = 0.0
+    """Slots that are taken, times how long: of jobs whose duration is known."""
+
+
+class Forecast(Struct):
+    buckets: list[Bucket]
+    jobs: int = 0
+    """That were counted."""
+    estimated: int = 0
+    """Jobs of them that fire too often to be counted to the end."""
+    left_out: int = 0
+    """Jobs that were not counted."""
+    unmeasured: int = 0
+    """Jobs that were counted and fire, but whose duration is not known."""
+
+    @property
+    def peak(self) -> Bucket | None:
+        """The bucket with the most to do, if there is anything to do."""
+        busiest = max(self.buckets, key=lambda bucket: (bucket.run_seconds, bucket.fires), default=None)
+        return busiest if busiest is not None and busiest.fires else None
+
+
+class _Rule(Struct):
+    """Jobs that fire at the same instants."""
+
+    job: Job
+    closures: Closures
+    jobs: list[Job]
+
+
+def foresee(
+    jobs: Iterable[Job],
+    closures: Mapping[str, Closures],
+    means: Mapping[str, float],
+    grid: Sequence[Bucket],
+    now: Micros,
+) -> Forecast:
+    """Count the fires of jobs after now in a grid of buckets of one length. `means`: the seconds that runs of a job
+    take, where that is known."""
+    found = Forecast(list(grid))
+    if not grid:
+        return found
+    budget = MOST_INSTANTS
+    for rule in _rules(jobs, closures):
+        if budget <= 0:
+            found.left_out += len(rule.jobs)
+            continue
+        counts, looked_at, estimated = _counted(rule, found.buckets, max(now, grid[0].since - 1))
+        budget -= looked_at
+        found.jobs += len(rule.jobs)
+        found.estimated += len(rule.jobs) if estimated else 0
+        if counts:
+            found.unmeasured += sum(job.id not in means for job in rule.jobs)
+        seconds = sum(means.get(job.id, 0.0) * job.spec.need.slots for job in rule.jobs)
+        for at, fires in counts.items():
+            found.buckets[at].fires += fires * len(rule.jobs)
+            found.buckets[at].run_seconds += fires * seconds
+    return found
+
+
+def grid(since: Micros, until: Micros, width: Micros) -> list[Bucket]:
+    """Buckets of a width that cover a range, the first of them at a multiple of the width."""
+    first = since // width * width
+    return [Bucket(begin, begin + width) for begin in range(first, until, width)]
+
+
+def _rules(jobs: Iterable[Job], closures: Mapping[str, Closures]) -> list[_Rule]:
+    rules: dict[object, _Rule] = {}
+    for job in jobs:
+        rule = rules.get(key := _key(job))
+        if rule is None:
+            rules[key] = _Rule(job, closures.get(job.id, OPEN), [job])
+        else:
+            rule.jobs.append(job)
+    return list(rules.values())
+
+
+def _key(job: Job) -> object:
+    """What jobs have in common that fire at the same instants. Some have a story of their own."""
+    spec, when = job.spec, job.spec.schedule
+    if spec.max_runs is not None or job.owed is not None or spec.one_shot:
+        return job.id
+    bounds = (spec.starts, spec.ends, tuple(spec.calendars), spec.excluded)
+    match when:
+        case Window():
+            fixed = when.at(job.spread)
+            return fixed.expression, fixed.timezone, fixed.dst_gap, fixed.dst_overlap, bounds
+        case CronSchedule():
+            spread = job.spread if "H" in when.expression.upper() else ""
+            return when.expression, when.timezone, when.dst_gap, when.dst_overlap, spread, bounds
+        case Interval():
+            step = parse(when.expression)
+            return step, job.anchor % step, bounds
+        case _:
+            return job.id
+
+
+def _counted(rule: _Rule, buckets: Sequence[Bucket], after: Micros) -> tuple[dict[int, int], int, bool]:
+    """The fires of one job of a rule by the bucket, how many instants that took, and whether it is an estimate."""
+    first, width, end = buckets[0].since, buckets[0].until - buckets[0].since, buckets[-1].until
+    counts: dict[int, int] = {}
+    looked_at = 0
+    last = after
+    for at in islice(_ahead(rule, after), MOST_OF_RULE):
+        if at >= end:
+            break
+        looked_at += 1
+        place = (at - first) // width
+        counts[place] = counts.get(place, 0) + 1
+        last = at
+    if looked_at < MOST_OF_RULE or last == after:
+        return counts, looked_at, False
+    rate = looked_at / (last - after)
+    reached = (last - first) // width
+    for place in range(reached, len(buckets)):
+        since = max(buckets[place].since, last)
+        counts[place] = counts.get(place, 0) + round((buckets[place].until - since) * rate)
+    return counts, looked_at, True
+
+
+def _ahead(rule: _Rule, after: Micros) -> Iterator[Micros]:
+    return planning.coming(rule.job, after, rule.closures)
+
+
+def capacity(slots: int, bucket: Bucket) -> float:
+    """The slot seconds that there are in a bucket."""
+    return slots * (bucket.until - bucket.since) / SECOND

@@ -1,0 +1,451 @@
+"""From a job's next fire to run rows and ledger spans: what the planner writes in one transaction.
+
+Overdue instants go through the catch-up rule and the start deadline here. Overlap is decided later, by the store,
+under a lock on the job.
+
+Calendars are looked at when an instant falls due, not before, so that what they say then counts. A closed instant
+becomes part of a ledger row; with `excluded: next_open` a fire is *owed* for it from then on, at the first open
+instant, one for all that were closed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, takewhile
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.instant import Micros, render
+from timeball.domain.job.job import HORIZON, Job, JobSpec, JobState, plan_at
+from timeball.domain.planning.catch_up import Judge, SearchPaused
+from timeball.domain.planning.open_fires import fires, open_fires, seek_open_fires, without
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.schedule import schedule
+from timeball.domain.schedule.closed_times import OPEN, Closure, Closures
+from timeball.domain.schedule.schedule import Follow, Immediate, Window
+
+__all__ = [
+    "MOST_INSTANTS",
+    "MOST_RUNS",
+    "Fire",
+    "Judge",
+    "Plan",
+    "Span",
+    "begin",
+    "begins_anew",
+    "coming",
+    "fires",
+    "first_fire",
+    "instants",
+    "look_after",
+    "open_fires",
+    "placed",
+    "plan",
+    "seek_open_fires",
+    "set_back",
+]
+
+MOST_RUNS: Final = 500
+"""Runs one plan may hold: a long absence is worked off in bounded transactions."""
+MOST_INSTANTS: Final = 10_000
+"""Instants one plan may look at: these cost CPU, about a millisecond, but, missed, share one row."""
+MAX_CLOSED_INSTANTS: Final = 1_000
+"""Instants one plan of a job with calendars may look at: each costs about 5 microseconds."""
+MAX_CALENDAR_WORK: Final = 3_000
+"""Units of work (about 3 microseconds each) that one plan may spend on calendars."""
+
+
+class Fire(Struct, frozen=True, gc=False):
+    """One due instant that becomes a run."""
+
+    fire_time: Micros
+    origin: Origin
+    eligible_at: Micros
+    """From when it may be claimed; also what its rank counts from."""
+
+
+class Span(Struct, frozen=True):
+    """Consecutive instants that never become a run, sharing one ledger row."""
+
+    first: Micros
+    last: Micros
+    count: int
+    verdict: Verdict
+    reason: str
+
+
+class Plan(Struct, frozen=True):
+    """What to write for one job; applies only where `version` and `next_fire_at` still are what was read."""
+
+    job: Job
+    steps: tuple[Fire | Span, ...]
+    """In the order of their instants."""
+    next_fire_at: Micros | None
+    plan_at: Micros | None
+    owed: Micros | None = None
+    calendars: tuple[tuple[str, str, int], ...] = ()
+    """Tenant, name and version of the calendars that it was made with: it applies only while they are these."""
+
+    @property
+    def runs(self) -> int:
+        return sum(isinstance(step, Fire) for step in self.steps)
+
+    @property
+    def instants(self) -> int:
+        return sum(step.count if isinstance(step, Span) else 1 for step in self.steps)
+
+
+class _Gap(Struct):
+    """A span in the making."""
+
+    first: Micros
+    last: Micros
+    count: int
+    verdict: Verdict
+    reason: str | None = None
+    """None: it follows from the verdict and the job."""
+
+
+def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fire | None]:
+    """A new job, and its first fire if that is near enough to be a run at once. For a one-shot that is all there is to
+    plan: most jobs are such, and most of those are immediate."""
+    immediate = isinstance(spec.schedule, Immediate)
+    job = Job(
+        id=job_id,
+        tenant=tenant,
+        spec=spec,
+        version=1,
+        state=JobState.ACTIVE,
+        anchor=now if (starts := spec.starts) is None else starts,
+        next_fire_at=None,
+        plan_at=None,
+        created_at=now,
+        updated_at=now,
+        fired=1 if immediate else 0,
+    )
+    if immediate:
+        return job, Fire(now, Origin.SCHEDULE, now)
+    if isinstance(spec.schedule, Window):
+        return job, None  # the store gives it a slot, and with that a first fire
+    if isinstance(spec.schedule, Follow):
+        return _following(job, now), None
+    first = first_fire(job, now)
+    if spec.calendars:  # whoever plans looks at them, at once if it is near
+        return _ahead(job, first, now), None
+    if first > now + HORIZON:
+        return job.with_(next_fire_at=first, plan_at=first - HORIZON), None
+    if spec.one_shot:
+        return job.with_(fired=1), Fire(first, Origin.SCHEDULE, max(first, now))
+    planned = plan(job.with_(next_fire_at=first), now)
+    fire = next(step for step in planned.steps if isinstance(step, Fire))
+    return job.with_(next_fire_at=planned.next_fire_at, plan_at=planned.plan_at, fired=1), fire
+
+
+def placed(job: Job, slot: int, now: Micros) -> Job:
+    """A new job, or one with a new window, with the slot that it got."""
+    job = job.with_(slot=slot)
+    return _ahead(job, first_fire(job, now), now)
+
+
+def _following(job: Job, now: Micros) -> Job:
+    """A new job that follows another: only its own end is known beforehand."""
+    ends = job.spec.ends
+    if ends is not None and ends <= now:
+        raise InvalidSchedule(f"this schedule never fires: {render(ends)} has passed", "/endAt")
+    return job.with_(plan_at=ends)
+
+
+def _ahead(job: Job, first: Micros, now: Micros) -> Job:
+    return job.with_(next_fire_at=first, plan_at=max(now, first - HORIZON))
+
+
+def plan(
+    job: Job,
+    now: Micros,
+    taken: frozenset[Micros] = frozenset(),
+    closures: Closures = OPEN,
+    *,
+    most_runs: int = MOST_RUNS,
+    most_instants: int = MOST_INSTANTS,
+) -> Plan:
+    """Everything that is due, by the catch-up rule, and at most one future fire within the horizon. Instants that are
+    taken have their verdict already."""
+    spec = job.spec
+    if spec.max_runs is not None:
+        most_runs = min(most_runs, spec.max_runs - job.fired)
+    if closures is not OPEN or job.owed is not None:
+        return _plan_around(job, now, taken, closures, most_runs, most_instants)
+    steps: list[Fire | _Gap] = []
+    runs = looked_at = 0
+    last_run: Micros | None = None
+    ahead = instants(job, taken)
+    upcoming = next(ahead, None)
+    judge = Judge(job, now, taken) if upcoming is not None and upcoming < now else None
+    if judge is not None and upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
+        gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
+        looked_at = gone.count
+        steps += [gone] if gone.count else []
+    horizon = _horizon(job, now)
+    while upcoming is not None and upcoming <= horizon and runs < most_runs and looked_at < most_instants:
+        instant, upcoming = upcoming, next(ahead, None)
+        looked_at += 1
+        verdict = None if judge is None else judge.verdict(instant, upcoming)
+        if verdict is None:
+            origin = Origin.SCHEDULE if judge is None else judge.origin(instant)
+            steps.append(Fire(instant, origin, max(instant, now)))
+            runs += 1
+            last_run = instant
+            if instant > now:
+                break
+        else:
+            _extend(steps, instant, verdict)
+    if spec.max_runs is not None and job.fired + runs >= spec.max_runs:
+        upcoming = None
+    return Plan(job, _done(job, steps), upcoming, _look_again(job, upcoming, last_run, now))
+
+
+def _plan_around(
+    job: Job, now: Micros, taken: frozenset[Micros], closures: Closures, most_runs: int, most_instants: int
+) -> Plan:
+    """The same for a job with calendars."""
+    steps: list[Fire | _Gap] = []
+    runs = looked_at = 0
+    last_run: Micros | None = None
+    horizon = _horizon(job, now)
+    course = _Course(job, taken, closures)
+    judge = Judge(job, now, taken, closures)
+    most_instants = min(most_instants, MAX_CLOSED_INSTANTS)
+    most_work = closures.work + MAX_CALENDAR_WORK
+    while (instant := course.upcoming) is not None and runs < most_runs and looked_at < most_instants:
+        closure = closures.at(instant)
+        if instant > horizon or (closure is not None and instant > now):
+            break
+        if closures.work > most_work and looked_at:
+            break  # the next plan continues here, with the pages that are known by now
+        looked_at += 1
+        if closure is not None:
+            if course.exclude(closure):
+                _extend(steps, instant, Verdict.SKIPPED, _excluded(job, closure))
+            continue
+        owed = course.owed
+        course.take()
+        try:
+            verdict = judge.verdict(instant, course.upcoming) if instant < now else None
+        except SearchPaused:
+            return Plan(job, _done(job, steps), instant, now, owed, closures.versions)
+        if verdict is not None:
+            _extend(steps, instant, verdict)
+            continue
+        steps.append(Fire(instant, judge.origin(instant) if instant < now else Origin.SCHEDULE, max(instant, now)))
+        runs += 1
+        last_run = instant
+        if instant > now:
+            break
+    upcoming, owed = course.upcoming, course.owed
+    if job.spec.max_runs is not None and job.fired + runs >= job.spec.max_runs:
+        upcoming = owed = None
+    look_again = _look_again(job, upcoming, last_run, now)
+    if upcoming is not None and upcoming > now and closures.at(upcoming) is not None:
+        # Whether it is excluded is decided when it falls due.
+        look_again = upcoming
+    return Plan(job, _done(job, steps), upcoming, look_again, owed, closures.versions)
+
+
+def _horizon(job: Job, now: Micros) -> Micros:
+    """Up to when fires become runs. What another job may still say before its end is not known ahead."""
+    return now if job.spec.follows is not None else now + HORIZON
+
+
+def _extend(steps: list[Fire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
+    """Add an instant that becomes no run."""
+    if steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict and gap.reason == reason:
+        gap.last = instant
+        gap.count += 1
+    else:
+        steps.append(_Gap(instant, instant, 1, verdict, reason))
+
+
+def _excluded(job: Job, closure: Closure) -> str:
+    if job.spec.excluded == "skip":
+        return closure.reason
+    if job.spec.ends is not None and closure.end > job.spec.ends:
+        return f"{closure.reason}; that ends only after endAt"
+    if not closure.sure:
+        return f"{closure.reason}; runs once when that ends"
+    return f"{closure.reason}; runs once when that ends, at {render(closure.end)}"
+
+
+class _Course:
+    """What lies ahead of a job with calendars, instant by instant: those of its schedule, and the fire it is owed."""
+
+    def __init__(self, job: Job, taken: frozenset[Micros], closures: Closures) -> None:
+        self._job, self._taken, self._closures = job, taken, closures
+        self.owed = job.owed
+        self._opens: Micros | None = None
+        """When the fire that is owed comes."""
+        if job.owed is None:
+            self._raw = instants(job, taken)
+        else:
+            self._raw = without(taken, fires(job, job.owed))
+            # Whoever opened them before their time, by an edit of calendar or job, means that moment.
+            self._owe(closures.opening(max(job.owed + 1, closures.changed_at, job.updated_at)))
+        self._next = next(self._raw, None)
+
+    @property
+    def upcoming(self) -> Micros | None:
+        if self._opens is None or self._next is None:
+            return self._next if self._opens is None else self._opens
+        return min(self._opens, self._next)
+
+    def exclude(self, closure: Closure) -> bool:
+        """Continue after the upcoming instant, which is closed. False: that was not an instant of the schedule, but
+        where the search for the end of a closure had paused."""
+        if self._opens is not None and (self._next is None or self._opens < self._next):
+            self._owe(closure.end)
+            return False
+        instant = self._advance()
+        if instant is not None and self._job.spec.excluded == "next_open":
+            self.owed = instant
+            self._owe(closure.end)
+        return True
+
+    def take(self) -> None:
+        """Go on after the upcoming instant, which is open: nothing is owed any more."""
+        self._advance()
+        self.owed = self._opens = None
+
+    def _advance(self) -> Micros | None:
+        instant = self.upcoming
+        if self._next is not None and self._next == instant:
+            self._next = next(self._raw, None)
+        return instant
+
+    def _owe(self, opens: Micros) -> None:
+        ends = self._job.spec.ends
+        if opens in self._taken or (ends is not None and opens > ends):
+            self.owed = self._opens = None
+        else:
+            self._opens = opens
+
+
+def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozenset[Micros]) -> Job:
+    """A job of a store whose clock was ahead by `back`: planned anew from now on. `given_back` of its runs went back to
+    its schedule; the instants that are `taken` have their verdict, or a run that has begun."""
+    job = job.with_(fired=max(0, job.fired - given_back))
+    if isinstance(job.spec.schedule, Immediate):
+        return job
+    if job.owed is not None and job.owed > now:
+        job = job.with_(owed=None)
+    following = job.next_fire_at
+    if job.spec.follows is not None:
+        following = following - back if following is not None and following > now else following
+    elif following is None or following > now:
+        if job.spec.starts is None and job.anchor > now:
+            job = job.with_(anchor=job.anchor - back)
+        following = None if job.exhausted else next(without(taken, fires(job, now)), None)
+    looks = job.state is JobState.ACTIVE and (following is not None or job.plan_at is not None)
+    return job.with_(next_fire_at=following, plan_at=now if looks else None, last_span=None)
+
+
+def begins_anew(job: Job) -> bool:
+    """Whether an edit may have let the schedule begin anew before instants that were runs already, as far ahead as
+    runs are made. Somebody may have cancelled one of these."""
+    return job.version > 1 and job.next_fire_at is not None and job.next_fire_at <= job.updated_at + HORIZON
+
+
+def instants(job: Job, taken: frozenset[Micros] = frozenset()) -> Iterator[Micros]:
+    """The instants that are neither a run nor a span yet, in order."""
+    if job.next_fire_at is None:
+        return iter(())
+    return without(taken, chain((job.next_fire_at,), fires(job, job.next_fire_at)))
+
+
+def coming(job: Job, after: Micros, closures: Closures = OPEN) -> Iterator[Micros]:
+    """The fires to expect after a moment: those that are runs already, and as many more as the job may have."""
+    if job.owed is not None:
+        return islice((at for at in _coming_owed(job, closures) if at > after), _left(job))
+    if job.spec.max_runs is None or job.next_fire_at is None:
+        return open_fires(job, after, closures)
+    following = job.next_fire_at
+    planned = takewhile(lambda at: at < following, open_fires(job, after, closures))
+    return chain(planned, islice(open_fires(job, max(after, following - 1), closures), _left(job)))
+
+
+def _coming_owed(job: Job, closures: Closures) -> Iterator[Micros]:
+    first = _Course(job, frozenset(), closures).upcoming
+    if first is None:
+        return iter(())
+    if closures.at(first) is not None:
+        return open_fires(job, first - 1, closures)
+    return chain((first,), open_fires(job, first, closures))
+
+
+def _left(job: Job) -> int | None:
+    return None if job.spec.max_runs is None else max(0, job.spec.max_runs - job.fired)
+
+
+def first_fire(job: Job, now: Micros) -> Micros:
+    """The first fire of a schedule that is set now. If there is none, the error says what leaves none."""
+    spec = job.spec
+    first = schedule.first(spec.schedule, now, job.spread, anchor=job.anchor, ends=spec.ends)
+    if first is None:
+        endless = schedule.first(spec.schedule, now, job.spread, anchor=job.anchor)
+        if endless is not None:
+            detail = f"this schedule never fires: its first fire would be at {render(endless)}, after endAt"
+            raise InvalidSchedule(detail, "/endAt")
+        raise InvalidSchedule("this schedule never fires", "/startAt" if spec.start_at else "/schedule/expression")
+    if spec.one_shot and spec.start_deadline is not None and Judge(job, now).verdict(first, None) is not None:
+        detail = f"this schedule never fires: {render(first)} is longer ago than startDeadline, {spec.start_deadline}"
+        raise InvalidSchedule(detail, "/startDeadline")
+    return first
+
+
+def _look_again(job: Job, upcoming: Micros | None, last_run: Micros | None, now: Micros) -> Micros | None:
+    if job.spec.follows is not None:
+        return look_after(job, upcoming, now)
+    if upcoming is None and not job.serial:
+        return None  # nothing is left to plan, and no overlap to decide when the last fire falls due
+    if upcoming is not None and upcoming <= now:
+        return now  # there is more to work off: after the others who wait
+    return plan_at(upcoming, last_run)
+
+
+def look_after(job: Job, upcoming: Micros | None, now: Micros) -> Micros | None:
+    """When to look again at a job that follows another: at the next instant that is known, and when it ends."""
+    ends = job.spec.ends
+    looks = [max(upcoming, now)] if upcoming is not None else []
+    return min([*looks, *([ends] if ends is not None and ends > now else [])], default=None)
+
+
+def _long_gone(
+    upcoming: Micros, ahead: Iterator[Micros], before: Micros, most: int
+) -> tuple[_Gap, Micros, Iterator[Micros]]:
+    """The beginning of a long absence, at full speed: instants that another one before a moment follows, at most so
+    many. With the instants that are left."""
+    first = last = upcoming
+    count = 0
+    for following in islice(ahead, most):
+        if following >= before:
+            ahead = chain((following,), ahead)
+            break
+        last, upcoming = upcoming, following
+        count += 1
+    return _Gap(first, last, count, Verdict.MISSED), upcoming, ahead
+
+
+def _done(job: Job, steps: Sequence[Fire | _Gap]) -> tuple[Fire | Span, ...]:
+    return tuple([_span(job.spec, step) if isinstance(step, _Gap) else step for step in steps])
+
+
+def _span(spec: JobSpec, gap: _Gap) -> Span:
+    if gap.reason is not None:
+        return Span(gap.first, gap.last, gap.count, gap.verdict, gap.reason)
+    if gap.verdict is Verdict.SKIPPED:
+        reason = f"not running at the time, and its startDeadline of {spec.start_deadline} has passed"
+    elif spec.catch_up == "all":
+        reason = f"not running at the time, and older than the catch-up window of {spec.catch_up_window}"
+    else:
+        reason = f"not running at the time, and catchUp is {spec.catch_up}"
+    return Span(gap.first, gap.last, gap.count, gap.verdict, reason)

@@ -1,0 +1,1 @@
+"""A schedule before it is saved: its fires, clock changes and warnings."""

@@ -1,0 +1,222 @@
+"""A schedule before it is saved: its sentence, its next fires, what clock changes do to them, what to beware of.
+
+A fire that a clock change has touched carries a mark, and its note says why:
+
+- `dst_gap`: its wall time does not exist that day, and it was moved to the first instant after the gap;
+- `dst_overlap`: its wall time comes twice that day.
+
+One that a calendar has to do with:
+
+- `excluded`: it falls into a closure, and does not run;
+- `next_open`: a closure ends, and what was excluded runs once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from functools import cache
+from itertools import islice, takewhile
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from timeball.domain import instant
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.preview.dst import ClockChange, clock_changes
+from timeball.domain.preview.warnings import cautions
+from timeball.domain.schedule import cron, schedule, zone
+from timeball.domain.schedule.calendar import Excluded
+from timeball.domain.schedule.closed_times import OPEN, Closures
+from timeball.domain.schedule.cron import Cron
+from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Schedule, Window
+from timeball.domain.text.english import length
+from timeball.domain.text.schedule_text import describe
+
+Mark = Literal["dst_gap", "dst_overlap", "excluded", "next_open"]
+
+DEFAULT_COUNT: Final = 10
+MOST: Final = 1_000
+MOST_EXCLUDED: Final = 3
+"""Excluded fires of one closure that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    at: Micros
+    offset: int = 0
+    """Seconds that wall clocks of the schedule's zone are ahead of UTC at that instant."""
+    mark: Mark | None = None
+    note: str = ""
+
+    @property
+    def local(self) -> datetime:
+        """What wall clocks show. RFC 3339 has no seconds in an offset, as Monrovia had until 1972."""
+        return instant.to_datetime(self.at).astimezone(_fixed(round(self.offset / 60)))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    description: str
+    fires: tuple[Fire, ...]
+    warnings: tuple[str, ...]
+
+
+def _until(end: Micros, instants: Iterator[Micros]) -> Iterator[Micros]:
+    return takewhile(lambda at: at < end, instants)
+
+
+class Marked(Struct, frozen=True):
+    """A fire, or what a calendar makes of one."""
+
+    at: Micros
+    mark: Literal["excluded", "next_open"] | None = None
+    note: str = ""
+
+
+class Bounds(Struct, frozen=True):
+    """From when to when a schedule that repeats fires, both included, and how often."""
+
+    starts: Micros | None = None
+    ends: Micros | None = None
+    most: int | None = None
+
+
+UNBOUND: Final = Bounds()
+
+
+def around(
+    fires: Callable[[Micros], Iterator[Micros]],
+    after: Micros,
+    closures: Closures,
+    excluded: Excluded,
+    ends: Micros | None = None,
+) -> Iterator[Marked]:
+    """What comes after a moment, given what comes after any: the first excluded fires of each closure, then what comes
+    after it. Nothing is owed after the schedule `ends`, and nothing comes after a closure without an end in sight."""
+    ahead = fires(after)
+    upcoming = next(ahead, None)
+    while upcoming is not None:
+        closure = closures.at(upcoming)
+        if closure is None:
+            yield Marked(upcoming)
+            upcoming = next(ahead, None)
+            continue
+        opening = next(filter(None, closures.seek_opening(upcoming)), None)
+        shown = [upcoming, *_until(closure.end, islice(ahead, MOST_EXCLUDED))]
+        for place, at in enumerate(shown[:MOST_EXCLUDED]):
+            inside = closures.at(at) or closure
+            more = f", and so are others until {instant.render(closure.end)}"
+            yield Marked(at, "excluded", inside.reason + (more if place == MOST_EXCLUDED - 1 < len(shown) - 1 else ""))
+        if opening is None:
+            return
+        ahead = fires(opening - 1)
+        upcoming = next(ahead, None)
+        if excluded == "next_open" and (ends is None or opening <= ends):
+            yield Marked(opening, "next_open", f"once for what was {closure.reason}")
+            if upcoming == opening:
+                upcoming = next(ahead, None)
+
+
+def preview(
+    plan: Schedule,
+    now: Micros,
+    count: int = DEFAULT_COUNT,
+    spread: str = "",
+    closures: Closures = OPEN,
+    excluded: Excluded = "skip",
+    bounds: Bounds = UNBOUND,
+) -> Preview:
+    """What a schedule that takes effect now would do. `spread` is what `H` hashes, if that is known."""
+    if isinstance(plan, Immediate):
+        marked = [Marked(now)]
+    elif isinstance(plan, Date):
+        once = instant.parse(plan.expression)
+        marked = list(around(lambda after: iter((once,) if once > after else ()), once - 1, closures, excluded))
+    else:
+        marked = list(islice(_within(bounds, plan, now, spread, closures, excluded), count))
+    instants = [each.at for each in marked]
+    clocks = plan.at(spread) if isinstance(plan, Window) else plan
+    if isinstance(clocks, CronSchedule):
+        fires = tuple(_on_clocks(clocks, cron.parse(clocks.expression, spread=spread), now, instants))
+    else:
+        fires = tuple(Fire(at) for at in instants)
+    if closures is not OPEN:
+        fires = tuple(_marked(fire, each) for fire, each in zip(fires, marked, strict=True))
+    wanted = count if bounds is UNBOUND else min(count, len(instants))  # few are as many as the bounds leave
+    return Preview(describe(plan, spread), fires, tuple(cautions(plan, now, wanted, instants, spread)))
+
+
+def _within(
+    bounds: Bounds, plan: Schedule, now: Micros, spread: str, closures: Closures, excluded: Excluded
+) -> Iterator[Marked]:
+    anchor = now if bounds.starts is None else bounds.starts
+
+    def fires(after: Micros) -> Iterator[Micros]:
+        return schedule.fires(plan, anchor, after, spread, ends=bounds.ends)
+
+    left = bounds.most
+    for each in around(fires, now, closures, excluded, bounds.ends):
+        yield each
+        if left is not None and each.mark != "excluded":
+            left -= 1
+            if left == 0:
+                return
+
+
+def _marked(fire: Fire, found: Marked) -> Fire:
+    """What a calendar says counts for more than a clock change."""
+    return fire if found.mark is None else replace(fire, mark=found.mark, note=found.note)
+
+
+def _on_clocks(plan: CronSchedule, rule: Cron, now: Micros, instants: Sequence[Micros]) -> Iterator[Fire]:
+    """The fires with what wall clocks show, and what became of it."""
+    if not instants:
+        return
+    place = zone.get(plan.timezone)
+    changes = clock_changes(place, instants[0] // SECOND, instants[-1] // SECOND)
+    begins = [change.at for change in changes]
+    before = place.offset_at(now)
+    for at in instants:
+        offset = place.offset_at(at)
+        passed = bisect_right(begins, at // SECOND)
+        mark, note = None, _moved(offset - before)
+        if passed and (found := _after(changes[passed - 1], plan, rule, at // SECOND, offset)):
+            mark, note = found
+        elif passed < len(changes) and (repeated := _before(changes[passed], plan, rule, at // SECOND, offset)):
+            mark, note = "dst_overlap", repeated
+        yield Fire(at, offset, mark, note)
+        before = offset
+
+
+def _after(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset: int) -> tuple[Mark, str] | None:
+    """Of a fire since a clock change: it was moved here, or the clocks show its time again."""
+    if change.at == at and change.shift > 0 and rule.fixed and plan.dst_gap == "run":
+        missing, many = change.clocks(change.affected(rule))
+        if missing:
+            return "dst_gap", f"{missing} {'do' if many else 'does'} not exist: clocks go {change}"
+    if at + offset < change.shown:
+        return "dst_overlap", f"{change.clock(at + offset)} comes twice: this is the second time"
+    return None
+
+
+def _before(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset: int) -> str | None:
+    """Of a fire whose wall time the next clock change will repeat."""
+    if change.shift >= 0 or at + offset < change.shows:
+        return None
+    only = rule.fixed and plan.dst_overlap == "first"
+    return f"{change.clock(at + offset)} comes twice: this is the first time{', and the only fire' if only else ''}"
+
+
+def _moved(shift: int) -> str:
+    """Of the first fire since a clock change that did nothing else to it."""
+    if not shift:
+        return ""
+    return f"clocks went {'forward' if shift > 0 else 'back'} by {length(abs(shift) * SECOND)}"
+
+
+@cache
+def _fixed(minutes: int) -> timezone:
+    return timezone(timedelta(minutes=minutes))

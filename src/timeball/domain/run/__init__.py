@@ -1,0 +1,1 @@
+"""Runs: their lifecycle, their ledger, and their archived form."""

@@ -1,0 +1,312 @@
+"""Records: finished runs as the archive keeps them, for a long time and for any reader of JSON.
+
+The names are those of the API, all fields are always there, and times are RFC 3339 in UTC: a record says everything
+that there is to say about a run without Timeball, and without the job, which may be gone.
+
+Three kinds of objects, each below a day, which is that of the run's id:
+
+    executions/2026/11/15/runs-r_0194…-5f2c….ndjson.gz    runs, in the order of their ids: one `Record` per line
+    executions/2026/11/15/logs-r_0194…-80a1….ndjson.gz    their output: one `LogRecord` per line
+    manifests/2026/11/15/b7d0….json                       a `Manifest`: which of those count, and what is in them
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from timeball.domain import ids, instant
+from timeball.domain.instant import DAY, Micros
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.run import Attempt, Run
+
+FORMAT: Final = 1
+NOTHING: Final = Raw(b"null")
+render: Final = lru_cache(maxsize=64)(instant.render)
+"""Many of a run's moments are the same, and telling them is most of the work."""
+
+
+class RecordedError(Struct, frozen=True, rename="camel"):
+    kind: str
+    message: str
+    exit_code: int | None
+    status: int | None
+    exceptions: tuple[str, ...]
+
+
+class RecordedAttempt(Struct, frozen=True, rename="camel"):
+    """An attempt before the last."""
+
+    attempt: int
+    fencing_token: int
+    executor_id: str
+    eligible_at: str | None
+    claimed_at: str | None
+    start_time: str | None
+    end_time: str
+    error: RecordedError | None
+
+
+class Head(Struct, frozen=True, rename="camel"):
+    """What records are looked for by. It comes first, so that little has to be read of those that are not meant."""
+
+    run_id: str
+    tenant: str
+    job_id: str
+    status: Status
+    origin: Origin
+    fire_time: str
+    fire_until: str
+    fingerprint: str | None
+    user_id: str
+    task_id: str | None
+    tags: list[str]
+
+
+class Record(Head, frozen=True, rename="camel", kw_only=True):
+    """A run that ended."""
+
+    job_name: str
+    job_version: int
+    fires: int
+    due_at: str | None
+    verdict: Verdict
+    reason: str
+    attempt: int
+    fencing_token: int | None
+    executor_id: str | None
+    created_at: str
+    eligible_at: str | None
+    claimed_at: str | None
+    start_time: str | None
+    attempt_start_time: str | None
+    end_time: str | None
+    cancel_requested_at: str | None
+    progress: float | None
+    progress_note: str
+    error: RecordedError | None
+    retry_of: str | None
+    retried_as: str | None
+    discarded_at: str | None
+    attempts: list[RecordedAttempt]
+    result: Raw
+
+
+class LogRecord(Struct, frozen=True, rename="camel"):
+    """A piece of what a run wrote."""
+
+    run_id: str
+    attempt: int
+    seq: int
+    stream: str
+    at: str
+    text: str
+
+
+class Finished(Struct, frozen=True):
+    """A run with all that belongs in its record."""
+
+    run: Run
+    attempts: list[Attempt]
+    """Those before the last."""
+    user_id: str = ""
+    task_id: str | None = None
+    tags: list[str] = []
+
+
+class Part(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """An object with records, and what can be known without reading it."""
+
+    key: str
+    records: int
+    first_id: str
+    last_id: str
+    first_fire_time: str = ""
+    last_fire_time: str = ""
+    """Of spans, the last instant."""
+    statuses: dict[str, int] = {}
+
+
+class Manifest(Struct, frozen=True, rename="camel"):
+    """What one archiving of a day wrote: all of it is there. Another one of the same day adds to it."""
+
+    format: int
+    day: str
+    runs: int
+    logs: int
+    run_parts: list[Part]
+    log_parts: list[Part]
+
+
+encode = msgspec.json.Encoder().encode
+decode: Final = msgspec.json.Decoder(Record).decode
+decode_head: Final = msgspec.json.Decoder(Head).decode
+decode_log: Final = msgspec.json.Decoder(LogRecord).decode
+decode_manifest: Final = msgspec.json.Decoder(Manifest).decode
+
+
+# --- days and names -----------------------------------------------------------------------------------------------
+
+MANIFESTS: Final = "manifests/"
+
+
+def day_of(run_id: str) -> date:
+    """The day, in UTC, that the records of a run belong to."""
+    return instant.to_datetime(ids.made_at(run_id)).date()
+
+
+def id_range(day: date) -> tuple[str, str]:
+    """All ids of a day are at or after the first of these and before the second."""
+    begin = (day - date(1970, 1, 1)).days * DAY
+    return ids.first_run(begin), ids.first_run(begin + DAY)
+
+
+def part_key(day: date, kind: str, first_id: str, digest: str) -> str:
+    return f"executions/{day:%Y/%m/%d}/{kind}-{first_id}-{digest}.ndjson.gz"
+
+
+def manifests_of(day: date) -> str:
+    return f"{MANIFESTS}{day:%Y/%m/%d}/"
+
+
+def day_of_manifest(key: str) -> date | None:
+    """None: it is something else."""
+    try:
+        year, month, day, name = key.removeprefix(MANIFESTS).split("/")
+        return date(int(year), int(month), int(day)) if name.endswith(".json") else None
+    except ValueError:
+        return None
+
+
+# --- from runs to records and back --------------------------------------------------------------------------------
+
+
+def record(finished: Finished) -> Record:
+    run = finished.run
+    return Record(
+        run_id=run.id,
+        tenant=run.tenant,
+        job_id=run.job_id,
+        status=run.status,
+        origin=run.origin,
+        fire_time=render(run.fire_time),
+        fire_until=render(run.fire_until),
+        fingerprint=run.fingerprint,
+        user_id=finished.user_id,
+        task_id=finished.task_id,
+        tags=finished.tags,
+        job_name=run.job_name,
+        job_version=run.version,
+        fires=run.fires,
+        due_at=_moment(run.due_at),
+        verdict=run.verdict,
+        reason=run.reason,
+        attempt=run.attempt,
+        fencing_token=run.token,
+        executor_id=run.worker,
+        created_at=render(run.created_at),
+        eligible_at=_moment(run.eligible_at),
+        claimed_at=_moment(run.claimed_at),
+        start_time=_moment(run.started_at),
+        attempt_start_time=_moment(run.attempt_started_at),
+        end_time=_moment(run.finished_at),
+        cancel_requested_at=_moment(run.cancel_requested_at),
+        progress=run.progress,
+        progress_note=run.progress_note,
+        error=_error(run.failure),
+        retry_of=run.retry_of,
+        retried_as=run.retried_as,
+        discarded_at=_moment(run.discarded_at),
+        attempts=[_recorded(each) for each in finished.attempts],
+        result=NOTHING if run.result is None else run.result,
+    )
+
+
+def finished(found: Record) -> Finished:
+    run = Run(
+        id=found.run_id,
+        job_id=found.job_id,
+        tenant=found.tenant,
+        job_name=found.job_name,
+        version=found.job_version,
+        fire_time=instant.parse(found.fire_time),
+        fire_until=instant.parse(found.fire_until),
+        fires=found.fires,
+        origin=found.origin,
+        status=found.status,
+        verdict=found.verdict,
+        reason=found.reason,
+        attempt=found.attempt,
+        token=found.fencing_token,
+        worker=found.executor_id,
+        eligible_at=_instant(found.eligible_at),
+        created_at=instant.parse(found.created_at),
+        claimed_at=_instant(found.claimed_at),
+        started_at=_instant(found.start_time),
+        attempt_started_at=_instant(found.attempt_start_time),
+        finished_at=_instant(found.end_time),
+        cancel_requested_at=_instant(found.cancel_requested_at),
+        progress=found.progress,
+        progress_note=found.progress_note,
+        failure=_failure(found.error),
+        result=None if bytes(found.result) == bytes(NOTHING) else found.result,
+        retry_of=found.retry_of,
+        retried_as=found.retried_as,
+        due_at=_instant(found.due_at),
+        fingerprint=found.fingerprint,
+        discarded_at=_instant(found.discarded_at),
+    )
+    attempts = [_attempt(each) for each in found.attempts]
+    return Finished(run, attempts, found.user_id, found.task_id, found.tags)
+
+
+def _recorded(attempt: Attempt) -> RecordedAttempt:
+    return RecordedAttempt(
+        attempt=attempt.attempt,
+        fencing_token=attempt.token,
+        executor_id=attempt.worker,
+        eligible_at=_moment(attempt.eligible_at),
+        claimed_at=_moment(attempt.claimed_at),
+        start_time=_moment(attempt.started_at),
+        end_time=render(attempt.finished_at),
+        error=_error(attempt.failure),
+    )
+
+
+def _attempt(found: RecordedAttempt) -> Attempt:
+    return Attempt(
+        attempt=found.attempt,
+        token=found.fencing_token,
+        worker=found.executor_id,
+        started_at=_instant(found.start_time),
+        finished_at=instant.parse(found.end_time),
+        failure=_failure(found.error),
+        claimed_at=_instant(found.claimed_at),
+        eligible_at=_instant(found.eligible_at),
+    )
+
+
+def _error(failure: Failure | None) -> RecordedError | None:
+    if failure is None:
+        return None
+    return RecordedError(failure.kind, failure.message, failure.exit_code, failure.status, failure.exceptions)
+
+
+def _failure(error: RecordedError | None) -> Failure | None:
+    if error is None:
+        return None
+    values: dict[str, Any] = {"exit_code": error.exit_code, "status": error.status, "exceptions": error.exceptions}
+    return Failure(error.kind, error.message, **values)
+
+
+def _moment(at: Micros | None) -> str | None:
+    return None if at is None else render(at)
+
+
+def _instant(text: str | None) -> Micros | None:
+    return None if text is None else instant.parse(text)

@@ -1,0 +1,93 @@
+"""Which failures are the same error: a short hash of what failed, without what differs from run to run.
+
+Two runs that broke for one reason rarely say it in the same words: there are ids, times, numbers, paths and values of
+the data in between. Each of these becomes a placeholder; the words that are left tell one error from another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from timeball.domain.run.lifecycle import Failure
+
+LENGTH: Final = 12
+"""Of a fingerprint, in hexadecimal digits."""
+LOOKED_AT: Final = 2_000
+"""Characters of a message that count. What follows is the tail of an output, not another error."""
+
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
+_UNITS = r"ns|us|µs|ms|s|sec|secs|seconds?|m|min|mins|minutes?|h|hours?|d|days?"
+_TELLING = "code|detail|details|error|errors|error_description|message|msg|reason|title|type"
+_NOUNS = "argument|attribute|column|constraint|field|function|module|named|relation|table|KeyError:|NameError: name"
+
+_RULES: Final = tuple(
+    (needle, re.compile(pattern), replacement)
+    for needle, pattern, replacement in (
+        ("\x1b", r"\x1b\[[0-9;]*[A-Za-z]", ""),
+        # An address keeps its host and path; who asked, and what for, is left out.
+        (
+            "://",
+            r"(\b[a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"<>]*@)?([^\s?#'\"<>]*)(?:[?#](?:[^\s'\"<>]*[^\s'\"<>:;,.)])?)?",
+            r"\1\2",
+        ),
+        # What a JSON answer calls its error, and the names of code and tables, are not data.
+        ('"', rf"(?i)\"({_TELLING})\"\s*:\s*\"((?:[^\"\\]|\\.)*)\"", r"\1: \2"),
+        ("", rf"\b({_NOUNS}) ([\"'`])([A-Za-z_][\w.]*)\2", r"\1 \3"),
+        ("", r"(?<!\w)[bruBRU]{0,2}([\"'`])(?:(?!\1)[^\n])*\1(?!\w)", "<text>"),
+        ("", r"[“‘«][^“”‘’«»\n]*[”’»]", "<text>"),
+        ("-", rf"\b\d{{4}}-\d\d-\d\d(?:[T ,]+{_CLOCK}{_ZONE})?", "<time>"),
+        ("", rf"\b(?:{_DAY},? +)?\d{{1,2}}[ /-]{_MONTH}[ /-]\d{{4}}(?:[ :]{_CLOCK}{_ZONE})?", "<time>"),
+        ("", rf"\b(?:{_DAY},? +)?{_MONTH} +\d{{1,2}},?(?: +\d{{4}})?(?: +{_CLOCK}{_ZONE})?(?: +\d{{4}})?\b", "<time>"),
+        (":", rf"\b{_CLOCK}{_ZONE}\b", "<time>"),
+        ("@", r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", "<id>"),
+        ("/", r"(?<![\w.:/~<-])~?/[\w.@%+=,-]+(?:/[\w.@%+=,-]*)*", "<path>"),
+        ("\\", r"\b[A-Za-z]:\\[^\s\"':<>|]+", "<path>"),
+        ("-", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
+        ("0", r"\b0[xX][0-9a-fA-F]+\b", "<id>"),
+        (":", r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])", "<n>"),
+        # Hexadecimal digits, or letters and digits that take turns: nobody's word.
+        ("", r"(?<![A-Za-z0-9])(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{6,}(?![A-Za-z0-9])", "<id>"),
+        ("", r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*", "<id>"),
+        ("", rf"[-+]?\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?(?: ?(?:{_UNITS})\b|%)?", "<n>"),
+        ("", r"\s+", " "),
+    )
+)
+"""What is looked for where these characters are, and what becomes of it; one after the other."""
+
+
+def fingerprint(failure: Failure) -> str:
+    """The same for the same error, however often it happens and to whatever run."""
+    parts = (
+        failure.kind,
+        str(failure.exit_code),
+        str(failure.status),
+        failure.exceptions[0] if failure.exceptions else "",
+        essence(failure.message),
+    )
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:LENGTH]
+
+
+def essence(message: str) -> str:
+    """A message without what differs from run to run."""
+    return _essence(message[:LOOKED_AT])
+
+
+def remember_essences(messages: Iterable[str]) -> None:
+    """Find them now, so that `fingerprint` need not: any thread may do it."""
+    for message in messages:
+        essence(message)
+
+
+@lru_cache(maxsize=2_048)
+def _essence(text: str) -> str:
+    for needle, pattern, replacement in _RULES:
+        if needle in text:
+            text = pattern.sub(replacement, text)
+    return text.strip()

@@ -1,0 +1,1 @@
+"""When jobs are due: schedules, cron, time zones and calendars."""

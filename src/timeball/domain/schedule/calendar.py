@@ -1,0 +1,202 @@
+"""Calendars: when jobs that refer to them do not fire. Holidays, freezes, weekends.
+
+A calendar has a time zone and entries, each in one of three forms:
+
+    {"dates": ["2026-12-25", "2027-01-01"]}                     whole days
+    {"from": "2026-12-20T00:00", "to": "2027-01-03T00:00"}      from a moment on until before another
+    {"cron": "0 22 * * FRI", "for": "58h"}                      so long from each time of a cron expression on
+
+Times without an offset are those of the zone's wall clocks. Where clocks skip such a time, the first instant after the
+gap is meant; where they show it twice, `from` means the first time and `to` the second, so that what is closed stays
+closed. `for` is elapsed time.
+
+An instant is closed if any entry of any of a job's calendars says so. What is closed without a break is one *closure*;
+its end is the first open instant.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from timeball.domain import duration, instant
+from timeball.domain.duration import Duration
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
+from timeball.domain.schedule import cron, zone
+from timeball.domain.schedule.zone import Zone
+
+CalendarName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]
+Excluded = Literal["skip", "next_open"]
+"""What becomes of fires that fall into a closure: nothing, or one fire for all of them when it ends."""
+
+MOST_CALENDARS: Final = 10
+"""That one job may refer to."""
+MOST_DATES: Final = 5_000
+"""Of one calendar, over all its entries."""
+LONGEST_WINDOW: Final = 366 * DAY
+
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+class Entry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """One of: `dates`; `from` and `to`; `cron` and `for`. And why."""
+
+    dates: Annotated[list[Annotated[str, Meta(max_length=10)]], Meta(max_length=1_000)] = []
+    since: Annotated[str, Meta(max_length=64)] | None = field(default=None, name="from")
+    until: Annotated[str, Meta(max_length=64)] | None = field(default=None, name="to")
+    cron: Annotated[str, Meta(max_length=cron.MAX_LENGTH)] | None = None
+    length: Duration | None = field(default=None, name="for")
+    reason: Annotated[str, Meta(max_length=200)] = ""
+
+    def __post_init__(self) -> None:
+        given = {
+            name
+            for name, value in (
+                ("dates", self.dates or None),
+                ("from", self.since),
+                ("to", self.until),
+                ("cron", self.cron),
+                ("for", self.length),
+            )
+            if value is not None
+        }
+        if given not in ({"dates"}, {"from", "to"}, {"cron", "for"}):
+            raise ValueError("an entry has either dates, or from and to, or cron and for")
+
+
+class Calendar(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What a user wrote. What its entries mean is looked at apart (`calendar_limits`), since that takes a while."""
+
+    timezone: Annotated[str, Meta(max_length=64)] = "UTC"
+    entries: Annotated[list[Entry], Meta(max_length=500)]
+    description: Annotated[str, Meta(max_length=4_096)] = ""
+
+    def __post_init__(self) -> None:
+        try:
+            zone.get(self.timezone)
+        except Invalid as error:
+            raise ValueError(f"timezone: {error.detail}") from None
+        if sum(len(entry.dates) for entry in self.entries) > MOST_DATES:
+            raise ValueError(f"entries: a calendar has at most {MOST_DATES:,} dates")
+
+    @property
+    def place(self) -> Zone:
+        return zone.get(self.timezone)
+
+
+encode: Final = msgspec.json.Encoder().encode
+_decoded: Final = msgspec.json.Decoder(Calendar).decode
+
+
+@lru_cache(maxsize=1024)
+def decode(text: str) -> Calendar:
+    """A calendar as the store holds it. Planners ask for the same ones again and again."""
+    return _decoded(text)
+
+
+class NamedCalendar(Struct, frozen=True, kw_only=True):
+    """A calendar as the store holds it."""
+
+    tenant: str
+    name: str
+    calendar: Calendar
+    version: int
+    updated_at: Micros
+
+
+# --- what an entry means ------------------------------------------------------------------------------------------
+
+
+def length_of(entry: Entry) -> Micros:
+    """How long the windows of an entry with a cron expression are, or `Invalid`."""
+    return duration.parse(entry.length or "", shortest=MINUTE, longest=LONGEST_WINDOW)
+
+
+def span_of(entry: Entry, place: Zone) -> tuple[Micros, Micros]:
+    """From when to when an entry with `from` and `to` is closed, or `Invalid`."""
+    begin, end = _moment(entry.since or "", place, last=False), _moment(entry.until or "", place, last=True)
+    if end <= begin:
+        raise Invalid(f"'to' ({entry.until}) is not after 'from' ({entry.since})")
+    return begin, end
+
+
+def days_of(entry: Entry) -> list[int]:
+    """The dates of an entry, in days since the epoch, or `Invalid`."""
+    return [_day(text) for text in entry.dates]
+
+
+def day_span(place: Zone, day: int) -> tuple[Micros, Micros]:
+    """When a day begins and ends in a zone."""
+    return _shown(place, day * 86_400), _shown(place, (day + 1) * 86_400)
+
+
+def label_of(entry: Entry, day: int = 0) -> str:
+    """What to call an entry that closes an instant, which for an entry with dates is on a certain day."""
+    if entry.cron is not None:
+        words = f"{duration.render(length_of(entry))} from {entry.cron!r} on"
+    elif entry.dates:
+        words = date.fromordinal(day + _EPOCH).isoformat()
+    else:
+        words = f"{entry.since} to {entry.until}"
+    return _labelled(entry, words)
+
+
+def _labelled(entry: Entry, words: str) -> str:
+    return f"{entry.reason} ({words})" if entry.reason else words
+
+
+def _moment(text: str, place: Zone, *, last: bool) -> Micros:
+    if not _LOCAL.fullmatch(text):
+        try:
+            return instant.parse(text)
+        except Invalid:
+            raise Invalid(
+                f"{text!r} is not a time; write it like 2026-12-20T00:00, or with an offset: 2026-12-20T00:00+01:00"
+            ) from None
+    try:
+        wall = datetime.fromisoformat(text.upper())
+    except ValueError as error:
+        raise Invalid(f"{text!r} is not a time: {error}") from None
+    seconds = (wall.toordinal() - _EPOCH) * 86_400 + wall.hour * 3_600 + wall.minute * 60 + wall.second
+    return _bounded(text, _shown(place, seconds, last=last))
+
+
+def _day(text: str) -> int:
+    try:
+        if not _DATE.fullmatch(text):
+            raise ValueError("write it like 2026-12-25")
+        day = date.fromisoformat(text).toordinal() - _EPOCH
+    except ValueError as error:
+        raise Invalid(f"{text!r} is not a date: {error}") from None
+    _bounded(text, day * DAY)
+    return day
+
+
+def _bounded(text: str, moment: Micros) -> Micros:
+    if not 0 <= moment <= instant.MAX - 2 * DAY:
+        raise Invalid(f"{text!r} is outside the years 1970 to 9999")
+    return moment
+
+
+def _shown(place: Zone, wall: int, *, last: bool = False) -> Micros:
+    """When the clocks of a zone show a wall time (seconds, as if it were UTC): the first or the last time. If they skip
+    it, the first instant after."""
+    found: int | None = None
+    for begin, end, offset in place.spans(wall - 3 * 86_400):
+        if begin + offset > wall and found is not None:
+            break
+        if wall < end + offset and (found is None or begin + offset <= wall):
+            found = max(begin, wall - offset)
+            if not last:
+                break
+        if begin > wall + 3 * 86_400:
+            break
+    return (wall if found is None else found) * SECOND

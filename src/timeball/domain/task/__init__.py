@@ -1,0 +1,1 @@
+"""What a job executes, and when a failed attempt is repeated."""

@@ -1,0 +1,1 @@
+"""Schedules and numbers as sentences for people."""
