@@ -30,8 +30,8 @@ from tests.support.processes import KEY, Api, Process, running_server, worker_ke
 from timeball import system
 from timeball.client.dispatch import HttpDispatch
 from timeball.domain.run.lifecycle import Outcome, Succeeded
-from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Attempt
+from timeball.ports.worker_protocol import Hello
 from timeball.service.worker import Worker
 
 JOBS_PER_SECOND = 20

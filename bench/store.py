@@ -15,8 +15,8 @@ from tests.support.postgres import PostgresServer
 from timeball import system
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sqlite import SqliteStore
 

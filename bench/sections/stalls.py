@@ -22,7 +22,7 @@ from tests.support.stalls import PROMISED_STALL_SECONDS, TICK_SECONDS, Stall
 from timeball import system
 from timeball.api.app import ROUTES
 from timeball.bootstrap.process import tune_interpreter
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 
 SHOWN = 15

@@ -314,7 +314,7 @@ def _labels(value: Any) -> tuple[str, ...]:
     import msgspec  # only a worker needs it here
 
     from timeball.domain.dispatch.placement import Label
-    from timeball.ports.dispatch import MAX_LABELS
+    from timeball.ports.worker_protocol import MAX_LABELS
 
     words = _words(value)
     for word in words:
@@ -328,7 +328,7 @@ def _labels(value: Any) -> tuple[str, ...]:
 
 
 def _worker_name(value: Any) -> str:
-    from timeball.ports.dispatch import MAX_WORKER_NAME_LENGTH  # only a worker needs it here
+    from timeball.ports.worker_protocol import MAX_WORKER_NAME_LENGTH  # only a worker needs it here
 
     name = _text(value)
     if len(name) > MAX_WORKER_NAME_LENGTH:

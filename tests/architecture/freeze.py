@@ -43,7 +43,7 @@ from timeball.api.app import ROUTES
 from timeball.cli.root import timeball as root
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
-from timeball.ports import dispatch
+from timeball.ports import worker_protocol
 from timeball.stores.sql import library
 
 SEEDS: Final = (105, 108, 117)
@@ -129,7 +129,7 @@ def protocol_messages() -> str:
         Released(),
         Lost(),
     ]
-    assignment = dispatch.Assignment(
+    assignment = worker_protocol.Assignment(
         run_id="r_1",
         job_id="j_1",
         attempt=2,
@@ -142,8 +142,8 @@ def protocol_messages() -> str:
         task=msgspec.Raw(b'{"kind":"shell"}'),
     )
     messages: list[Any] = [
-        dispatch.Hello(name="w", slots=3),
-        dispatch.Hello(
+        worker_protocol.Hello(name="w", slots=3),
+        worker_protocol.Hello(
             name="w",
             slots=3,
             labels=["gpu"],
@@ -154,26 +154,28 @@ def protocol_messages() -> str:
             dedicated=True,
             kinds=["shell"],
         ),
-        dispatch.Welcome(session="s", lease=30, beat_every=10),
-        dispatch.Poll(session="s", seq=1, free=2, held=[7], wait=9),
-        dispatch.Orders(),
-        dispatch.Orders(assignments=[assignment], cancel=[1], pause=[(2, 3)], kill=[4], lost=[5]),
-        dispatch.Beat(session="s", held=[7]),
-        dispatch.Report(session="s", poll_seq=1, free=2),
-        dispatch.Report(
+        worker_protocol.Welcome(session="s", lease=30, beat_every=10),
+        worker_protocol.Poll(session="s", seq=1, free=2, held=[7], wait=9),
+        worker_protocol.Orders(),
+        worker_protocol.Orders(assignments=[assignment], cancel=[1], pause=[(2, 3)], kill=[4], lost=[5]),
+        worker_protocol.Beat(session="s", held=[7]),
+        worker_protocol.Report(session="s", poll_seq=1, free=2),
+        worker_protocol.Report(
             session="s",
             poll_seq=1,
             free=2,
-            started=[dispatch.Started(age=1, **key)],
-            progress=[dispatch.Progress(fraction=0.5, note="half", **key)],
-            logs=[dispatch.LogChunk(attempt=2, seq=0, stream="stdout", text="hello", **key)],
+            started=[worker_protocol.Started(age=1, **key)],
+            progress=[worker_protocol.Progress(fraction=0.5, note="half", **key)],
+            logs=[worker_protocol.LogChunk(attempt=2, seq=0, stream="stdout", text="hello", **key)],
             ended=[
-                *(dispatch.Ended(outcome=outcome, **ended) for outcome in outcomes),
-                dispatch.Ended(outcome=Succeeded(), turn=("a", "b"), age=1, took=2, host="h:443", placed=True, **ended),
+                *(worker_protocol.Ended(outcome=outcome, **ended) for outcome in outcomes),
+                worker_protocol.Ended(
+                    outcome=Succeeded(), turn=("a", "b"), age=1, took=2, host="h:443", placed=True, **ended
+                ),
             ],
-            pausing=[dispatch.Pausing(number=3, what="paused", age=1, **key)],
+            pausing=[worker_protocol.Pausing(number=3, what="paused", age=1, **key)],
         ),
-        dispatch.Receipt(stale=[7]),
+        worker_protocol.Receipt(stale=[7]),
     ]
     return _json([[type(each).__name__, json.loads(msgspec.json.encode(each))] for each in messages])
 

@@ -23,8 +23,8 @@ from timeball.domain.run import lifecycle
 from timeball.domain.schedule import schedule
 from timeball.domain.task import task
 from timeball.domain.workflow import workflow
-from timeball.ports import dispatch
-from timeball.ports.hints import Topic
+from timeball.ports import worker_protocol
+from timeball.ports.wakeups import Topic
 from timeball.service import keeper
 from timeball.stores import postgres_hints
 from timeball.stores.sql.dialect import SQLITE
@@ -33,19 +33,19 @@ from timeball.stores.sql.migrate import known
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 FROZEN = Path(__file__).with_name("frozen_names.json")
 MESSAGES = (
-    dispatch.Hello,
-    dispatch.Welcome,
-    dispatch.Assignment,
-    dispatch.Poll,
-    dispatch.Orders,
-    dispatch.Beat,
-    dispatch.Started,
-    dispatch.Progress,
-    dispatch.Pausing,
-    dispatch.LogChunk,
-    dispatch.Ended,
-    dispatch.Report,
-    dispatch.Receipt,
+    worker_protocol.Hello,
+    worker_protocol.Welcome,
+    worker_protocol.Assignment,
+    worker_protocol.Poll,
+    worker_protocol.Orders,
+    worker_protocol.Beat,
+    worker_protocol.Started,
+    worker_protocol.Progress,
+    worker_protocol.Pausing,
+    worker_protocol.LogChunk,
+    worker_protocol.Ended,
+    worker_protocol.Report,
+    worker_protocol.Receipt,
     lifecycle.Failure,
 )
 

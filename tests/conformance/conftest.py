@@ -17,7 +17,7 @@ from tests.support.builders import LEASE, worker
 from tests.support.migrated import empty_postgres, migrate_postgres, sqlite_store, tamper_with_postgres
 from tests.support.postgres import PostgresCluster
 from timeball import system
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 
 HERE = Path(__file__).parent

@@ -15,10 +15,10 @@ from timeball.domain.planning.planning import Span
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Amended, Amendment, Fired, JobFilter, Outdated
-from timeball.ports.registry import RegisteredTask
-from timeball.ports.runs import Want, Wanted
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amended, Amendment, Fired, JobFilter, Outdated
+from timeball.ports.store.registry import RegisteredTask
+from timeball.ports.store.runs import Want, Wanted
+from timeball.ports.store.store import Store
 
 
 def change(job: Job, **fields: Any) -> Amendment:

@@ -30,11 +30,11 @@ from timeball.operation import archive as writing
 from timeball.operation import search_archive
 from timeball.operation.archive import Archived, archive_day
 from timeball.operation.search_archive import Archive
-from timeball.ports.dispatch import LogChunk
-from timeball.ports.objects import Objects
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Claim
-from timeball.ports.store import Store
+from timeball.ports.object_store import Objects
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Claim
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import LogChunk
 from timeball.stores.sql.tables import HistoryRow
 
 MONDAY = date(2026, 3, 2)

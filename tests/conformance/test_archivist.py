@@ -15,7 +15,7 @@ from timeball.objects.bucket import open_objects
 from timeball.operation import archive as writing
 from timeball.operation.context import Context
 from timeball.operation.search_archive import Archive
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
 from timeball.service import archivist as archivists
 from timeball.service.archivist import DayArchivist
 from timeball.service.hints import LocalHints

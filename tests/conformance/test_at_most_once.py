@@ -18,9 +18,9 @@ from timeball.domain.run.lifecycle import (
 )
 from timeball.domain.run.run import Run
 from timeball.domain.task.retry import Retry
-from timeball.ports.dispatch import LOCAL_KEY, Started
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import LOCAL_KEY, Started
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 NOTHING_BEGAN = Released(begun=False)

@@ -25,9 +25,9 @@ from timeball.domain.workflow.workflow import Workflow, WorkflowTask
 from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.context import Context
 from timeball.operation.retry_run import retry_run
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.system import SystemClock
 

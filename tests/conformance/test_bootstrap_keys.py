@@ -10,9 +10,9 @@ from tests.support.builders import one_shot, worker
 from timeball.domain.bootstrap_key import BootstrapSource
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import MINUTE
-from timeball.ports.registry import Key
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.registry import Key
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 
 _numbers = itertools.count()
 

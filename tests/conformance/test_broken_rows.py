@@ -23,10 +23,10 @@ from timeball.operation.explain import explain_job
 from timeball.operation.find import find_scheduled
 from timeball.operation.pause import pause
 from timeball.operation.settle import Settle
-from timeball.ports.jobs import Amendment, Submission
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Settled, Settlement, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amendment, Submission
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Settled, Settlement, Want
+from timeball.ports.store.store import Store
 from timeball.service import backfiller, listener, rescuer, waker
 from timeball.service.backfiller import Backfiller
 from timeball.service.hints import LocalHints

@@ -23,8 +23,8 @@ from timeball.operation.context import Context
 from timeball.operation.pause import pause
 from timeball.operation.put_calendar import put_calendar
 from timeball.operation.submit import Created, NewJob, Submit
-from timeball.ports.jobs import Accepted, NoCalendar, Submission
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Accepted, NoCalendar, Submission
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.service.planner import Planner
 

@@ -7,9 +7,9 @@ import pytest
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MILLISECOND, MINUTE, SECOND
 from timeball.domain.run.lifecycle import Released
-from timeball.ports.registry import RegisteredTask
-from timeball.ports.runs import Claim, Want, Wanted
-from timeball.ports.store import Store
+from timeball.ports.store.registry import RegisteredTask
+from timeball.ports.store.runs import Claim, Want, Wanted
+from timeball.ports.store.store import Store
 
 
 async def claim(store: Store, slots: int, session: str = "w_1", ahead: int = 0) -> list[Claim]:

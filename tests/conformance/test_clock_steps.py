@@ -14,8 +14,8 @@ from timeball.domain.instant import DAY, HOUR, SECOND, Micros, render
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.schedule.schedule import Date
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
 from timeball.service.planner import Planner
 from timeball.service.server import Server
 from timeball.stores.sqlite import SqliteStore

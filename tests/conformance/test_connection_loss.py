@@ -54,11 +54,11 @@ from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume
 from timeball.operation.retry_run import retry_run
 from timeball.operation.update import update
-from timeball.ports.dispatch import Progress, Started
-from timeball.ports.jobs import Idempotency, Submission, Submitted
-from timeball.ports.registry import Key, RegisteredTask
-from timeball.ports.runs import Claim, Claimed, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Idempotency, Submission, Submitted
+from timeball.ports.store.registry import Key, RegisteredTask
+from timeball.ports.store.runs import Claim, Claimed, Want
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import Progress, Started
 from timeball.service.hints import LocalHints
 from timeball.stores import postgres as postgres_store
 from timeball.stores.postgres import PostgresStore

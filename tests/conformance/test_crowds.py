@@ -18,9 +18,9 @@ from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume
 from timeball.operation.update import update
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.stores import postgres_tx, sqlite_tx
 from timeball.stores.sql import amending

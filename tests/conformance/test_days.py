@@ -18,11 +18,11 @@ from timeball import system
 from timeball.domain.instant import DAY, HOUR, Micros
 from timeball.domain.retention import DAYS_AHEAD, day_of
 from timeball.domain.run.ledger import Verdict
-from timeball.ports.housekeeping import Occupied
-from timeball.ports.jobs import Submission
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.maintenance import Occupied
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_days import DAILY, name
 from timeball.stores.postgres_tx import Tx

@@ -13,10 +13,10 @@ from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Failed, Failure, Released, Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.dispatch import Started
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import Started
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
 TOO_LATE = "UPDATE runs SET start_by = 1 WHERE id = '{}'"

@@ -8,9 +8,9 @@ from timeball.domain.dispatch.placement import Need, Resources
 from timeball.domain.instant import HOUR, MINUTE
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 from timeball.stores.sql import claiming
 from timeball.stores.sql.driver import Tx
 

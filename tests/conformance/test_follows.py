@@ -27,8 +27,8 @@ from timeball.operation.explain import explain_job, explain_run
 from timeball.operation.pause import pause, resume
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
-from timeball.ports.jobs import JobFilter, Submission
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import JobFilter, Submission
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.service.listener import Listener
 from timeball.service.planner import Planner

@@ -17,8 +17,8 @@ from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.operation import forecast as forecasting
 from timeball.operation.context import Context
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 
 

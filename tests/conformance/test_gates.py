@@ -12,9 +12,9 @@ from timeball.domain.run import circuit_breaker
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 

@@ -12,9 +12,9 @@ from timeball.domain.job.job import decode_spec
 from timeball.domain.run import circuit_breaker
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.jobs import Accepted, Idempotency, Replayed, Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Accepted, Idempotency, Replayed, Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 
 CALL = Http(url="http://ill.example/")
 ASKING = Want("w_1", "", 10, 7)

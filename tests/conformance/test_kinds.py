@@ -10,10 +10,10 @@ from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.dispatch.placement import Resources
 from timeball.domain.run.lifecycle import Released
 from timeball.domain.task.task import Http, Python, Script, Shell
-from timeball.ports.jobs import Submission
-from timeball.ports.registry import RegisteredTask
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.registry import RegisteredTask
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 from timeball.stores.sql import claiming
 
 SHELL, HTTP, PYTHON = Shell(command="true"), Http(url="http://a"), Python(function="f")

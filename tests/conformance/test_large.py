@@ -16,8 +16,8 @@ from timeball.domain.job.job import StowedSpec, stowed
 from timeball.domain.retention import day_of
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Amended, Amendment, Submission
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amended, Amendment, Submission
+from timeball.ports.store.store import Store
 
 
 def key(store: Store, kind: str, owner: str, *, days_ago: int = 0) -> str:

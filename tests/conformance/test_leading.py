@@ -7,8 +7,8 @@ import pytest
 from tests.support.builders import one_shot
 from timeball.domain import retention
 from timeball.domain.instant import DAY, MINUTE
-from timeball.ports.housekeeping import Deposed, Lead
-from timeball.ports.store import Store
+from timeball.ports.store.maintenance import Deposed, Lead
+from timeball.ports.store.store import Store
 
 NAME = "housekeeping"
 

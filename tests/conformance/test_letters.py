@@ -17,10 +17,10 @@ from timeball.domain.run.lifecycle import LOST, Failed, Failure, Lost, Outcome, 
 from timeball.domain.run.run import NewRun, Run
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Shell
-from timeball.ports.reading import Match, RunFilter
-from timeball.ports.registry import RegisteredTask
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.queries import Match, RunFilter
+from timeball.ports.store.registry import RegisteredTask
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 
 NEVER = Retry(max_retries=0)
 BROKEN = Failure(kind="exit", message="exit code 3: row 17 is bad", exit_code=3)

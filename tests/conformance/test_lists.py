@@ -20,9 +20,9 @@ from timeball.domain.retention import day_of
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
-from timeball.ports.jobs import JobFilter
-from timeball.ports.reading import Match, RunFilter
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import JobFilter
+from timeball.ports.store.queries import Match, RunFilter
+from timeball.ports.store.store import Store
 from timeball.stores.sql import reads
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx

@@ -38,10 +38,10 @@ from timeball.operation.pause import pause
 from timeball.operation.run_events import MAX_FOLLOWERS
 from timeball.operation.settle import Settle
 from timeball.operation.submit import NewJob, Submit
-from timeball.ports.dispatch import Hello, Poll, Started
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import Hello, Poll, Started
 from timeball.service.loop import Loop
 from timeball.service.server import Server
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.builders import one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sql import migrate
 from timeball.stores.sql.migrate import Migration, known

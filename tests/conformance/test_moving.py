@@ -23,11 +23,11 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import DAY, MINUTE, SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.moving import Move, Progress
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
+from timeball.ports.store_transfer import Move, Progress
+from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.moving import target as targets
 from timeball.stores.moving.move import Mover
 from timeball.stores.moving.source import Source

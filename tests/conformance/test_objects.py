@@ -17,7 +17,7 @@ from timeball.domain.instant import HOUR, SECOND
 from timeball.objects.bucket import Bucket, Unopened, open_objects
 from timeball.operation.archive import archive_day
 from timeball.operation.search_archive import Archive
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.queries import RunFilter
 from timeball.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.xdist_group("s3")

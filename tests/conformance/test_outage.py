@@ -17,9 +17,9 @@ from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.schedule import CronSchedule
 from timeball.operation.context import Context
-from timeball.ports.jobs import Submission
-from timeball.ports.reading import RunFilter
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.service.planner import Planner
 from timeball.system import SystemClock

@@ -17,8 +17,8 @@ from timeball.domain.planning.planning import Span
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.runs import Claim, Wanted
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Claim, Wanted
+from timeball.ports.store.store import Store
 
 EVERY = list(Overlap)
 REPLACING = [Overlap.CANCEL_PREVIOUS, Overlap.TERMINATE_PREVIOUS]

@@ -11,8 +11,8 @@ from tests.support.builders import one_shot, plan_due, recurring, settlement
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import _CLOCK
 from timeball.stores.sql import gates
 from timeball.stores.sql.dialect import Query

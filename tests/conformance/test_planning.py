@@ -17,10 +17,10 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.run.run import Run
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import JobFilter, Submission
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import JobFilter, Submission
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 
 FAR = 10**18
 

@@ -12,9 +12,9 @@ from tests.support.postgres import PostgresServer
 from tests.support.statement_proxy import statement_proxy
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
-from timeball.ports.jobs import Accepted
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Accepted
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_clock import ServerClock
 from timeball.stores.postgres_connect import Address

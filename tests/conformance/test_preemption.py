@@ -15,9 +15,9 @@ from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Lost, Released
 from timeball.domain.task.task import Http, Shell
-from timeball.ports.dispatch import Pausing, Started
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import Pausing, Started
 
 LONG_AGO = 5 * SECOND
 

@@ -15,9 +15,9 @@ from timeball.domain.planning.planning import Span
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Amendment, JobFilter
-from timeball.ports.reading import RunFilter
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amendment, JobFilter
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx
 from timeball.stores.sqlite import SqliteStore

@@ -8,9 +8,9 @@ import pytest
 from tests.support.builders import one_shot
 from timeball.domain.errors import Conflict
 from timeball.domain.job.job import JobState
-from timeball.ports.jobs import Amendment
-from timeball.ports.registry import Key, RegisteredTask
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amendment
+from timeball.ports.store.registry import Key, RegisteredTask
+from timeball.ports.store.store import Store
 
 
 def key(name: str = "k", digest: str = "d") -> Key:

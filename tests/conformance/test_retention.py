@@ -17,9 +17,9 @@ from timeball.domain.retention import day_of
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Amended, Amendment, Idempotency, Submission
-from timeball.ports.runs import Claim
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amended, Amendment, Idempotency, Submission
+from timeball.ports.store.runs import Claim
+from timeball.ports.store.store import Store
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.tables import HISTORY, HistoryRow, as_tuple
 

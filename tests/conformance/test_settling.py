@@ -14,10 +14,10 @@ from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
 from timeball.domain.run.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
 from timeball.domain.run.run import NewRun, Run
 from timeball.domain.task.retry import NonRetryable, Retry
-from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
-from timeball.ports.reading import LogLine, RunFilter
-from timeball.ports.runs import Claim, Settled, Want, Wanted
-from timeball.ports.store import Store
+from timeball.ports.store.queries import LogLine, RunFilter
+from timeball.ports.store.runs import Claim, Settled, Want, Wanted
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import LogChunk, Pausing, Progress, Started
 from timeball.stores.sql import successes
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))

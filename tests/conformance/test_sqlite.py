@@ -20,8 +20,8 @@ from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import HOUR, SECOND
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Want
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Want
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.reads import LEDGER_SUMS
 from timeball.stores.sqlite import SqliteStore

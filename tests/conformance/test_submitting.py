@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from tests.support.builders import one_shot, recurring, settlement
-from timeball.ports.jobs import Accepted, Idempotency, JobFilter, Mismatched, Replayed, Submission
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Accepted, Idempotency, JobFilter, Mismatched, Replayed, Submission
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 
 
 def keyed(submission: Submission, key: str = "key", fingerprint: str = "same") -> Submission:

@@ -13,9 +13,9 @@ from timeball.domain.job.job import JobState
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.jobs import Amended, Amendment, Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Amended, Amendment, Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
 NO_RETRIES = Retry(max_retries=0)

@@ -12,9 +12,9 @@ from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import LEASE, UNREPORTED, Lost, Status, Succeeded
 from timeball.domain.task.retry import Retry
-from timeball.ports.dispatch import LOCAL_KEY, Started
-from timeball.ports.runs import Claim, Settlement, Want, Wanted
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Claim, Settlement, Want, Wanted
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import LOCAL_KEY, Started
 
 FIRST = ("", "")
 LIMITED: dict[str, Any] = {"timeout": "10s", "grace": "5s"}

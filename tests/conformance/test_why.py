@@ -28,10 +28,10 @@ from timeball.operation.explain import JobExplained, explain_job, explain_run
 from timeball.operation.pause import pause
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob, Submit
-from timeball.ports.dispatch import Started
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import Started
 from timeball.service.hints import LocalHints
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))

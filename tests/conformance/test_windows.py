@@ -24,8 +24,8 @@ from timeball.operation.context import Context
 from timeball.operation.pause import pause, resume
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
-from timeball.ports.jobs import Accepted, JobFilter, Submission
-from timeball.ports.store import Store
+from timeball.ports.store.jobs import Accepted, JobFilter, Submission
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.slots import SLOT_LOADS

@@ -5,11 +5,11 @@ import asyncio
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Lost, Status
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.registry import Key
-from timeball.ports.runs import Claim, Want, Wanted
-from timeball.ports.store import Store
-from timeball.ports.workers import Lease
+from timeball.ports.store.registry import Key
+from timeball.ports.store.runs import Claim, Want, Wanted
+from timeball.ports.store.store import Store
+from timeball.ports.store.workers import Lease
+from timeball.ports.worker_protocol import LOCAL_KEY
 
 LOCAL = ("worker of w_1", LOCAL_KEY)
 

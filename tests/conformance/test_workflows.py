@@ -22,11 +22,11 @@ from timeball.domain.run.run import Run, new_run
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.jobs import Amendment, Submission
-from timeball.ports.runs import Claim, Want
-from timeball.ports.store import Store
-from timeball.ports.workflows import WorkflowRun
+from timeball.ports.store.jobs import Amendment, Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.store import Store
+from timeball.ports.store.workflows import WorkflowRun
+from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.tables import Table

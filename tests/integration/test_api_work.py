@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.api import Api, running_api
 from timeball.api import job_body, reading
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import Submission, Submitted
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.jobs import Submission, Submitted
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.wakeups import Topic
 
 JOB = {"task": {"kind": "python", "function": "noop"}}
 CLIENTS = 64

@@ -18,7 +18,7 @@ from timeball.operation.closures import closures_of_job, named_closures, with_op
 from timeball.operation.pause import pause, resume
 from timeball.operation.put_calendar import put_calendar
 from timeball.operation.update import update
-from timeball.ports.runs import Want
+from timeball.ports.store.runs import Want
 
 MINUTELY = CronSchedule(expression="* * * * *")
 

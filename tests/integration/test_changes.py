@@ -16,7 +16,7 @@ from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import manual_run, run_now
 from timeball.operation.update import update
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.queries import RunFilter
 
 
 def renamed(spec: JobSpec) -> JobSpec:

@@ -22,9 +22,9 @@ from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.task import Http
 from timeball.operation.submit import Created, NewJob, Submit
-from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Attempt
-from timeball.ports.jobs import JobFilter
+from timeball.ports.store.jobs import JobFilter
+from timeball.ports.worker_protocol import Hello
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.postgres import PostgresStore

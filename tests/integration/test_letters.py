@@ -14,8 +14,8 @@ from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.ports.runs import Want
-from timeball.ports.store import Store
+from timeball.ports.store.runs import Want
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 
 TASK = {"kind": "shell", "command": "true"}

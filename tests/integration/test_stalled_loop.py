@@ -19,8 +19,8 @@ from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.dispatch import Beat, Hello, SessionLost
 from timeball.ports.executor import Attempt
+from timeball.ports.worker_protocol import Beat, Hello, SessionLost
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
 

@@ -8,7 +8,7 @@ from tests.support.still import World
 from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.schedule.schedule import Interval
 from timeball.operation.run_now import run_now
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 
 EVERY_SECOND = Interval(expression="1s")
 

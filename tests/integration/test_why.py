@@ -11,7 +11,7 @@ from tests.support.api import OTHER, Api, FakeWorker, running_api
 from tests.support.still import START, World
 from timeball.domain.instant import HOUR, MINUTE, SECOND
 from timeball.domain.schedule.schedule import CronSchedule, Interval
-from timeball.ports.workers import Worker
+from timeball.ports.store.workers import Worker
 
 GPU = {"runsOn": ["gpu"], "resources": {"cpu": 4}}
 

@@ -13,9 +13,9 @@ from tests.support.api import ADMIN, WORKER, Api, FakeWorker, serving
 from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
 from timeball.objects.bucket import Bucket, open_objects
-from timeball.ports.dispatch import Hello
-from timeball.ports.registry import Key
-from timeball.ports.store import Store
+from timeball.ports.store.registry import Key
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import Hello
 from timeball.stores.postgres import PostgresStore
 
 STRANGER = "key-of-another-worker-0123456789abcdef00"

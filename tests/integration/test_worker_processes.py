@@ -15,7 +15,7 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Released, Succeeded
 from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.dispatch import Assignment, Hello
+from timeball.ports.worker_protocol import Assignment, Hello
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
 

@@ -15,8 +15,8 @@ from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run.run import Status
-from timeball.ports.housekeeping import Lead
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.maintenance import Lead
+from timeball.ports.store.runs import Claim, Want
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -20,7 +20,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import INTERRUPTED
 from timeball.domain.run.run import Run, Status
 from timeball.domain.task.task import Http
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.queries import RunFilter
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -31,7 +31,7 @@ from timeball.operation.retry_run import retry_run, retry_runs
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob
 from timeball.operation.update import update
-from timeball.ports.reading import Match, RunFilter
+from timeball.ports.store.queries import Match, RunFilter
 from timeball.service.server import Server
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from tests.simulation.records import Violation
 from tests.simulation.weather import S
 from timeball.domain.errors import TimeballError
-from timeball.ports.dispatch import Beat, Poll, Report, SessionLost
+from timeball.ports.worker_protocol import Beat, Poll, Report, SessionLost
 from timeball.service.server import Server
 
 if TYPE_CHECKING:

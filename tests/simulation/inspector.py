@@ -14,8 +14,8 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.run.run import Run, Status
 from timeball.domain.task.task import Http
-from timeball.ports.runs import Claim, Settled, Settlement
-from timeball.ports.workers import Worker
+from timeball.ports.store.runs import Claim, Settled, Settlement
+from timeball.ports.store.workers import Worker
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -13,7 +13,7 @@ from tests.simulation.records import Request, Violation
 from tests.simulation.storage import _answer, _fail
 from tests.simulation.weather import S
 from timeball.domain.errors import TimeballError, Unavailable
-from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
+from timeball.ports.worker_protocol import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
 from timeball.service.server import Server
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _drop(task: asyncio.Task[Any]) -> None:
 
 
 class Link:
-    """`ports.dispatch.Dispatch` for one worker: stays with a server until it fails, then takes another."""
+    """`ports.worker_protocol.Dispatch` for one worker: stays with a server until it fails, then takes another."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world

@@ -23,9 +23,9 @@ from timeball.domain.run import circuit_breaker, lifecycle
 from timeball.domain.run.run import NewRun
 from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState
-from timeball.ports.dispatch import Orders
-from timeball.ports.jobs import Accepted
-from timeball.ports.runs import Settled, Settlement
+from timeball.ports.store.jobs import Accepted
+from timeball.ports.store.runs import Settled, Settlement
+from timeball.ports.worker_protocol import Orders
 from timeball.service import desk, desk_session, worker_session
 from timeball.service.expirer import Expirer
 from timeball.service.rescuer import EVERY, Rescuer

@@ -88,7 +88,7 @@ class Process:
 
 
 class SimulatedGuard:
-    """`ports.guard.Guard`: a process of its own, so neither the death nor a pause of the worker stops it."""
+    """`ports.process_guard.Guard`: a process of its own, so neither the death nor a pause of the worker stops it."""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world

@@ -23,10 +23,10 @@ from timeball.domain import ids, retention
 from timeball.domain.job.job import JobState
 from timeball.domain.run.ledger import DUE
 from timeball.domain.run.run import Run
-from timeball.ports.housekeeping import Lead
-from timeball.ports.jobs import JobStatus
-from timeball.ports.paging import Page
-from timeball.ports.reading import LedgerSums, LogLine, RunFilter
+from timeball.ports.store.jobs import JobStatus
+from timeball.ports.store.maintenance import Lead
+from timeball.ports.store.paging import Page
+from timeball.ports.store.queries import LedgerSums, LogLine, RunFilter
 from timeball.service import keeper
 from timeball.stores.sql import housekeeping
 

@@ -77,7 +77,7 @@ def _kept() -> tuple[sqlite3.Connection, list[str], list[tuple[str, tuple[Any, .
 
 
 class Connection:
-    """`ports.store.Store` as one server sees it."""
+    """`ports.store.store.Store` as one server sees it."""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world

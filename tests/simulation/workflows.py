@@ -23,8 +23,8 @@ from timeball.operation.cancel import cancel_job, cancel_run
 from timeball.operation.retry_run import retry_run
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import NewJob
-from timeball.ports.reading import RunFilter
-from timeball.ports.workflows import TaskOfRun, WorkflowRun
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.workflows import TaskOfRun, WorkflowRun
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Checker

@@ -32,10 +32,10 @@ from timeball.domain.job.job import JobState
 from timeball.domain.run.run import Status
 from timeball.domain.task.task import Http
 from timeball.operation.submit import Submit
-from timeball.ports.dispatch import Hello
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import JobFilter, JobStatus
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.jobs import JobFilter, JobStatus
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.wakeups import Topic
+from timeball.ports.worker_protocol import Hello
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.service.worker_session import WAIT

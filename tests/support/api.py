@@ -16,9 +16,9 @@ from timeball.api.app import create_app
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
 from timeball.ports.clock import Dice
-from timeball.ports.objects import Objects
-from timeball.ports.registry import Key
-from timeball.ports.store import Store
+from timeball.ports.object_store import Objects
+from timeball.ports.store.registry import Key
+from timeball.ports.store.store import Store
 from timeball.service.readiness import ReadinessProbe
 from timeball.service.server import Server
 

@@ -16,11 +16,11 @@ from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.schedule import Immediate, Interval
 from timeball.domain.task.task import Shell
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Settlement
-from timeball.ports.store import Store
-from timeball.ports.workers import Worker
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Settlement
+from timeball.ports.store.store import Store
+from timeball.ports.store.workers import Worker
+from timeball.ports.worker_protocol import LOCAL_KEY
 
 TENANT = "default"
 LEASE = 60 * SECOND

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from timeball.domain.instant import HOUR, Micros
-from timeball.ports.housekeeping import Lead, Occupied
-from timeball.ports.store import Store
+from timeball.ports.store.maintenance import Lead, Occupied
+from timeball.ports.store.store import Store
 
 T = TypeVar("T")
 

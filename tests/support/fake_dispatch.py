@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from timeball.domain.instant import SECOND
-from timeball.ports.dispatch import (
+from timeball.ports.worker_protocol import (
     Assignment,
     Beat,
     Ended,

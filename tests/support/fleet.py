@@ -11,10 +11,10 @@ from timeball import system
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import Run
 from timeball.operation.submit import Created, NewJob, Submit
-from timeball.ports.dispatch import Hello
 from timeball.ports.executor import Executor
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Settled, Settlement
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Settled, Settlement
+from timeball.ports.worker_protocol import Hello
 from timeball.service.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore

@@ -6,7 +6,7 @@ from typing import Any
 from timeball.domain import ids
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.tables import HISTORY, HistoryRow, as_tuple
 

@@ -14,7 +14,7 @@ import asyncpg
 
 from tests.support.postgres import run_apart
 from timeball import system
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.sqlite import SqliteStore
 

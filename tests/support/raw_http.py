@@ -24,7 +24,7 @@ from timeball.api.express import Express
 from timeball.api.http_server import HttpServer
 from timeball.api.route import Answer, Call, Permission, Route, Services, answer_json
 from timeball.domain.errors import TooLarge, Unauthorized
-from timeball.ports.registry import Key
+from timeball.ports.store.registry import Key
 
 LATE = 20.0
 """Seconds after which something will not come any more."""

@@ -15,9 +15,9 @@ from timeball.operation.context import Context
 from timeball.operation.run_now import run_now
 from timeball.operation.submit import Created, NewJob, Submit
 from timeball.operation.update import update
-from timeball.ports.reading import RunFilter
-from timeball.ports.runs import Settlement, Want
-from timeball.ports.workers import Worker
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.runs import Settlement, Want
+from timeball.ports.store.workers import Worker
 from timeball.service.hints import LocalHints
 from timeball.service.planner import Planner
 from timeball.stores.sqlite import SqliteStore

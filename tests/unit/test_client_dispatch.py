@@ -16,7 +16,7 @@ from tests.support.fake_dispatch import python
 from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import Forbidden, Invalid, Unauthorized, Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.dispatch import Beat, Hello, Orders, Poll, Report, SessionLost, Welcome
+from timeball.ports.worker_protocol import Beat, Hello, Orders, Poll, Report, SessionLost, Welcome
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 

@@ -11,7 +11,7 @@ import pytest
 from timeball import AsyncClient, Client, TimeballError
 from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import Unavailable
-from timeball.ports.dispatch import Hello
+from timeball.ports.worker_protocol import Hello
 
 KEY = "the-key-that-stays"
 

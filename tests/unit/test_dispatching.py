@@ -15,8 +15,8 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.dispatch import Hello, Orders, Poll
-from timeball.ports.runs import Want
+from timeball.ports.store.runs import Want
+from timeball.ports.worker_protocol import Hello, Orders, Poll
 from timeball.service.desk import Desk
 from timeball.service.dispatcher import AHEAD, LATEST, MOST_ROUNDS, PAUSE, Dispatcher
 from timeball.service.hints import LocalHints

@@ -29,7 +29,7 @@ from timeball.executors.python import PythonExecutor
 from timeball.executors.python_process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.dispatch import Ended, Hello
+from timeball.ports.worker_protocol import Ended, Hello
 from timeball.registry import Registry
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice

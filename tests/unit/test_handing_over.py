@@ -9,8 +9,8 @@ from tests.support.builders import one_shot, spec
 from timeball import system
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.submit import NewJob, Submit
-from timeball.ports.dispatch import Hello, Orders, Poll
-from timeball.ports.runs import Claimed, Want
+from timeball.ports.store.runs import Claimed, Want
+from timeball.ports.worker_protocol import Hello, Orders, Poll
 from timeball.service.server import Server
 from timeball.stores.sqlite import SqliteStore
 

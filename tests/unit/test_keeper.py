@@ -15,9 +15,9 @@ from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.retention import day_of
 from timeball.operation.context import Context
 from timeball.operation.depot import Depot
-from timeball.ports.housekeeping import Archivist
-from timeball.ports.reading import RunFilter
-from timeball.ports.store import Store
+from timeball.ports.store.maintenance import Archivist
+from timeball.ports.store.queries import RunFilter
+from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
 from timeball.service.keeper import REST, SWEEP_EVERY, Keeper
 from timeball.stores.sqlite import SqliteStore

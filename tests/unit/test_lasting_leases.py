@@ -8,8 +8,8 @@ import pytest
 from tests.support.builders import one_shot, worker
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.runs import Want
+from timeball.ports.store.runs import Want
+from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sqlite import SqliteStore
 
 LEASE = 15 * SECOND

@@ -23,8 +23,8 @@ from timeball.domain.task.task import Http
 from timeball.executors.http import LOOKUP_PATIENCE, LOOKUP_PAUSE, HttpExecutor
 from timeball.executors.on_demand import OnDemand
 from timeball.lookups import CACHE_SECONDS, Lookups
-from timeball.ports.dispatch import Hello
 from timeball.ports.executor import OutOfResources, TryLater
+from timeball.ports.worker_protocol import Hello
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
 

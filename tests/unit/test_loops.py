@@ -9,7 +9,7 @@ import pytest
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.group_commit import GroupCommit
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import Loop
 from timeball.system import SystemClock

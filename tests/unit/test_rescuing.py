@@ -9,8 +9,8 @@ from tests.support.builders import one_shot, worker
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.runs import Want
+from timeball.ports.store.runs import Want
+from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.service.rescuer import Rescuer
 from timeball.service.server import Server
 from timeball.stores.sqlite import SqliteStore

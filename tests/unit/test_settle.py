@@ -13,8 +13,8 @@ from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.hints import Topic
-from timeball.ports.runs import Want
+from timeball.ports.store.runs import Want
+from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, monotonic, wall

@@ -12,7 +12,7 @@ from tests.support.builders import TENANT, one_shot
 from timeball import system
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import HOUR
-from timeball.ports.jobs import JobFilter
+from timeball.ports.store.jobs import JobFilter
 from timeball.stores.sqlite import SqliteStore
 from timeball.stores.sqlite_commit_mark import CommitMark
 from timeball.stores.sqlite_log import FRAME_HEADER_SIZE, HEADER_SIZE, find_damage

@@ -19,7 +19,9 @@ from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status, Succ
 from timeball.domain.task.retry import Retry
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.dispatch import (
+from timeball.ports.executor import Attempt
+from timeball.ports.store.runs import Claim, Settled, Settlement, Want
+from timeball.ports.worker_protocol import (
     MAX_EXCEPTION_LENGTH,
     MAX_EXCEPTIONS,
     MAX_KIND_LENGTH,
@@ -29,8 +31,6 @@ from timeball.ports.dispatch import (
     Report,
     ServerFault,
 )
-from timeball.ports.executor import Attempt
-from timeball.ports.runs import Claim, Settled, Settlement, Want
 from timeball.service.hints import LocalHints
 from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore

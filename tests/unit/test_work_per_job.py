@@ -21,7 +21,7 @@ from timeball.domain.task.task import Python
 from timeball.executors.python import PythonExecutor
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.dispatch import Ended, Hello, Report
+from timeball.ports.worker_protocol import Ended, Hello, Report
 from timeball.registry import Registry
 from timeball.service.desk import Desk
 from timeball.service.dispatcher import Dispatcher

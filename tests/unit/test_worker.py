@@ -15,8 +15,8 @@ from timeball.domain.errors import Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.domain.task.task import Python
-from timeball.ports.dispatch import Hello, Receipt, Report, SessionLost
 from timeball.ports.executor import Attempt, OutOfResources
+from timeball.ports.worker_protocol import Hello, Receipt, Report, SessionLost
 from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
 

@@ -13,8 +13,8 @@ from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import TooLarge
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
-from timeball.ports.dispatch import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Progress, Report
 from timeball.ports.executor import Executor
+from timeball.ports.worker_protocol import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Progress, Report
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt
 from timeball.service.worker_attempts import LONGEST_MESSAGE, _presentable

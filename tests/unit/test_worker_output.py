@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeball.ports.dispatch import MAX_CHUNK_LENGTH, LogChunk
+from timeball.ports.worker_protocol import MAX_CHUNK_LENGTH, LogChunk
 from timeball.service.worker_output import LIVE, TAIL, Output
 
 

@@ -42,8 +42,8 @@ from timeball.api.sending import send_answer
 from timeball.domain.errors import NotFound, Unavailable
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
-from timeball.ports.dispatch import KeyedDispatch
 from timeball.ports.readiness import Readiness
+from timeball.ports.worker_protocol import KeyedDispatch
 from timeball.shortage import is_shortage
 from timeball.slices import beside
 

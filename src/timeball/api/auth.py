@@ -10,7 +10,7 @@ from timeball.api.route import Permission
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.clock import Clock
-from timeball.ports.registry import Key, KeyStore, Role
+from timeball.ports.store.registry import Key, KeyStore, Role
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from timeball.domain.schedule.calendar import MOST_CALENDARS, CalendarName, Excl
 from timeball.domain.schedule.schedule import Schedule
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import Task
-from timeball.ports.dispatch import SessionId
+from timeball.ports.worker_protocol import SessionId
 
 Millis = Annotated[int, Meta(ge=0, description="Milliseconds since 1970.")]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]

@@ -12,7 +12,7 @@ from timeball.api.unreadable import Malformed, UnsupportedEncoding
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
 from timeball.ports.clock import Dice
-from timeball.ports.dispatch import SessionLost
+from timeball.ports.worker_protocol import SessionLost
 
 log = structlog.get_logger("timeball.api")
 

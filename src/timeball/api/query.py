@@ -17,8 +17,8 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Status
-from timeball.ports.jobs import JobFilter
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.jobs import JobFilter
+from timeball.ports.store.queries import RunFilter
 
 Q = TypeVar("Q", bound=Struct)
 

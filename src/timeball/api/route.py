@@ -19,9 +19,9 @@ from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.operation.context import Context
 from timeball.operation.submit import Submit
-from timeball.ports.dispatch import KeyedDispatch
 from timeball.ports.readiness import Readiness
-from timeball.ports.registry import Key
+from timeball.ports.store.registry import Key
+from timeball.ports.worker_protocol import KeyedDispatch
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"

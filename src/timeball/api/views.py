@@ -22,7 +22,7 @@ from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Task
 from timeball.domain.text.schedule_text import clock
 from timeball.domain.workflow.workflow import Workflow
-from timeball.ports.jobs import JobStatus
+from timeball.ports.store.jobs import JobStatus
 
 JobStatusName = Literal["scheduled", "paused", "completed", "cancelled"]
 

@@ -22,7 +22,7 @@ from timeball.telemetry import logging
 
 if TYPE_CHECKING:
     from timeball.operation.carry import CarryObjects
-    from timeball.ports.moving import Move, Report
+    from timeball.ports.store_transfer import Move, Report
     from timeball.stores.moving.move import Mover
 
 _log = structlog.get_logger()

@@ -15,8 +15,8 @@ from timeball import system
 from timeball.config import ServerConfig
 from timeball.domain import ids
 from timeball.domain.bootstrap_key import ADMIN_NAME, BootstrapSource
-from timeball.ports.registry import Key
-from timeball.ports.store import Store
+from timeball.ports.store.registry import Key
+from timeball.ports.store.store import Store
 
 DEFAULT_TENANT: Final = "default"
 

@@ -27,8 +27,8 @@ from timeball.executors.python import PythonExecutor
 from timeball.executors.python_process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.dispatch import MAX_FUNCTIONS, Dispatch, Hello
 from timeball.ports.executor import Attempt, Executor
+from timeball.ports.worker_protocol import MAX_FUNCTIONS, Dispatch, Hello
 from timeball.service.worker import Worker
 
 _log = structlog.get_logger()

@@ -24,7 +24,7 @@ from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict
 from timeball.operation.depot import Depot, Place
 from timeball.operation.search_archive import Archive
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
 from timeball.service.archivist import DayArchivist
 from timeball.service.readiness import ReadinessProbe
 from timeball.service.server import Server

@@ -21,8 +21,8 @@ from timeball import system
 from timeball.config import ServerConfig, WorkerConfig
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.run.lifecycle import LEASE
-from timeball.ports.dispatch import LOCAL_KEY, Beat, SessionLost
-from timeball.ports.store import Store
+from timeball.ports.store.store import Store
+from timeball.ports.worker_protocol import LOCAL_KEY, Beat, SessionLost
 from timeball.service.worker import Worker
 
 LOOK_INTERVAL: Final = SECOND

@@ -17,8 +17,8 @@ from msgspec import structs
 
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Status, Succeeded
-from timeball.ports.jobs import Accepted
-from timeball.ports.runs import Settled, Settlement
+from timeball.ports.store.jobs import Accepted
+from timeball.ports.store.runs import Settled, Settlement
 from timeball.service import desk
 from timeball.service.rescuer import Rescuer
 from timeball.stores.sql import plans

@@ -15,7 +15,7 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.text import english
 
 if TYPE_CHECKING:
-    from timeball.ports.moving import Move, Progress, Report
+    from timeball.ports.store_transfer import Move, Progress, Report
 
 ROWS_PER_LINE: Final = 500_000
 """In a pipe: how many rows of a table are a line worth telling."""

@@ -1,4 +1,4 @@
-"""`ports.dispatch.Dispatch` over HTTP: how a worker on another machine reaches the servers."""
+"""`ports.worker_protocol.Dispatch` over HTTP: how a worker on another machine reaches the servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from timeball.client.transport import Incoming, reason
 from timeball.client.wire import Wire
 from timeball.domain.errors import TimeballError, TooLarge, Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.dispatch import (
+from timeball.ports.worker_protocol import (
     MAX_MESSAGE_BYTES,
     Beat,
     Hello,

@@ -80,7 +80,7 @@ class Child:
 
 
 class ProcessGuard:
-    """Implements `ports.guard.Guard`. The guard process is started with the first process that needs it."""
+    """Implements `ports.process_guard.Guard`. The guard process is started with the first process that needs it."""
 
     def __init__(self, confinement: Confinement | None = None, *, job_descriptors: int | None = None) -> None:
         """`job_descriptors` is the soft limit of descriptors that jobs get; None: the worker's."""

@@ -46,7 +46,7 @@ def open_objects(place: str) -> Bucket:
 
 
 class Bucket:
-    """Implements `timeball.ports.objects.Objects`."""
+    """Implements `timeball.ports.object_store.Objects`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -20,8 +20,8 @@ from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.operation.follow import with_echoes
 from timeball.operation.recall import recall
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import Amended, Amendment, Fired, Outdated
+from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
+from timeball.ports.wakeups import Topic
 
 TRIES: Final = 100
 BREATH: Final = 20_000

@@ -26,8 +26,8 @@ from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import FORMAT, Finished, LogRecord, Manifest, Part
 from timeball.operation.depot import Depot, Missing
-from timeball.ports.objects import Objects
-from timeball.ports.reading import ArchiveStore, LogLine
+from timeball.ports.object_store import Objects
+from timeball.ports.store.queries import ArchiveStore, LogLine
 
 T = TypeVar("T")
 

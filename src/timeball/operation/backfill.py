@@ -18,8 +18,8 @@ from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.operation.closures import calendars_of_job, compile_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import Accepted, Idempotency, Mismatched, Replayed
+from timeball.ports.store.jobs import Accepted, Idempotency, Mismatched, Replayed
+from timeball.ports.wakeups import Topic
 from timeball.slices import first_found
 
 _log = structlog.get_logger()

@@ -17,7 +17,7 @@ from timeball.domain.errors import NotFound
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
-from timeball.ports.reading import Match, RunFilter
+from timeball.ports.store.queries import Match, RunFilter
 
 STEP: Final = 500
 """Runs that one transaction changes at most, so that nobody else waits long."""

@@ -14,10 +14,10 @@ from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import Amendment, JobStatus
-from timeball.ports.reading import Match, RunFilter
-from timeball.ports.runs import Cancelling
+from timeball.ports.store.jobs import Amendment, JobStatus
+from timeball.ports.store.queries import Match, RunFilter
+from timeball.ports.store.runs import Cancelling
+from timeball.ports.wakeups import Topic
 
 CONFIRMATION: Final = SECOND
 """How long to wait for a reachable worker to say that an attempt it was just handed will not start."""

@@ -6,14 +6,14 @@ from typing import Final
 
 from timeball.domain.errors import Conflict
 from timeball.domain.job import large_values
-from timeball.ports.moving import Progress, Report
-from timeball.ports.objects import Objects
+from timeball.ports.object_store import Objects
+from timeball.ports.store_transfer import Progress, Report
 
 AT_ONCE: Final = 8
 
 
 class CarryObjects:
-    """Implements `timeball.ports.moving.Carrier`. With `target` None, they stay where they are."""
+    """Implements `timeball.ports.store_transfer.Carrier`. With `target` None, they stay where they are."""
 
     def __init__(self, source: Objects, target: Objects | None, refusal: str = "") -> None:
         """`refusal` says why they cannot stay, if so."""

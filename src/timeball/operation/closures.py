@@ -15,7 +15,7 @@ from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.calendar_timeline import compile_entry, timeline
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.operation.context import Context
-from timeball.ports.jobs import JobStatus
+from timeball.ports.store.jobs import JobStatus
 from timeball.slices import first_found, give_way
 
 SLICE_ENTRIES: Final = 50

@@ -8,9 +8,9 @@ from timeball.operation.depot import Depot
 from timeball.operation.run_events import RunEvents
 from timeball.operation.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.floor import EmptyFloor, Floor
-from timeball.ports.hints import Hints
-from timeball.ports.store import Store
+from timeball.ports.idle_workers import EmptyFloor, Floor
+from timeball.ports.store.store import Store
+from timeball.ports.wakeups import Hints
 
 
 @dataclass(frozen=True, slots=True)

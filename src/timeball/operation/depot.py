@@ -28,10 +28,10 @@ from timeball.domain.job.large_values import LARGE, REFERENCE
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.domain.run.run import Run
 from timeball.ports.clock import Clock
-from timeball.ports.jobs import JobStatus
-from timeball.ports.objects import Objects
-from timeball.ports.reading import LogLine, ReadStore
-from timeball.ports.store import Store
+from timeball.ports.object_store import Objects
+from timeball.ports.store.jobs import JobStatus
+from timeball.ports.store.queries import LogLine, ReadStore
+from timeball.ports.store.store import Store
 
 PATIENCE: Final = 10 * SECOND
 """How long a request waits for an object."""

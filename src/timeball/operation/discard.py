@@ -8,8 +8,8 @@ from timeball.domain.errors import Conflict, NotFound, TimeballError
 from timeball.domain.run.run import Run, Status
 from timeball.operation.context import Context
 from timeball.operation.fate import Fate
-from timeball.ports.hints import Topic
-from timeball.ports.reading import Match
+from timeball.ports.store.queries import Match
+from timeball.ports.wakeups import Topic
 
 
 async def discard(context: Context, matches: Sequence[Match]) -> list[Fate]:

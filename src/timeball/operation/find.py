@@ -11,8 +11,8 @@ from timeball.domain.job.job import JobState
 from timeball.domain.planning.planning_failure import warning
 from timeball.domain.run.run import Attempt, Run
 from timeball.operation.context import Context
-from timeball.ports.jobs import JobStatus
-from timeball.ports.reading import LogLine
+from timeball.ports.store.jobs import JobStatus
+from timeball.ports.store.queries import LogLine
 
 
 async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:

@@ -11,8 +11,8 @@ from timeball.domain.run.run import Run
 from timeball.domain.workflow.workflow import TaskState, WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run
-from timeball.ports.jobs import JobStatus
-from timeball.ports.workflows import TaskOfRun
+from timeball.ports.store.jobs import JobStatus
+from timeball.ports.store.workflows import TaskOfRun
 
 
 class FoundWorkflowRun(Struct, frozen=True):

@@ -10,7 +10,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.job.job import Job, JobSpec
 from timeball.domain.planning.planning import MOST_INSTANTS
 from timeball.operation.context import Context
-from timeball.ports.jobs import JobFilter
+from timeball.ports.store.jobs import JobFilter
 
 _ALIVE = frozenset({"scheduled", "paused", "completed"})
 

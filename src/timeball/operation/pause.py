@@ -10,8 +10,8 @@ from timeball.domain.job.job import Job, JobState
 from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import Amendment, JobStatus
+from timeball.ports.store.jobs import Amendment, JobStatus
+from timeball.ports.wakeups import Topic
 
 
 async def pause(

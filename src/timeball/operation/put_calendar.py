@@ -9,7 +9,7 @@ from timeball.domain.schedule import calendar_limits
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.operation.closures import compiled, is_never_open
 from timeball.operation.context import Context
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.slices import give_way
 
 SLICE_ENTRIES: Final = 20

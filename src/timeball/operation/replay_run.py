@@ -17,7 +17,7 @@ from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run_anywhere
 from timeball.operation.retry_run import RETRYABLE, check_task, edited_spec, in_order
 from timeball.operation.wake import wake
-from timeball.ports.reading import Match
+from timeball.ports.store.queries import Match
 
 
 async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> tuple[str, Status]:

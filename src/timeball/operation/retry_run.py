@@ -19,8 +19,8 @@ from timeball.operation.context import Context
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
 from timeball.operation.wake import wake
-from timeball.ports.hints import Topic
-from timeball.ports.reading import Match
+from timeball.ports.store.queries import Match
+from timeball.ports.wakeups import Topic
 
 RETRYABLE: Final = frozenset({Status.RETRYING, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
 

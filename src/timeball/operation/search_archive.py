@@ -25,9 +25,9 @@ from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import Finished, Head, Manifest, Part, Record
 from timeball.domain.run.run import Run
 from timeball.operation.archive import GZIP
-from timeball.ports.objects import Objects
-from timeball.ports.paging import Page
-from timeball.ports.reading import LogLine, RunFilter
+from timeball.ports.object_store import Objects
+from timeball.ports.store.paging import Page
+from timeball.ports.store.queries import LogLine, RunFilter
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
-from timeball.ports.hints import Topic
-from timeball.ports.runs import Settled, Settlement
+from timeball.ports.store.runs import Settled, Settlement
+from timeball.ports.wakeups import Topic
 
 MAX_REASON_LENGTH: Final = 500
 """Characters of a fault that become part of a failure."""

@@ -24,8 +24,7 @@ from timeball.operation.context import Context
 from timeball.operation.follow import followed, pointed_at
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.warn import warn
-from timeball.ports.hints import Topic
-from timeball.ports.jobs import (
+from timeball.ports.store.jobs import (
     Accepted,
     Idempotency,
     JobStatus,
@@ -36,6 +35,7 @@ from timeball.ports.jobs import (
     Submission,
     Submitted,
 )
+from timeball.ports.wakeups import Topic
 from timeball.slices import Slice, map_in_slices
 
 

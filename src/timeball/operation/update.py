@@ -20,7 +20,7 @@ from timeball.operation.find import find_job
 from timeball.operation.follow import followed, pointed_at
 from timeball.operation.submit import no_place, unknown_tasks
 from timeball.operation.warn import warn
-from timeball.ports.jobs import Amendment, JobStatus
+from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.slices import Steps, in_slices
 
 Change = Callable[[JobSpec], JobSpec | Steps[JobSpec]]

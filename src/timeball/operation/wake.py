@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from timeball.domain.dispatch.overlap import REPLACING
 from timeball.domain.job.job import Job
 from timeball.operation.context import Context
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 
 
 def wake(context: Context, jobs: Iterable[Job]) -> None:

@@ -12,7 +12,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Python, kind_of
 from timeball.domain.workflow.workflow import Workflow
 from timeball.operation.context import Context
-from timeball.ports.workers import Worker
+from timeball.ports.store.workers import Worker
 
 _Known = dict[tuple[Need, str | None, str | None], tuple[str, ...]]
 """By what is asked for, the function and the kind."""

@@ -13,8 +13,8 @@ from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.operation.archive import Archived, archive_day
 from timeball.operation.depot import Depot
 from timeball.ports.clock import Clock
-from timeball.ports.objects import Objects
-from timeball.ports.store import Store
+from timeball.ports.object_store import Objects
+from timeball.ports.store.store import Store
 
 PATIENCE: Final = 2 * SECOND
 """How long who asks for a day waits for it."""
@@ -28,7 +28,7 @@ _log = structlog.get_logger()
 
 
 class DayArchivist:
-    """Implements `timeball.ports.housekeeping.Archivist`. One day at a time; a large one takes its time beside the
+    """Implements `timeball.ports.store.maintenance.Archivist`. One day at a time; a large one takes its time beside the
     keeper's turns. What it archived itself it does not archive again; it may be stopped at any moment."""
 
     def __init__(self, store: Store, objects: Objects, clock: Clock, depot: Depot | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from timeball.domain.instant import Micros
 from timeball.operation.backfill import advance
 from timeball.operation.context import Context
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 

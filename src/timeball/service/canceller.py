@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.service.desk import Desk
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop

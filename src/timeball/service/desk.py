@@ -1,4 +1,4 @@
-"""Where workers are served: `ports.dispatch.Dispatch` on a server.
+"""Where workers are served: `ports.worker_protocol.Dispatch` on a server.
 
 It remembers per session what it handed out and which poll waits; all of that may be lost with the server: the store
 knows every claim, and a session that a fresh server does not know is looked up there.
@@ -27,7 +27,10 @@ from timeball.operation.context import Context
 from timeball.operation.depot import is_large
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.settle import Settle
-from timeball.ports.dispatch import (
+from timeball.ports.store.runs import Claim, Settlement, Want, Wanted
+from timeball.ports.store.workers import Lease, Worker
+from timeball.ports.wakeups import Topic
+from timeball.ports.worker_protocol import (
     LOCAL_KEY,
     Assignment,
     Beat,
@@ -40,9 +43,6 @@ from timeball.ports.dispatch import (
     SessionLost,
     Welcome,
 )
-from timeball.ports.hints import Topic
-from timeball.ports.runs import Claim, Settlement, Want, Wanted
-from timeball.ports.workers import Lease, Worker
 from timeball.service.desk_session import Session, Waiting, by_poll, expected_want, with_cancels
 
 BEAT_EVERY: Final = 5 * SECOND

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from timeball.domain.instant import Micros
-from timeball.ports.dispatch import Orders
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.runs import Claim, Want
+from timeball.ports.worker_protocol import Orders
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ import structlog
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
-from timeball.ports.hints import Topic
-from timeball.ports.runs import Claim, Claimed, Want
+from timeball.ports.store.runs import Claim, Claimed, Want
+from timeball.ports.wakeups import Topic
 from timeball.service.desk import Desk
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from timeball.domain.instant import SECOND, Micros
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 
 
 class Subscription:
@@ -26,7 +26,7 @@ class Subscription:
 
 
 class LocalHints:
-    """`ports.hints.Hints`; `shout` tells the other servers."""
+    """`ports.wakeups.Hints`; `shout` tells the other servers."""
 
     def __init__(self, shout: Callable[[str], None]) -> None:
         self._shout = shout

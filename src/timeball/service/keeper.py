@@ -17,7 +17,7 @@ from timeball.domain import ids, retention
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.operation.context import Context
-from timeball.ports.housekeeping import Archivist, Deposed, Lead, Occupied
+from timeball.ports.store.maintenance import Archivist, Deposed, Lead, Occupied
 from timeball.service.hints import LocalHints
 from timeball.service.loop import Loop
 

@@ -15,7 +15,7 @@ import structlog
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints, Subscription
 
 TICK: Final = SECOND

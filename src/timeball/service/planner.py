@@ -21,7 +21,7 @@ from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
 from timeball.operation.follow import with_echoes
 from timeball.operation.recall import recall
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 from timeball.slices import give_way

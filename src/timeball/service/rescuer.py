@@ -11,7 +11,7 @@ from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_
 from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.settle import Settle
-from timeball.ports.runs import Settlement
+from timeball.ports.store.runs import Settlement
 from timeball.service.hints import LocalHints
 from timeball.service.loop import Loop
 

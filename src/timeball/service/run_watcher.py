@@ -6,7 +6,7 @@ from typing import Final
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
-from timeball.ports.runs import RunMark
+from timeball.ports.store.runs import RunMark
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 

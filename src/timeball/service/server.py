@@ -11,8 +11,8 @@ from timeball.operation.depot import Depot
 from timeball.operation.search_archive import Archive
 from timeball.operation.settle import Settle
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.housekeeping import Archivist
-from timeball.ports.store import Store
+from timeball.ports.store.maintenance import Archivist
+from timeball.ports.store.store import Store
 from timeball.service.backfiller import Backfiller
 from timeball.service.canceller import Canceller
 from timeball.service.desk import Desk

@@ -13,7 +13,7 @@ from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_
 from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.pause import end_pauses
-from timeball.ports.hints import Topic
+from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop
 

@@ -15,9 +15,9 @@ from typing import Final
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.dispatch import Beat, Dispatch, Hello, Orders
 from timeball.ports.executor import Attempt, Executor
-from timeball.ports.guard import Guard
+from timeball.ports.process_guard import Guard
+from timeball.ports.worker_protocol import Beat, Dispatch, Hello, Orders
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Stop
 from timeball.service.worker_attempts import Attempts

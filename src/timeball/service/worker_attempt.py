@@ -14,7 +14,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
-from timeball.ports.dispatch import Assignment
+from timeball.ports.worker_protocol import Assignment
 from timeball.service.alarms import Alarm
 from timeball.service.worker_output import Output
 from timeball.service.worker_work import Work

@@ -15,8 +15,8 @@ from timeball.domain.dispatch import preemption
 from timeball.domain.instant import MAX, MILLISECOND, SECOND, Micros
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
-from timeball.ports.dispatch import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
 from timeball.ports.executor import Executor, OutOfResources, TryLater
+from timeball.ports.worker_protocol import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
 from timeball.service.alarms import Alarms
 from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
 from timeball.service.worker_lanes import Lanes

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.ports.clock import Clock
-from timeball.ports.dispatch import (
+from timeball.ports.worker_protocol import (
     MAX_CHUNKS_PER_REPORT,
     MAX_MESSAGE_BYTES,
     MAX_NOTE_LENGTH,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from timeball.ports.dispatch import MAX_CHUNK_LENGTH, LogChunk
+from timeball.ports.worker_protocol import MAX_CHUNK_LENGTH, LogChunk
 
 LIVE: Final = 512 * 1024
 TAIL: Final = 64 * 1024

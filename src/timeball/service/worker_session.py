@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.dispatch import Beat, Dispatch, Orders, Poll, Report, ServerFault, SessionLost, Welcome
+from timeball.ports.worker_protocol import Beat, Dispatch, Orders, Poll, Report, ServerFault, SessionLost, Welcome
 from timeball.service.alarms import Alarm, Alarms
 from timeball.service.worker_outbox import Batch, Outbox
 

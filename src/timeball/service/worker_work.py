@@ -15,8 +15,8 @@ from timeball.domain.run.lifecycle import INVALID, Failed, Failure, Released
 from timeball.domain.task import http_headers
 from timeball.domain.task.task import Http, Python, Task, host_of, kind_of
 from timeball.domain.workflow.workflow import Workflow
-from timeball.ports.dispatch import Assignment
 from timeball.ports.executor import Executor
+from timeball.ports.worker_protocol import Assignment
 
 REMEMBERED: Final = 1_000
 """Works that are kept, since the next run of a job, and jobs that are alike, ask for the same."""

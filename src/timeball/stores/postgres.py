@@ -19,8 +19,8 @@ import structlog
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
-from timeball.ports.housekeeping import Occupied
-from timeball.ports.store import Hint
+from timeball.ports.store.maintenance import Occupied
+from timeball.ports.store.store import Hint
 from timeball.stores.postgres_clock import ServerClock
 from timeball.stores.postgres_connect import SETTINGS, Address, Connection, Own, Pooled
 from timeball.stores.postgres_days import DailyPartitions, not_waiting, prepare, prepare_days_ahead

@@ -23,7 +23,7 @@ import asyncpg
 
 from timeball.domain import ids, instant, retention
 from timeball.domain.instant import DAY, Micros
-from timeball.ports.housekeeping import Lead, Occupied
+from timeball.ports.store.maintenance import Lead, Occupied
 from timeball.stores.postgres_errors import Locked
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx

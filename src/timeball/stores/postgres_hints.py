@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 import structlog
 
-from timeball.ports.store import Hint
+from timeball.ports.store.store import Hint
 
 CHANNEL: Final = "timeball"
 SHOUT_AFTER: Final = 0.003

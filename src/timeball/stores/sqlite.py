@@ -22,8 +22,8 @@ import structlog
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
-from timeball.ports.store import Hint
-from timeball.ports.store_clock import ClockState
+from timeball.ports.store.clock import ClockState
+from timeball.ports.store.store import Hint
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
 from timeball.stores.sqlite_checkpoints import Checkpoints

@@ -21,7 +21,7 @@ import structlog
 
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import DAY, HOUR, MILLISECOND, SECOND, Micros, render
-from timeball.ports.store_clock import ClockRefused, ClockState
+from timeball.ports.store.clock import ClockRefused, ClockState
 
 MAX_SLEW: Final = 100 * MILLISECOND
 """What the wall clock may gain on the steady clock between two readings without being taken for a step. A lease ends

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.runs import Settlement
-from timeball.ports.workers import Lease
+from timeball.ports.store.runs import Settlement
+from timeball.ports.store.workers import Lease
+from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Driver, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.store import SqlStore

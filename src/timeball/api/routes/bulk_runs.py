@@ -21,7 +21,7 @@ from timeball.operation.cancel import cancel_runs
 from timeball.operation.fate import Fate
 from timeball.operation.replay_run import replay_runs
 from timeball.operation.retry_run import RETRYABLE, retry_runs
-from timeball.ports.reading import Match, RunFilter
+from timeball.ports.store.queries import Match, RunFilter
 
 MOST_REASONS: Final = 10
 

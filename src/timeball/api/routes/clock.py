@@ -9,7 +9,7 @@ from msgspec import Struct
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import moment
 from timeball.domain.instant import SECOND, render
-from timeball.ports.store_clock import ClockState
+from timeball.ports.store.clock import ClockState
 
 
 class ClockView(Struct, frozen=True, rename="camel", kw_only=True):

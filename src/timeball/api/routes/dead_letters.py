@@ -22,7 +22,7 @@ from timeball.operation.discard import discard
 from timeball.operation.fate import Fate
 from timeball.operation.find import find_job
 from timeball.operation.retry_run import retry_runs
-from timeball.ports.reading import LetterGroup, Match, RunFilter
+from timeball.ports.store.queries import LetterGroup, Match, RunFilter
 
 _CHOICES: Final = '{"runIds": […]}, {"filter": {…}} or {"fingerprint": "…"}'
 

@@ -32,7 +32,7 @@ from timeball.operation.closures import closures_of_job
 from timeball.operation.find import find_job
 from timeball.operation.pause import pause, resume
 from timeball.operation.run_now import run_now
-from timeball.ports.jobs import JobStatus
+from timeball.ports.store.jobs import JobStatus
 from timeball.slices import beside
 
 

@@ -18,7 +18,7 @@ from timeball.operation.closures import with_open_fires
 from timeball.operation.find import find_scheduled
 from timeball.operation.submit import Created, NewJob
 from timeball.operation.update import update
-from timeball.ports.jobs import JobStatus
+from timeball.ports.store.jobs import JobStatus
 
 EXAMPLE: Final = {
     "name": "nightly-etl",

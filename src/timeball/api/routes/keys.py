@@ -14,7 +14,7 @@ from timeball.api.views import moment
 from timeball.domain import ids
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import render
-from timeball.ports.registry import Key, Role
+from timeball.ports.store.registry import Key, Role
 
 
 class KeyView(Struct, frozen=True, rename="camel", kw_only=True):

@@ -17,7 +17,7 @@ from timeball.domain.errors import NotFound
 from timeball.domain.instant import SECOND, render
 from timeball.domain.run.run import Run
 from timeball.operation.find import Logs, find_run
-from timeball.ports.reading import LogLine
+from timeball.ports.store.queries import LogLine
 
 PAGE: Final = 1_000
 MAX_WAIT: Final = 60 * SECOND

@@ -19,8 +19,8 @@ from timeball.operation.cancel import cancel_run
 from timeball.operation.find import find_run, find_run_anywhere
 from timeball.operation.replay_run import replay_run, retry_archived
 from timeball.operation.retry_run import retry_run
-from timeball.ports.paging import Page
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.paging import Page
+from timeball.ports.store.queries import RunFilter
 
 
 class RunList(Struct, frozen=True, rename="camel"):

@@ -16,8 +16,8 @@ from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task.task import Task
 from timeball.operation.check_tasks import refused_task
-from timeball.ports.hints import Topic
-from timeball.ports.registry import RegisteredTask
+from timeball.ports.store.registry import RegisteredTask
+from timeball.ports.wakeups import Topic
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
 _EXAMPLE: Final = {"kind": "http", "url": "https://example.org/send", "method": "POST"}

@@ -1,4 +1,4 @@
-"""The five messages of `ports.dispatch`, over HTTP."""
+"""The five messages of `ports.worker_protocol`, over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from timeball.domain.dispatch.placement import MOST_MEMORY
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
-from timeball.ports.dispatch import (
+from timeball.ports.worker_protocol import (
     MAX_AGE,
     MAX_EXCEPTION_LENGTH,
     MAX_EXCEPTIONS,

@@ -10,7 +10,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.dispatch import placement
 from timeball.domain.instant import render
-from timeball.ports.workers import Worker
+from timeball.ports.store.workers import Worker
 
 
 class InUse(Struct, frozen=True, rename="camel"):

@@ -41,8 +41,8 @@ from timeball.operation.pause import pause, resume
 from timeball.operation.retry_run import retry_run
 from timeball.operation.run_now import run_now
 from timeball.operation.update import update
-from timeball.ports.jobs import JobFilter, JobStatus
-from timeball.ports.workflows import TaskOfRun
+from timeball.ports.store.jobs import JobFilter, JobStatus
+from timeball.ports.store.workflows import TaskOfRun
 from timeball.slices import in_slices
 
 EXAMPLE: Final = {

@@ -30,7 +30,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
 from timeball.domain.text import english
-from timeball.ports.moving import Carrier, Move, Progress, Report
+from timeball.ports.store_transfer import Carrier, Move, Progress, Report
 from timeball.stores import moved
 from timeball.stores.moved import Note
 from timeball.stores.moving import source as sources

@@ -18,7 +18,7 @@ from timeball.domain.run.ledger import DUE, Origin
 from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.schedule import Window
-from timeball.ports.jobs import Amended, Amendment, Fired, Outdated
+from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql import calendars, follows, runs, settling, slots, spans, turns
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.follows import Waiting

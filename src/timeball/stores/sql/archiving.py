@@ -8,7 +8,7 @@ from typing import Final
 from timeball.domain.instant import Micros
 from timeball.domain.run.archive_record import Finished
 from timeball.domain.run.run import Attempt
-from timeball.ports.reading import LogLine
+from timeball.ports.store.queries import LogLine
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part

@@ -17,8 +17,8 @@ from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress,
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.calendar import NamedCalendar
-from timeball.ports.jobs import Accepted, Answered, Idempotency
-from timeball.ports.paging import Page
+from timeball.ports.store.jobs import Accepted, Answered, Idempotency
+from timeball.ports.store.paging import Page
 from timeball.stores.sql import runs, turns
 from timeball.stores.sql.amending import LOCK_JOBS
 from timeball.stores.sql.driver import Row, Tx

@@ -8,8 +8,8 @@ from typing import Final
 from timeball.domain.errors import Conflict
 from timeball.domain.schedule import calendar
 from timeball.domain.schedule.calendar import NamedCalendar
-from timeball.ports.paging import Page
-from timeball.ports.registry import CalendarPut
+from timeball.ports.store.paging import Page
+from timeball.ports.store.registry import CalendarPut
 from timeball.stores.sql.amending import LOCK_JOBS, withdraw
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query

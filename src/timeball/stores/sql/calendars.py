@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from timeball.domain.errors import Invalid
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.planning.planning import Plan
-from timeball.ports.jobs import Amendment, NoCalendar, Submission, Submitted
+from timeball.ports.store.jobs import Amendment, NoCalendar, Submission, Submitted
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import calendar_rows

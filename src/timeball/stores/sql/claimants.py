@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
-from timeball.ports.runs import Want
+from timeball.ports.store.runs import Want
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.workers import RESTRICTED

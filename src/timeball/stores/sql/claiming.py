@@ -22,7 +22,7 @@ from timeball.domain.dispatch.priority import bound, rank
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.task.task import Task, host_of
-from timeball.ports.runs import Claim, Claimed, Want
+from timeball.ports.store.runs import Claim, Claimed, Want
 from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.claimants import crew
 from timeball.stores.sql.dialect import Query

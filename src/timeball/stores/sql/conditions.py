@@ -15,7 +15,7 @@ import msgspec
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import TERMINAL, State, Status
-from timeball.ports.reading import RunFilter
+from timeball.ports.store.queries import RunFilter
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.library import query
 from timeball.stores.sql.rows import plain

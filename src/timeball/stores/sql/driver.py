@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from timeball.domain.instant import Micros
-from timeball.ports.store import Hint
+from timeball.ports.store.store import Hint
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.tables import Table
 

@@ -24,7 +24,7 @@ from timeball.domain.run import follow
 from timeball.domain.run.ledger import FORGONE, Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.isolation import in_halves
-from timeball.ports.jobs import Amendment
+from timeball.ports.store.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.part import Part

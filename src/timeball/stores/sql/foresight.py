@@ -8,7 +8,7 @@ from typing import Final
 from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job.job import Job
-from timeball.ports.paging import Page
+from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import many, query
 from timeball.stores.sql.page_bytes import fitting

@@ -13,8 +13,8 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import NewRun
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.jobs import Submission
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
 from timeball.stores.sql.claiming import interleaved
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.gates import ill_hosts

@@ -17,7 +17,7 @@ from timeball.domain import ids, retention
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.ledger import DUE
 from timeball.domain.schedule.schedule import Immediate, Schedule, is_one_shot
-from timeball.ports.housekeeping import Deposed, Lead
+from timeball.ports.store.maintenance import Deposed, Lead
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query
 from timeball.stores.sql.part import Part

@@ -17,7 +17,7 @@ from timeball.domain.run import follow
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.schedule import Window
-from timeball.ports.jobs import (
+from timeball.ports.store.jobs import (
     Accepted,
     Idempotency,
     JobFilter,
@@ -28,8 +28,8 @@ from timeball.ports.jobs import (
     Submission,
     Submitted,
 )
-from timeball.ports.paging import Page
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.paging import Page
+from timeball.ports.store.runs import Claim, Want
 from timeball.stores.sql import calendars, follows, slots, turns
 from timeball.stores.sql.claiming import claim
 from timeball.stores.sql.dialect import Query

@@ -17,7 +17,7 @@ from timeball.domain.dispatch.placement import PLAIN, Need
 from timeball.domain.dispatch.preemption import Preemption, Running, Waiting
 from timeball.domain.dispatch.priority import rank
 from timeball.domain.instant import Micros
-from timeball.ports.dispatch import Pausing
+from timeball.ports.worker_protocol import Pausing
 from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

@@ -22,8 +22,8 @@ from timeball.domain.job.job import decode_spec
 from timeball.domain.run.ledger import DUE, Verdict
 from timeball.domain.run.lifecycle import Failure, Status
 from timeball.domain.run.run import Attempt, Run
-from timeball.ports.paging import Page
-from timeball.ports.reading import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, RunFilter, RunSpec
+from timeball.ports.store.paging import Page
+from timeball.ports.store.queries import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, RunFilter, RunSpec
 from timeball.stores.sql import conditions
 from timeball.stores.sql.conditions import FIRST, LAST, Meaning, Place
 from timeball.stores.sql.days import LATELY, Days, days, is_whole_life

@@ -6,8 +6,8 @@ import msgspec
 
 from timeball.domain.bootstrap_key import BootstrapSource, KnownKey, Replacement, replacement
 from timeball.domain.errors import Conflict
-from timeball.ports.paging import Page
-from timeball.ports.registry import Key, RegisteredTask
+from timeball.ports.store.paging import Page
+from timeball.ports.store.registry import Key, RegisteredTask
 from timeball.stores.sql import claim_kinds
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

@@ -11,8 +11,8 @@ from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run.lifecycle import State, Status
-from timeball.ports.dispatch import LogChunk, Progress, Started
-from timeball.ports.runs import Cancelling, Claimed, RunMark, Settled, Settlement, Want, Wanted
+from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, Want, Wanted
+from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql import claiming, settling, successes, turns
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

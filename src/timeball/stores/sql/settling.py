@@ -21,7 +21,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.workflow.workflow import TaskState
-from timeball.ports.runs import Settled, Settlement
+from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql import follows, gates, turns
 from timeball.stores.sql.backfill_sums import count_ended
 from timeball.stores.sql.driver import Row, Tx

@@ -12,7 +12,7 @@ from timeball.domain.job.job import HORIZON, Job, JobState
 from timeball.domain.schedule import window_slots
 from timeball.domain.schedule.schedule import SLOT, Window, fires
 from timeball.domain.schedule.window_slots import Board
-from timeball.ports.jobs import Amendment, Submission
+from timeball.ports.store.jobs import Amendment, Submission
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.library import query
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from timeball.domain.instant import Micros
-from timeball.ports.store import Hint
-from timeball.ports.store_clock import ClockState
+from timeball.ports.store.clock import ClockState
+from timeball.ports.store.store import Hint
 from timeball.stores.sql.amending import Amendments
 from timeball.stores.sql.archiving import Archiving
 from timeball.stores.sql.backfills import Backfills
@@ -54,7 +54,7 @@ class SqlStore(
     LargeValues,
     Housekeeping,
 ):
-    """Implements `timeball.ports.store.Store`."""
+    """Implements `timeball.ports.store.store.Store`."""
 
     def now(self) -> Micros:
         return self._db.now()

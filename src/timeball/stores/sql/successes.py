@@ -14,7 +14,7 @@ from msgspec import UNSET
 from timeball.domain.instant import MAX
 from timeball.domain.run.ledger import TOLERANCE
 from timeball.domain.run.lifecycle import Status, Succeeded
-from timeball.ports.runs import Settled, Settlement
+from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.gates import IllHosts, ill_hosts
 from timeball.stores.sql.library import piecemeal, query

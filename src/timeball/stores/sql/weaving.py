@@ -27,7 +27,7 @@ from timeball.domain.run.lifecycle import State, Status
 from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
 from timeball.isolation import in_halves
-from timeball.ports.workflows import NONE, TaskOfRun, WorkflowRun, Woven
+from timeball.ports.store.workflows import NONE, TaskOfRun, WorkflowRun, Woven
 from timeball.stores.sql import follows, runs, settling, turns
 from timeball.stores.sql.claiming import CLAIM, PUT_OFF_RUNS
 from timeball.stores.sql.driver import Row, Tx

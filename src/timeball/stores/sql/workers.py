@@ -12,9 +12,9 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
 from timeball.domain.task.task import DEFAULT_GRACE, KINDS
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.runs import Settlement
-from timeball.ports.workers import Lease, Unreported, Worker
+from timeball.ports.store.runs import Settlement
+from timeball.ports.store.workers import Lease, Unreported, Worker
+from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql import settling
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.library import query

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from timeball.domain.dispatch.placement import NOTHING, UNLIMITED, Need, Offer, kind_label
 from timeball.domain.instant import Micros
-from timeball.ports.dispatch import LOCAL_KEY
-from timeball.ports.runs import Settlement
+from timeball.ports.store.runs import Settlement
+from timeball.ports.worker_protocol import LOCAL_KEY
 
 
 class Worker(Struct, frozen=True, kw_only=True):

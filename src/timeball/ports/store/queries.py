@@ -14,7 +14,7 @@ from timeball.domain.run.archive_record import Finished
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Status
 from timeball.domain.run.run import Attempt, Run
-from timeball.ports.paging import Page
+from timeball.ports.store.paging import Page
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from timeball.domain.bootstrap_key import BootstrapSource, Replacement
 from timeball.domain.instant import Micros
 from timeball.domain.schedule.calendar import NamedCalendar
-from timeball.ports.paging import Page
+from timeball.ports.store.paging import Page
 
 Role = Literal["admin", "worker"]
 

@@ -12,7 +12,7 @@ from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import Outcome, Status
 from timeball.domain.run.run import NewRun
-from timeball.ports.dispatch import LogChunk, Pausing, Progress, Started
+from timeball.ports.worker_protocol import LogChunk, Pausing, Progress, Started
 
 
 class Want(Struct, frozen=True):

@@ -14,15 +14,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from timeball.domain.instant import Micros
-from timeball.ports.housekeeping import HousekeepingStore
-from timeball.ports.jobs import JobStore
-from timeball.ports.planning import BackfillStore, ForesightStore, PlanStore
-from timeball.ports.reading import ArchiveStore, LargeStore, ReadStore, WhyStore
-from timeball.ports.registry import CalendarStore, KeyStore, TaskStore
-from timeball.ports.runs import GateStore, PreemptionStore, RepeatStore, RunStore
-from timeball.ports.store_clock import ClockStore
-from timeball.ports.workers import WorkerStore
-from timeball.ports.workflows import WorkflowStore
+from timeball.ports.store.clock import ClockStore
+from timeball.ports.store.jobs import JobStore
+from timeball.ports.store.maintenance import HousekeepingStore
+from timeball.ports.store.planning import BackfillStore, ForesightStore, PlanStore
+from timeball.ports.store.queries import ArchiveStore, LargeStore, ReadStore, WhyStore
+from timeball.ports.store.registry import CalendarStore, KeyStore, TaskStore
+from timeball.ports.store.runs import GateStore, PreemptionStore, RepeatStore, RunStore
+from timeball.ports.store.workers import WorkerStore
+from timeball.ports.store.workflows import WorkflowStore
 
 
 class Store(
@@ -67,7 +67,7 @@ class Store(
 
     def listen(self, hint: Hint) -> None:
         """Call `hint(topic)` whenever another server on this store says that there may be something to do.
-        Topics are those of `ports.hints`. Lost hints cost at most a tick."""
+        Topics are those of `ports.wakeups`. Lost hints cost at most a tick."""
         ...
 
     def shout(self, topic: str) -> None:

@@ -10,8 +10,8 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress
 from timeball.domain.planning.planning import Plan
 from timeball.domain.planning.planning_failure import PlanningFailure
-from timeball.ports.jobs import Answered, Idempotency
-from timeball.ports.paging import Page
+from timeball.ports.store.jobs import Answered, Idempotency
+from timeball.ports.store.paging import Page
 
 
 class PlanStore(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.runs import Claim, Want
 
 
 class Floor(Protocol):

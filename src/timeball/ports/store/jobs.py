@@ -14,8 +14,8 @@ from timeball.domain.planning.planning import Span
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.schedule import Window
-from timeball.ports.paging import Page
-from timeball.ports.runs import Claim, Want
+from timeball.ports.store.paging import Page
+from timeball.ports.store.runs import Claim, Want
 
 
 class Idempotency(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""The store, as a few protocols."""
