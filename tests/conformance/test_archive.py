@@ -26,10 +26,10 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.objects.bucket import Bucket, open_objects
-from timeball.operation import archive as writing
-from timeball.operation import search_archive
-from timeball.operation.archive import Archived, archive_day
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage import archive as writing
+from timeball.operation.storage import search_archive
+from timeball.operation.storage.archive import Archived, archive_day
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.object_store import Objects
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Claim

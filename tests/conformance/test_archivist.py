@@ -12,9 +12,9 @@ from timeball import system
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.run import archive_record
 from timeball.objects.bucket import open_objects
-from timeball.operation import archive as writing
 from timeball.operation.context import Context
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage import archive as writing
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
 from timeball.service import archivist as archivists
 from timeball.service.archivist import DayArchivist

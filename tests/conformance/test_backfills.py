@@ -22,9 +22,9 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.workflow import Workflow, WorkflowTask
-from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.context import Context
-from timeball.operation.retry_run import retry_run
+from timeball.operation.runs.retry_run import retry_run
+from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store

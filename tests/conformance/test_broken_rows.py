@@ -19,10 +19,10 @@ from timeball.domain.planning.planning_failure import retry_delay
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.workflow import WorkflowTask
 from timeball.operation.context import Context
-from timeball.operation.explain import explain_job
 from timeball.operation.find import find_scheduled
-from timeball.operation.pause import pause
-from timeball.operation.settle import Settle
+from timeball.operation.jobs.pause import pause
+from timeball.operation.runs.explain import explain_job
+from timeball.operation.runs.settle import Settle
 from timeball.ports.store.jobs import Amendment, Submission
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settled, Settlement, Want

@@ -18,11 +18,11 @@ from timeball.domain.planning import planning
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
-from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
-from timeball.operation.pause import pause
-from timeball.operation.put_calendar import put_calendar
-from timeball.operation.submit import Created, NewJob, Submit
+from timeball.operation.jobs.pause import pause
+from timeball.operation.jobs.submit import Created, NewJob, Submit
+from timeball.operation.schedules.closed_times import closures_of
+from timeball.operation.schedules.put_calendar import put_calendar
 from timeball.ports.store.jobs import Accepted, NoCalendar, Submission
 from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints

@@ -49,11 +49,11 @@ from timeball.domain.retention import day_of
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
-from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
-from timeball.operation.pause import pause, resume
-from timeball.operation.retry_run import retry_run
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job
+from timeball.operation.runs.retry_run import retry_run
 from timeball.ports.store.jobs import Idempotency, Submission, Submitted
 from timeball.ports.store.registry import Key, RegisteredTask
 from timeball.ports.store.runs import Claim, Claimed, Want

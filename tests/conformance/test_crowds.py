@@ -13,11 +13,11 @@ from timeball import system
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import HOUR
 from timeball.domain.job.job import Job, JobState
-from timeball.operation import cancel
-from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
-from timeball.operation.pause import pause, resume
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.update import update
+from timeball.operation.runs import cancel
+from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store

@@ -21,12 +21,12 @@ from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.schedule import Follow, Interval
 from timeball.domain.task.retry import Retry
-from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
-from timeball.operation.explain import explain_job, explain_run
-from timeball.operation.pause import pause, resume
-from timeball.operation.submit import Created, NewJob, Submit
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.submit import Created, NewJob, Submit
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job
+from timeball.operation.runs.explain import explain_job, explain_run
 from timeball.ports.store.jobs import JobFilter, Submission
 from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints

@@ -15,8 +15,8 @@ from timeball.domain.planning.forecast import Forecast
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.operation import forecast as forecasting
 from timeball.operation.context import Context
+from timeball.operation.schedules import forecast as forecasting
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints
@@ -66,7 +66,7 @@ async def test_a_forecast_keeps_only_what_it_counts_with(store: Store, monkeypat
         sizes.extend(len(msgspec.json.encode(job.spec)) for job in jobs)
         return original(jobs, *rest)
 
-    monkeypatch.setattr("timeball.operation.forecast.forecast.foresee", foresee)
+    monkeypatch.setattr("timeball.operation.schedules.forecast.forecast.foresee", foresee)
     context = Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
     found = await forecasting.foresee(context, TENANT, now, now + 10 * HOUR, HOUR)
     assert found.forecast.jobs == 5

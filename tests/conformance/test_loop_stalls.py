@@ -32,12 +32,12 @@ from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.workflow import Workflow, WorkflowTask
-from timeball.operation.backfill import begin
 from timeball.operation.context import Context
-from timeball.operation.pause import pause
+from timeball.operation.jobs.pause import pause
+from timeball.operation.jobs.submit import NewJob, Submit
 from timeball.operation.run_events import MAX_FOLLOWERS
-from timeball.operation.settle import Settle
-from timeball.operation.submit import NewJob, Submit
+from timeball.operation.runs.settle import Settle
+from timeball.operation.schedules.backfill import begin
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store

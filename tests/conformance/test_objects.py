@@ -15,8 +15,8 @@ from timeball.domain import instant
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR, SECOND
 from timeball.objects.bucket import Bucket, Unopened, open_objects
-from timeball.operation.archive import archive_day
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage.archive import archive_day
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.queries import RunFilter
 from timeball.stores.sqlite import SqliteStore
 

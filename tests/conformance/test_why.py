@@ -22,12 +22,12 @@ from timeball.domain.run.lifecycle import Failed, Failure, Lost, Succeeded
 from timeball.domain.schedule.schedule import Date, Interval
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Http, Python, Shell, host_of
-from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
-from timeball.operation.explain import JobExplained, explain_job, explain_run
-from timeball.operation.pause import pause
-from timeball.operation.run_now import run_now
-from timeball.operation.submit import Created, NewJob, Submit
+from timeball.operation.jobs.pause import pause
+from timeball.operation.jobs.submit import Created, NewJob, Submit
+from timeball.operation.runs.cancel import cancel_job
+from timeball.operation.runs.explain import JobExplained, explain_job, explain_run
+from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store

@@ -19,11 +19,11 @@ from timeball.domain.planning import planning
 from timeball.domain.schedule.schedule import CronSchedule, Schedule, Window
 from timeball.domain.schedule.window_slots import minute_of
 from timeball.domain.task.task import Shell
-from timeball.operation.cancel import cancel_job
 from timeball.operation.context import Context
-from timeball.operation.pause import pause, resume
-from timeball.operation.submit import Created, NewJob, Submit
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.submit import Created, NewJob, Submit
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.jobs import Accepted, JobFilter, Submission
 from timeball.ports.store.store import Store
 from timeball.service.hints import LocalHints

@@ -368,7 +368,7 @@ async def test_a_run_that_fell_due_before_an_edit_begins_with_the_old_tasks(stor
 
 
 async def retry(store: Store, run_id: str) -> str:
-    """As `operation.retry_run` does it."""
+    """As `operation.runs.retry_run` does it."""
     old = (await store.runs([run_id]))[run_id]
     job = (await store.jobs([old.job_id]))[old.job_id].job
     spec = (await store.specs([run_id]))[run_id].spec

@@ -11,8 +11,8 @@ from timeball import system
 from timeball.domain.instant import DAY, MINUTE
 from timeball.domain.run import archive_record
 from timeball.objects.bucket import Bucket, open_objects
-from timeball.operation.archive import archive_day
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage.archive import archive_day
+from timeball.operation.storage.search_archive import Archive
 from timeball.stores.sqlite import SqliteStore
 
 ONCE = {"retry": {"maxRetries": 0}}

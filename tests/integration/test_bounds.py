@@ -9,8 +9,8 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.run.run import Status
 from timeball.domain.schedule.schedule import CronSchedule, Date, Interval
-from timeball.operation.cancel import cancel_run
-from timeball.operation.pause import pause, resume
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.runs.cancel import cancel_run
 
 MINUTELY = CronSchedule(expression="* * * * *")
 

@@ -14,10 +14,10 @@ from timeball.domain.planning import planning
 from timeball.domain.schedule import calendar_limits
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
-from timeball.operation.closures import closures_of_job, named_closures, with_open_fires
-from timeball.operation.pause import pause, resume
-from timeball.operation.put_calendar import put_calendar
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.update import update
+from timeball.operation.schedules.closed_times import closures_of_job, named_closures, with_open_fires
+from timeball.operation.schedules.put_calendar import put_calendar
 from timeball.ports.store.runs import Want
 
 MINUTELY = CronSchedule(expression="* * * * *")

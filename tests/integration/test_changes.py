@@ -11,11 +11,11 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval
-from timeball.operation import amend
-from timeball.operation.cancel import cancel_job, cancel_run
-from timeball.operation.pause import pause, resume
-from timeball.operation.run_now import manual_run, run_now
-from timeball.operation.update import update
+from timeball.operation.jobs import amend
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job, cancel_run
+from timeball.operation.runs.run_now import manual_run, run_now
 from timeball.ports.store.queries import RunFilter
 
 

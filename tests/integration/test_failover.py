@@ -21,7 +21,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.task import Http
-from timeball.operation.submit import Created, NewJob, Submit
+from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.ports.executor import Attempt
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.worker_protocol import Hello

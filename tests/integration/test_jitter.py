@@ -13,7 +13,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
-from timeball.operation.pause import pause
+from timeball.operation.jobs.pause import pause
 from timeball.ports.store.runs import Want
 
 MINUTELY = CronSchedule(expression="* * * * *")

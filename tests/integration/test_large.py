@@ -16,8 +16,8 @@ from timeball.domain.job import large_values
 from timeball.domain.job.job import StowedSpec
 from timeball.domain.run import archive_record
 from timeball.objects.bucket import Bucket, open_objects
-from timeball.operation.archive import archive_day
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage.archive import archive_day
+from timeball.operation.storage.search_archive import Archive
 
 PARAMETERS = {"rows": ["x" * 1_000] * 500, "name": "ü"}
 OUTPUT = ["a" * 60_000 + "\n", "b" * 60_000 + "\n"]

@@ -15,7 +15,7 @@ from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.schedule.schedule import CronSchedule, Interval
-from timeball.operation.pause import pause, resume
+from timeball.operation.jobs.pause import pause, resume
 
 RULES = ("all", "last", "none")
 STEPS = {"* * * * *": MINUTE, "* * * * * *": SECOND}

@@ -7,7 +7,7 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import JobState
 from timeball.domain.schedule.schedule import CronSchedule, Interval
-from timeball.operation.pause import end_pauses, pause, resume
+from timeball.operation.jobs.pause import end_pauses, pause, resume
 from timeball.ports.wakeups import Topic
 from timeball.service.loop import TICK
 from timeball.service.waker import BATCH, Waker

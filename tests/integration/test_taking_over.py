@@ -7,7 +7,7 @@ import pytest
 from tests.support.still import World
 from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.schedule.schedule import Interval
-from timeball.operation.run_now import run_now
+from timeball.operation.runs.run_now import run_now
 from timeball.ports.wakeups import Topic
 
 EVERY_SECOND = Interval(expression="1s")

@@ -17,7 +17,7 @@ from timeball.domain.planning.backfill import Backfill, BackfillProgress, Backfi
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import Run, Status
 from timeball.domain.schedule.schedule import Interval
-from timeball.operation.backfill import Begun, NewBackfill, begin, cancel_backfill
+from timeball.operation.schedules.backfill import Begun, NewBackfill, begin, cancel_backfill
 from timeball.service.server import Server
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
-from timeball.operation.put_calendar import put_calendar
+from timeball.operation.schedules.put_calendar import put_calendar
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Case, Checker

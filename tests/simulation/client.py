@@ -21,16 +21,16 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.operation import bulk
-from timeball.operation.cancel import cancel_job, cancel_run
-from timeball.operation.discard import discard
-from timeball.operation.fate import Fate
-from timeball.operation.pause import pause, resume
-from timeball.operation.replay_run import replay_run
-from timeball.operation.retry_run import retry_run, retry_runs
-from timeball.operation.run_now import run_now
-from timeball.operation.submit import Created, NewJob
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.submit import Created, NewJob
+from timeball.operation.jobs.update import update
+from timeball.operation.runs import bulk
+from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.cancel import cancel_job, cancel_run
+from timeball.operation.runs.discard import discard
+from timeball.operation.runs.replay_run import replay_run
+from timeball.operation.runs.retry_run import retry_run, retry_runs
+from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import Match, RunFilter
 from timeball.service.server import Server
 

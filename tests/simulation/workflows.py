@@ -19,10 +19,10 @@ from timeball.domain.run.run import Run, Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
-from timeball.operation.cancel import cancel_job, cancel_run
-from timeball.operation.retry_run import retry_run
-from timeball.operation.run_now import run_now
-from timeball.operation.submit import NewJob
+from timeball.operation.jobs.submit import NewJob
+from timeball.operation.runs.cancel import cancel_job, cancel_run
+from timeball.operation.runs.retry_run import retry_run
+from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.workflows import TaskOfRun, WorkflowRun
 

@@ -31,7 +31,7 @@ from timeball.domain import retention
 from timeball.domain.job.job import JobState
 from timeball.domain.run.run import Status
 from timeball.domain.task.task import Http
-from timeball.operation.submit import Submit
+from timeball.operation.jobs.submit import Submit
 from timeball.ports.store.jobs import JobFilter, JobStatus
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.wakeups import Topic

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
-from timeball.operation.depot import Depot, Place
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage.large_values import Depot, Place
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Dice
 from timeball.ports.object_store import Objects
 from timeball.ports.store.registry import Key

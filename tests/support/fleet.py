@@ -10,7 +10,7 @@ from pathlib import Path
 from timeball import system
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import Run
-from timeball.operation.submit import Created, NewJob, Submit
+from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.ports.executor import Executor
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settled, Settlement

@@ -12,9 +12,9 @@ from timeball.domain.run.lifecycle import Status, Succeeded
 from timeball.domain.run.run import Run
 from timeball.domain.task.task import Shell
 from timeball.operation.context import Context
-from timeball.operation.run_now import run_now
-from timeball.operation.submit import Created, NewJob, Submit
-from timeball.operation.update import update
+from timeball.operation.jobs.submit import Created, NewJob, Submit
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settlement, Want
 from timeball.ports.store.workers import Worker

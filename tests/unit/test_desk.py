@@ -9,7 +9,7 @@ import pytest
 from tests.support.builders import one_shot
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.operation.context import Context
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement, Want
 from timeball.ports.worker_protocol import Beat, Ended, Hello, Orders, Poll, Report
 from timeball.service.desk import LEASE, Desk

@@ -14,7 +14,7 @@ from timeball.domain.dispatch.placement import Resources
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import Context
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Want
 from timeball.ports.worker_protocol import Hello, Orders, Poll
 from timeball.service.desk import Desk

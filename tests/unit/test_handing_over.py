@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.builders import one_shot, spec
 from timeball import system
 from timeball.domain.instant import SECOND, Micros
-from timeball.operation.submit import NewJob, Submit
+from timeball.operation.jobs.submit import NewJob, Submit
 from timeball.ports.store.runs import Claimed, Want
 from timeball.ports.worker_protocol import Hello, Orders, Poll
 from timeball.service.server import Server

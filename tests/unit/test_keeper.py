@@ -14,7 +14,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.retention import day_of
 from timeball.operation.context import Context
-from timeball.operation.depot import Depot
+from timeball.operation.storage.large_values import Depot
 from timeball.ports.store.maintenance import Archivist
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store

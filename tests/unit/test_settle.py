@@ -12,7 +12,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Releas
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
 from timeball.operation.context import Context
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Want
 from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints

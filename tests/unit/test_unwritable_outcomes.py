@@ -18,7 +18,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.operation.context import Context
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
 from timeball.ports.executor import Attempt
 from timeball.ports.store.runs import Claim, Settled, Settlement, Want
 from timeball.ports.worker_protocol import (

@@ -20,7 +20,7 @@ from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.task.task import Python
 from timeball.executors.python import PythonExecutor
 from timeball.operation.context import Context
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
 from timeball.ports.worker_protocol import Ended, Hello, Report
 from timeball.registry import Registry
 from timeball.service.desk import Desk

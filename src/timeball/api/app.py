@@ -41,7 +41,7 @@ from timeball.api.routes import (
 from timeball.api.sending import send_answer
 from timeball.domain.errors import NotFound, Unavailable
 from timeball.operation.context import Context
-from timeball.operation.submit import Submit
+from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.worker_protocol import KeyedDispatch
 from timeball.shortage import is_shortage

@@ -18,7 +18,7 @@ from timeball.api.reading import MAX_BODY
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.operation.context import Context
-from timeball.operation.submit import Submit
+from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.store.registry import Key
 from timeball.ports.worker_protocol import KeyedDispatch

@@ -21,7 +21,7 @@ from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
 from timeball.telemetry import logging
 
 if TYPE_CHECKING:
-    from timeball.operation.carry import CarryObjects
+    from timeball.operation.storage.copy_objects import CarryObjects
     from timeball.ports.store_transfer import Move, Report
     from timeball.stores.moving.move import Mover
 
@@ -79,7 +79,7 @@ def _mover(config: MigrateConfig) -> Mover:
 
 def _carrier(config: MigrateConfig) -> CarryObjects:
     from timeball.objects.bucket import Unopened
-    from timeball.operation.carry import CarryObjects
+    from timeball.operation.storage.copy_objects import CarryObjects
 
     here, there = config.objects, config.target_objects
     if there is None:

@@ -22,8 +22,8 @@ from timeball.bootstrap.process import StopSignals
 from timeball.bootstrap.tls import Certificate
 from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict
-from timeball.operation.depot import Depot, Place
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage.large_values import Depot, Place
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
 from timeball.service.archivist import DayArchivist
 from timeball.service.readiness import ReadinessProbe

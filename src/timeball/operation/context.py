@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from timeball.operation.depot import Depot
 from timeball.operation.run_events import RunEvents
-from timeball.operation.search_archive import Archive
+from timeball.operation.storage.large_values import Depot
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.idle_workers import EmptyFloor, Floor
 from timeball.ports.store.store import Store

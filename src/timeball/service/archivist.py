@@ -10,8 +10,8 @@ import structlog
 from timeball.domain import instant
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
-from timeball.operation.archive import Archived, archive_day
-from timeball.operation.depot import Depot
+from timeball.operation.storage.archive import Archived, archive_day
+from timeball.operation.storage.large_values import Depot
 from timeball.ports.clock import Clock
 from timeball.ports.object_store import Objects
 from timeball.ports.store.store import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import Micros
-from timeball.operation.backfill import advance
 from timeball.operation.context import Context
+from timeball.operation.schedules.backfill import advance
 from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop

@@ -24,9 +24,9 @@ from timeball.domain.job.job import StowedSpec, decode_spec, is_stowed
 from timeball.domain.job.large_values import LARGE
 from timeball.domain.run.lifecycle import LEASE, Failed, Released
 from timeball.operation.context import Context
-from timeball.operation.depot import is_large
 from timeball.operation.group_commit import GroupCommit
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
+from timeball.operation.storage.large_values import is_large
 from timeball.ports.store.runs import Claim, Settlement, Want, Wanted
 from timeball.ports.store.workers import Lease, Worker
 from timeball.ports.wakeups import Topic

@@ -17,10 +17,10 @@ from timeball.domain.planning import planning
 from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.schedule.closed_times import OPEN
-from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
-from timeball.operation.follow import with_echoes
-from timeball.operation.recall import recall
+from timeball.operation.jobs.follow import with_echoes
+from timeball.operation.schedules.cancelled_fires import recall
+from timeball.operation.schedules.closed_times import closures_of
 from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop

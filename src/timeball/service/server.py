@@ -7,9 +7,9 @@ from dataclasses import replace
 from timeball.domain import retention
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
-from timeball.operation.depot import Depot
-from timeball.operation.search_archive import Archive
-from timeball.operation.settle import Settle
+from timeball.operation.runs.settle import Settle
+from timeball.operation.storage.large_values import Depot
+from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.store.maintenance import Archivist
 from timeball.ports.store.store import Store

@@ -12,7 +12,7 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
 from timeball.isolation import in_halves
 from timeball.operation.context import Context
-from timeball.operation.pause import end_pauses
+from timeball.operation.jobs.pause import end_pauses
 from timeball.ports.wakeups import Topic
 from timeball.service.hints import LocalHints
 from timeball.service.loop import TICK, Loop

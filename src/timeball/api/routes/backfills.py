@@ -18,8 +18,8 @@ from timeball.domain import ids, instant
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import render
 from timeball.domain.planning.backfill import BackfillProgress
-from timeball.operation.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.operation.find import find_job
+from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 
 
 class BackfillView(Struct, frozen=True, rename="camel", kw_only=True):

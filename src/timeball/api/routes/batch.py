@@ -16,7 +16,7 @@ from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import EXAMPLE, idempotency_key, new_job
 from timeball.domain.errors import TimeballError
 from timeball.domain.job.large_values import LARGE
-from timeball.operation.submit import Created, NewJob
+from timeball.operation.jobs.submit import Created, NewJob
 from timeball.slices import let_go, map_in_slices
 
 _encode = msgspec.json.Encoder().encode

@@ -16,11 +16,11 @@ from timeball.domain import ids
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, render
 from timeball.domain.run.lifecycle import TERMINAL, Status
-from timeball.operation import bulk
-from timeball.operation.cancel import cancel_runs
-from timeball.operation.fate import Fate
-from timeball.operation.replay_run import replay_runs
-from timeball.operation.retry_run import RETRYABLE, retry_runs
+from timeball.operation.runs import bulk
+from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.cancel import cancel_runs
+from timeball.operation.runs.replay_run import replay_runs
+from timeball.operation.runs.retry_run import RETRYABLE, retry_runs
 from timeball.ports.store.queries import Match, RunFilter
 
 MOST_REASONS: Final = 10

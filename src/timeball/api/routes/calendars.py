@@ -15,7 +15,7 @@ from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
-from timeball.operation.put_calendar import put_calendar
+from timeball.operation.schedules.put_calendar import put_calendar
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
 _EXAMPLE: Final = {

@@ -16,12 +16,12 @@ from timeball.api.rows import rows
 from timeball.domain import ids
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
-from timeball.operation import bulk
-from timeball.operation.bulk import Act, Tally
-from timeball.operation.discard import discard
-from timeball.operation.fate import Fate
 from timeball.operation.find import find_job
-from timeball.operation.retry_run import retry_runs
+from timeball.operation.runs import bulk
+from timeball.operation.runs.bulk import Act, Tally
+from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.discard import discard
+from timeball.operation.runs.retry_run import retry_runs
 from timeball.ports.store.queries import LetterGroup, Match, RunFilter
 
 _CHOICES: Final = '{"runIds": […]}, {"filter": {…}} or {"fingerprint": "…"}'

@@ -14,7 +14,7 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, MINUTE, Micros, render
 from timeball.domain.planning import forecast
 from timeball.domain.planning.forecast import Bucket
-from timeball.operation.forecast import MOST_JOBS, Foreseen, foresee
+from timeball.operation.schedules.forecast import MOST_JOBS, Foreseen, foresee
 
 USUAL: Final = 7 * DAY
 LONGEST: Final = 366 * DAY

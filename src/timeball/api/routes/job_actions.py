@@ -28,10 +28,10 @@ from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.run import Attempt, Run, Status
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.domain.schedule.schedule import sentence
-from timeball.operation.closures import closures_of_job
 from timeball.operation.find import find_job
-from timeball.operation.pause import pause, resume
-from timeball.operation.run_now import run_now
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.runs.run_now import run_now
+from timeball.operation.schedules.closed_times import closures_of_job
 from timeball.ports.store.jobs import JobStatus
 from timeball.slices import beside
 

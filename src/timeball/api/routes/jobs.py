@@ -13,11 +13,11 @@ from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, a
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
-from timeball.operation.cancel import cancel_job
-from timeball.operation.closures import with_open_fires
 from timeball.operation.find import find_scheduled
-from timeball.operation.submit import Created, NewJob
-from timeball.operation.update import update
+from timeball.operation.jobs.submit import Created, NewJob
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job
+from timeball.operation.schedules.closed_times import with_open_fires
 from timeball.ports.store.jobs import JobStatus
 
 EXAMPLE: Final = {

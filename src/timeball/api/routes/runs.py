@@ -15,10 +15,10 @@ from timeball.api.rows import rows
 from timeball.api.views import RunView, SpecView
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.run.run import Run, Status
-from timeball.operation.cancel import cancel_run
 from timeball.operation.find import find_run, find_run_anywhere
-from timeball.operation.replay_run import replay_run, retry_archived
-from timeball.operation.retry_run import retry_run
+from timeball.operation.runs.cancel import cancel_run
+from timeball.operation.runs.replay_run import replay_run, retry_archived
+from timeball.operation.runs.retry_run import retry_run
 from timeball.ports.store.paging import Page
 from timeball.ports.store.queries import RunFilter
 

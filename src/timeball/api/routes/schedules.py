@@ -17,7 +17,7 @@ from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render
 from timeball.domain.preview.preview import UNBOUND, Bounds, Fire, Mark, preview
 from timeball.domain.schedule.schedule import SLOT, Date, Immediate, Window
-from timeball.operation.closures import named_closures
+from timeball.operation.schedules.closed_times import named_closures
 from timeball.slices import beside
 
 _CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")

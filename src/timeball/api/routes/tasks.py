@@ -15,7 +15,7 @@ from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task.task import Task
-from timeball.operation.check_tasks import refused_task
+from timeball.operation.jobs.check_tasks import refused_task
 from timeball.ports.store.registry import RegisteredTask
 from timeball.ports.wakeups import Topic
 

@@ -12,7 +12,7 @@ from timeball.api.views import LatenessView, lateness_view
 from timeball.domain.diagnosis.reasons import Code, Reason
 from timeball.domain.instant import render
 from timeball.domain.run.run import Status
-from timeball.operation.explain import RunExplained, explain_job, explain_run
+from timeball.operation.runs.explain import RunExplained, explain_job, explain_run
 
 
 class ReasonView(Struct, frozen=True, rename="camel", kw_only=True):

@@ -35,12 +35,12 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.workflow.workflow import MOST_TASKS, RunIf, WorkflowTask
-from timeball.operation.cancel import cancel_job, cancel_run
-from timeball.operation.find_workflow import FoundWorkflowRun, find_workflow, find_workflow_run
-from timeball.operation.pause import pause, resume
-from timeball.operation.retry_run import retry_run
-from timeball.operation.run_now import run_now
-from timeball.operation.update import update
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job, cancel_run
+from timeball.operation.runs.retry_run import retry_run
+from timeball.operation.runs.run_now import run_now
+from timeball.operation.workflows.find_workflow import FoundWorkflowRun, find_workflow, find_workflow_run
 from timeball.ports.store.jobs import JobFilter, JobStatus
 from timeball.ports.store.workflows import TaskOfRun
 from timeball.slices import in_slices

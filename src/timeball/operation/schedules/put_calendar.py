@@ -7,8 +7,8 @@ from typing import Final
 from timeball.domain.errors import Invalid
 from timeball.domain.schedule import calendar_limits
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
-from timeball.operation.closures import compiled, is_never_open
 from timeball.operation.context import Context
+from timeball.operation.schedules.closed_times import compiled, is_never_open
 from timeball.ports.wakeups import Topic
 from timeball.slices import give_way
 

@@ -16,7 +16,7 @@ from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
-from timeball.operation.fate import Fate
+from timeball.operation.runs.bulk_item_result import Fate
 from timeball.ports.store.queries import Match, RunFilter
 
 STEP: Final = 500

@@ -18,12 +18,12 @@ from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Follow, Window
-from timeball.operation.check_tasks import CHECKED, refused_tasks
-from timeball.operation.closures import compiled, never_together
 from timeball.operation.context import Context
-from timeball.operation.follow import followed, pointed_at
 from timeball.operation.group_commit import GroupCommit
-from timeball.operation.warn import warn
+from timeball.operation.jobs.check_tasks import CHECKED, refused_tasks
+from timeball.operation.jobs.follow import followed, pointed_at
+from timeball.operation.jobs.warn import warn
+from timeball.operation.schedules.closed_times import compiled, never_together
 from timeball.ports.store.jobs import (
     Accepted,
     Idempotency,

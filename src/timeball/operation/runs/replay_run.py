@@ -13,10 +13,10 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import TERMINAL
 from timeball.domain.run.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
-from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run_anywhere
-from timeball.operation.retry_run import RETRYABLE, check_task, edited_spec, in_order
-from timeball.operation.wake import wake
+from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.retry_run import RETRYABLE, check_task, edited_spec, in_order
+from timeball.operation.runs.wake_for_new_runs import wake
 from timeball.ports.store.queries import Match
 
 

@@ -11,8 +11,8 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning import forecast
 from timeball.domain.planning.forecast import Forecast
 from timeball.domain.task.task import Shell
-from timeball.operation.closures import closures_of
 from timeball.operation.context import Context
+from timeball.operation.schedules.closed_times import closures_of
 from timeball.slices import beside
 
 MOST_JOBS: Final = 50_000

@@ -10,10 +10,10 @@ from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.run.lifecycle import TERMINAL
 from timeball.domain.run.run import Run, Status
-from timeball.operation.amend import amend
 from timeball.operation.context import Context
-from timeball.operation.fate import Fate
 from timeball.operation.find import find_job, find_run
+from timeball.operation.jobs.amend import amend
+from timeball.operation.runs.bulk_item_result import Fate
 from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.ports.store.queries import Match, RunFilter
 from timeball.ports.store.runs import Cancelling

@@ -24,7 +24,7 @@ from timeball.domain.instant import HOUR
 from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import Finished, Head, Manifest, Part, Record
 from timeball.domain.run.run import Run
-from timeball.operation.archive import GZIP
+from timeball.operation.storage.archive import GZIP
 from timeball.ports.object_store import Objects
 from timeball.ports.store.paging import Page
 from timeball.ports.store.queries import LogLine, RunFilter

@@ -15,11 +15,11 @@ from timeball.domain.planning import planning
 from timeball.domain.planning.planning import Span
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import FORGONE, Verdict
-from timeball.operation.closures import closures_to_plan
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.follow import with_echoes
-from timeball.operation.recall import recall
+from timeball.operation.jobs.follow import with_echoes
+from timeball.operation.schedules.cancelled_fires import recall
+from timeball.operation.schedules.closed_times import closures_to_plan
 from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
 from timeball.ports.wakeups import Topic
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from timeball.domain.errors import Conflict, NotFound, TimeballError
 from timeball.domain.run.run import Run, Status
 from timeball.operation.context import Context
-from timeball.operation.fate import Fate
+from timeball.operation.runs.bulk_item_result import Fate
 from timeball.ports.store.queries import Match
 from timeball.ports.wakeups import Topic
 

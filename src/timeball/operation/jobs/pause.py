@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.job.job import Job, JobState
-from timeball.operation.amend import amend
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.jobs.amend import amend
 from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.ports.wakeups import Topic
 

@@ -25,7 +25,7 @@ from timeball.domain.job import large_values
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import FORMAT, Finished, LogRecord, Manifest, Part
-from timeball.operation.depot import Depot, Missing
+from timeball.operation.storage.large_values import Depot, Missing
 from timeball.ports.object_store import Objects
 from timeball.ports.store.queries import ArchiveStore, LogLine
 

@@ -12,14 +12,14 @@ from timeball.domain.job.job import Job, JobSpec, JobState, StowedSpec, stowed, 
 from timeball.domain.planning import planning
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.schedule import Window
-from timeball.operation.amend import amend
-from timeball.operation.check_tasks import refused_tasks
-from timeball.operation.closures import checked_closures
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.follow import followed, pointed_at
-from timeball.operation.submit import no_place, unknown_tasks
-from timeball.operation.warn import warn
+from timeball.operation.jobs.amend import amend
+from timeball.operation.jobs.check_tasks import refused_tasks
+from timeball.operation.jobs.follow import followed, pointed_at
+from timeball.operation.jobs.submit import no_place, unknown_tasks
+from timeball.operation.jobs.warn import warn
+from timeball.operation.schedules.closed_times import checked_closures
 from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.slices import Steps, in_slices
 

@@ -15,9 +15,9 @@ from timeball.domain.job.job import Job, JobState, without_parameters
 from timeball.domain.planning import backfill as rules
 from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress, Range
 from timeball.domain.schedule.calendar import NamedCalendar
-from timeball.operation.closures import calendars_of_job, compile_calendars
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
+from timeball.operation.schedules.closed_times import calendars_of_job, compile_calendars
 from timeball.ports.store.jobs import Accepted, Idempotency, Mismatched, Replayed
 from timeball.ports.wakeups import Topic
 from timeball.slices import first_found

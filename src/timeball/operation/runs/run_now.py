@@ -10,7 +10,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.wake import wake
+from timeball.operation.runs.wake_for_new_runs import wake
 
 
 async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Status]:

@@ -14,11 +14,11 @@ from timeball.domain.job.edit import Edit
 from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, Run, Status, new_run
-from timeball.operation.check_tasks import refused_task
 from timeball.operation.context import Context
-from timeball.operation.fate import Fate
 from timeball.operation.find import find_run
-from timeball.operation.wake import wake
+from timeball.operation.jobs.check_tasks import refused_task
+from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.wake_for_new_runs import wake
 from timeball.ports.store.queries import Match
 from timeball.ports.wakeups import Topic
 

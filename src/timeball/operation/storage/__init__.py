@@ -1,0 +1,1 @@
+"""Operations on object storage: large values and the archive."""
