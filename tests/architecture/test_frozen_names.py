@@ -25,7 +25,7 @@ from timeball.domain.task import task
 from timeball.domain.workflow import workflow
 from timeball.ports import worker_protocol
 from timeball.ports.wakeups import Topic
-from timeball.service import keeper
+from timeball.server.loops import maintenance
 from timeball.stores import postgres_hints
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.migrate import known
@@ -52,7 +52,7 @@ MESSAGES = (
 
 def frozen_names() -> dict[str, Any]:
     return {
-        "leases": [keeper.LEASE_NAME],
+        "leases": [maintenance.LEASE_NAME],
         "notify channel": postgres_hints.CHANNEL,
         "topics": sorted(topic.value for topic in Topic),
         "tags": sorted(_tags()),

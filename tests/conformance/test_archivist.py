@@ -16,10 +16,10 @@ from timeball.operation.context import Context
 from timeball.operation.storage import archive as writing
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
-from timeball.service import archivist as archivists
-from timeball.service.archivist import DayArchivist
-from timeball.service.hints import LocalHints
-from timeball.service.keeper import Keeper
+from timeball.server.loops import archiver as archivists
+from timeball.server.loops.archiver import DayArchivist
+from timeball.server.loops.maintenance import Keeper
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sqlite import SqliteStore
 
 

@@ -28,7 +28,7 @@ from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_bac
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 from timeball.system import SystemClock
 
 BOOM = Failed(Failure(kind="exit", message="boom"))

@@ -27,14 +27,14 @@ from timeball.ports.store.jobs import Amendment, Submission
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settled, Settlement, Want
 from timeball.ports.store.store import Store
-from timeball.service import backfiller, listener, rescuer, waker
-from timeball.service.backfiller import Backfiller
-from timeball.service.hints import LocalHints
-from timeball.service.listener import Listener
-from timeball.service.planner import BATCH, Planner
-from timeball.service.rescuer import Rescuer
-from timeball.service.waker import Waker
-from timeball.service.weaver import Weaver
+from timeball.server.loops import backfiller, follow_trigger, lease_rescuer, pause_resumer
+from timeball.server.loops.backfiller import Backfiller
+from timeball.server.loops.follow_trigger import Listener
+from timeball.server.loops.lease_rescuer import Rescuer
+from timeball.server.loops.pause_resumer import Waker
+from timeball.server.loops.planner import BATCH, Planner
+from timeball.server.loops.workflow_advancer import Weaver
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sql.claiming import LOOK_AT
 from timeball.stores.sql.weaving import MOST_BEGUN
 
@@ -208,7 +208,7 @@ async def test_runs_whose_limits_cannot_be_read_stop_no_others(store: Store, tam
 async def test_paused_jobs_that_cannot_be_read_keep_no_others_paused(
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waker, "BATCH", FEW)
+    monkeypatch.setattr(pause_resumer, "BATCH", FEW)
     parts = Parts(store)
     bad = await due(store, 2 * FEW, -HOUR, name="bad")
     good = await due(store, 2, -HOUR)
@@ -225,7 +225,7 @@ async def test_paused_jobs_that_cannot_be_read_keep_no_others_paused(
 
 
 async def test_jobs_that_cannot_be_resumed_keep_no_others_paused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waker, "BATCH", FEW)
+    monkeypatch.setattr(pause_resumer, "BATCH", FEW)
     parts = Parts(store)
     jobs = await due(store, 2 * FEW + 2, -HOUR)
     broken = {job.id for job in jobs[: 2 * FEW]}
@@ -254,7 +254,7 @@ async def test_followers_that_cannot_be_read_keep_no_others_from_following(
     """I19: by the order of their ids the broken ones come first."""
     from tests.conformance.test_follows import end, followed, follower
 
-    monkeypatch.setattr(listener, "BATCH", FEW)
+    monkeypatch.setattr(follow_trigger, "BATCH", FEW)
     parts = Parts(store)
     source = await followed(store)
     for _ in range(2 * FEW):
@@ -311,7 +311,7 @@ async def test_lost_runs_that_cannot_be_settled_keep_no_others_from_their_rescue
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I7, I26."""
-    monkeypatch.setattr(rescuer, "BATCH", FEW)
+    monkeypatch.setattr(lease_rescuer, "BATCH", FEW)
     parts = Parts(store)
     await store.submit([one_shot(store.now()) for _ in range(3 * FEW)])
     claims = (await store.claim([Want("w_1", "", 100)], 0)).claims

@@ -25,8 +25,8 @@ from timeball.operation.schedules.closed_times import closures_of
 from timeball.operation.schedules.put_calendar import put_calendar
 from timeball.ports.store.jobs import Accepted, NoCalendar, Submission
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
-from timeball.service.planner import Planner
+from timeball.server.loops.planner import Planner
+from timeball.server.wakeups import LocalHints
 
 
 def frozen(*spans: tuple[Micros, Micros]) -> Calendar:

@@ -16,8 +16,8 @@ from timeball.domain.schedule.schedule import Date
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
-from timeball.service.planner import Planner
-from timeball.service.server import Server
+from timeball.server.loops.planner import Planner
+from timeball.server.server import Server
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, seeded_dice
 

@@ -59,7 +59,7 @@ from timeball.ports.store.registry import Key, RegisteredTask
 from timeball.ports.store.runs import Claim, Claimed, Want
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Progress, Started
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 from timeball.stores import postgres as postgres_store
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_connect import Address, Own

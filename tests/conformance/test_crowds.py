@@ -21,7 +21,7 @@ from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 from timeball.stores import postgres_tx, sqlite_tx
 from timeball.stores.sql import amending
 

@@ -29,9 +29,9 @@ from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.runs.explain import explain_job, explain_run
 from timeball.ports.store.jobs import JobFilter, Submission
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
-from timeball.service.listener import Listener
-from timeball.service.planner import Planner
+from timeball.server.loops.follow_trigger import Listener
+from timeball.server.loops.planner import Planner
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sql import settling
 
 BOOM = Failed(Failure(kind="exit", message="boom"))

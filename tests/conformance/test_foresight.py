@@ -19,7 +19,7 @@ from timeball.operation.context import Context
 from timeball.operation.schedules import forecast as forecasting
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 
 
 async def test_jobs_that_will_fire_come_in_pages(store: Store) -> None:

@@ -42,8 +42,8 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Hello, Poll, Started
-from timeball.service.loop import Loop
-from timeball.service.server import Server
+from timeball.server.loop import Loop
+from timeball.server.server import Server
 
 MOST_TURNS = 40
 

@@ -20,8 +20,8 @@ from timeball.operation.context import Context
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
-from timeball.service.planner import Planner
+from timeball.server.loops.planner import Planner
+from timeball.server.wakeups import LocalHints
 from timeball.system import SystemClock
 
 STEPS = {"* * * * *": MINUTE, "* * * * * *": SECOND}

@@ -32,7 +32,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Started
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
 UNWELL = Failed(Failure(kind="http", message="no answer"))

@@ -26,7 +26,7 @@ from timeball.operation.jobs.update import update
 from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.jobs import Accepted, JobFilter, Submission
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.slots import SLOT_LOADS
 

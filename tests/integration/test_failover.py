@@ -25,7 +25,7 @@ from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.ports.executor import Attempt
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.worker_protocol import Hello
-from timeball.service.server import Server
+from timeball.server.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_connect import single_hosts

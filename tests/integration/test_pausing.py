@@ -9,8 +9,8 @@ from timeball.domain.job.job import JobState
 from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.operation.jobs.pause import end_pauses, pause, resume
 from timeball.ports.wakeups import Topic
-from timeball.service.loop import TICK
-from timeball.service.waker import BATCH, Waker
+from timeball.server.loop import TICK
+from timeball.server.loops.pause_resumer import BATCH, Waker
 
 MINUTELY = CronSchedule(expression="* * * * *")
 

@@ -18,7 +18,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import Run, Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.operation.schedules.backfill import Begun, NewBackfill, begin, cancel_backfill
-from timeball.service.server import Server
+from timeball.server.server import Server
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Case, Checker

@@ -32,7 +32,7 @@ from timeball.operation.runs.replay_run import replay_run
 from timeball.operation.runs.retry_run import retry_run, retry_runs
 from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import Match, RunFilter
-from timeball.service.server import Server
+from timeball.server.server import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

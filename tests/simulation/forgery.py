@@ -16,7 +16,7 @@ from tests.simulation.records import Violation
 from tests.simulation.weather import S
 from timeball.domain.errors import TimeballError
 from timeball.ports.worker_protocol import Beat, Poll, Report, SessionLost
-from timeball.service.server import Server
+from timeball.server.server import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -14,7 +14,7 @@ from tests.simulation.storage import _answer, _fail
 from tests.simulation.weather import S
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.ports.worker_protocol import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
-from timeball.service.server import Server
+from timeball.server.server import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import ServerHouse, World

@@ -26,9 +26,10 @@ from timeball.domain.workflow.workflow import Step, TaskState
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.worker_protocol import Orders
-from timeball.service import desk, desk_session, worker_session
-from timeball.service.expirer import Expirer
-from timeball.service.rescuer import EVERY, Rescuer
+from timeball.server.loops.deadline_expirer import Expirer
+from timeball.server.loops.lease_rescuer import EVERY, Rescuer
+from timeball.server.worker_gateway import gateway, session
+from timeball.service import worker_session
 from timeball.service.worker_attempt import HeldAttempt
 from timeball.service.worker_attempts import Attempts
 from timeball.stores import sqlite_clock, sqlite_tx
@@ -124,7 +125,7 @@ def _no_session_guard(world: World) -> Patches:
 
 def _every_key_fits(world: World) -> Patches:
     """A server does not look at the key of a message for a session that it knows."""
-    return [mock.patch.object(desk_session.Session, "belongs_to", return_value=True)]
+    return [mock.patch.object(session.Session, "belongs_to", return_value=True)]
 
 
 def _unguarded_settle(world: World) -> Patches:
@@ -211,14 +212,14 @@ def _cancel_ignored(world: World) -> Patches:
 
 def _cancel_undelivered(world: World) -> Patches:
     """The worker never hears of a cancel."""
-    real = desk.Desk.beat
+    real = gateway.Desk.beat
 
-    async def beat(self: desk.Desk, message: Any, key: str) -> Orders:
+    async def beat(self: gateway.Desk, message: Any, key: str) -> Orders:
         return Orders(lost=(await real(self, message, key)).lost)
 
     return [
-        mock.patch.object(desk.Desk, "order_cancels", return_value=None),
-        mock.patch.object(desk.Desk, "beat", beat),
+        mock.patch.object(gateway.Desk, "order_cancels", return_value=None),
+        mock.patch.object(gateway.Desk, "beat", beat),
     ]
 
 
@@ -237,8 +238,8 @@ def _overlap_unseen(world: World) -> Patches:
 
 def _early_start(world: World) -> Patches:
     """What is claimed ahead starts at once."""
-    real = desk._assignment
-    return [mock.patch.object(desk, "_assignment", lambda claim, now: structs.replace(real(claim, now), delay=0))]
+    real = gateway._assignment
+    return [mock.patch.object(gateway, "_assignment", lambda claim, now: structs.replace(real(claim, now), delay=0))]
 
 
 def _edit_keeps_future_run(world: World) -> Patches:

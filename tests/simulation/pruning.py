@@ -27,7 +27,7 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.maintenance import Lead
 from timeball.ports.store.paging import Page
 from timeball.ports.store.queries import LedgerSums, LogLine, RunFilter
-from timeball.service import keeper
+from timeball.server.loops import maintenance
 from timeball.stores.sql import housekeeping
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def short_days() -> Iterator[None]:
     patches = [
         mock.patch.object(retention, "DAY", DAY),
         mock.patch.object(housekeeping, "DAY", DAY),
-        mock.patch.object(keeper, "LEASE", S),
-        mock.patch.object(keeper, "REST", S // 2),
-        mock.patch.object(keeper, "SELDOM", 3 * S),
-        mock.patch.object(keeper, "ROWS", 2),
+        mock.patch.object(maintenance, "LEASE", S),
+        mock.patch.object(maintenance, "REST", S // 2),
+        mock.patch.object(maintenance, "SELDOM", 3 * S),
+        mock.patch.object(maintenance, "ROWS", 2),
     ]
     for patch in patches:
         patch.start()

@@ -36,7 +36,7 @@ from timeball.ports.store.jobs import JobFilter, JobStatus
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.wakeups import Topic
 from timeball.ports.worker_protocol import Hello
-from timeball.service.server import Server
+from timeball.server.server import Server
 from timeball.service.worker import Worker
 from timeball.service.worker_session import WAIT
 from timeball.stores.sqlite import SqliteStore

@@ -19,8 +19,8 @@ from timeball.ports.clock import Dice
 from timeball.ports.object_store import Objects
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
-from timeball.service.readiness import ReadinessProbe
-from timeball.service.server import Server
+from timeball.server.readiness import ReadinessProbe
+from timeball.server.server import Server
 
 ADMIN = "admin-key-of-the-tests-0123456789abcdef"
 WORKER = "worker-key-of-the-tests-0123456789abcdef"

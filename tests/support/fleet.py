@@ -15,7 +15,7 @@ from timeball.ports.executor import Executor
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.worker_protocol import Hello
-from timeball.service.server import Server
+from timeball.server.server import Server
 from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore
 

@@ -18,8 +18,8 @@ from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settlement, Want
 from timeball.ports.store.workers import Worker
-from timeball.service.hints import LocalHints
-from timeball.service.planner import Planner
+from timeball.server.loops.planner import Planner
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sqlite import SqliteStore
 
 START = 1_800_000_000 * SECOND

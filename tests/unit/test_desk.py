@@ -12,8 +12,8 @@ from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement, Want
 from timeball.ports.worker_protocol import Beat, Ended, Hello, Orders, Poll, Report
-from timeball.service.desk import LEASE, Desk
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import LEASE, Desk
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 

@@ -17,10 +17,10 @@ from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Want
 from timeball.ports.worker_protocol import Hello, Orders, Poll
-from timeball.service.desk import Desk
-from timeball.service.dispatcher import AHEAD, LATEST, MOST_ROUNDS, PAUSE, Dispatcher
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK
+from timeball.server.loop import TICK
+from timeball.server.loops.dispatcher import AHEAD, LATEST, MOST_ROUNDS, PAUSE, Dispatcher
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import Desk
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock
 

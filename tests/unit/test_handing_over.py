@@ -11,7 +11,7 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.operation.jobs.submit import NewJob, Submit
 from timeball.ports.store.runs import Claimed, Want
 from timeball.ports.worker_protocol import Hello, Orders, Poll
-from timeball.service.server import Server
+from timeball.server.server import Server
 from timeball.stores.sqlite import SqliteStore
 
 JOB = NewJob("default", spec())

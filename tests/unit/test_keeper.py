@@ -18,8 +18,8 @@ from timeball.operation.storage.large_values import Depot
 from timeball.ports.store.maintenance import Archivist
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
-from timeball.service.hints import LocalHints
-from timeball.service.keeper import REST, SWEEP_EVERY, Keeper
+from timeball.server.loops.maintenance import REST, SWEEP_EVERY, Keeper
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sqlite import SqliteStore
 
 

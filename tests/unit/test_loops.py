@@ -10,8 +10,8 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
-from timeball.service.loop import Loop
+from timeball.server.loop import Loop
+from timeball.server.wakeups import LocalHints
 from timeball.system import SystemClock
 
 

@@ -11,9 +11,9 @@ from timeball import system
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.store.store import Store
-from timeball.service.loop import MAX_TIME_WITHOUT_SUCCESS, Loop
-from timeball.service.readiness import WRITE_INTERVAL, ReadinessProbe
-from timeball.service.server import Server
+from timeball.server.loop import MAX_TIME_WITHOUT_SUCCESS, Loop
+from timeball.server.readiness import WRITE_INTERVAL, ReadinessProbe
+from timeball.server.server import Server
 
 
 class Clock:

@@ -11,8 +11,8 @@ from timeball.domain.run.lifecycle import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.runs import Want
 from timeball.ports.worker_protocol import LOCAL_KEY
-from timeball.service.rescuer import Rescuer
-from timeball.service.server import Server
+from timeball.server.loops.lease_rescuer import Rescuer
+from timeball.server.server import Server
 from timeball.stores.sqlite import SqliteStore
 
 

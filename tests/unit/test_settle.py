@@ -15,7 +15,7 @@ from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Want
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 

@@ -31,7 +31,7 @@ from timeball.ports.worker_protocol import (
     Report,
     ServerFault,
 )
-from timeball.service.hints import LocalHints
+from timeball.server.wakeups import LocalHints
 from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, dice, monotonic, wall

@@ -23,9 +23,9 @@ from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.worker_protocol import Ended, Hello, Report
 from timeball.registry import Registry
-from timeball.service.desk import Desk
-from timeball.service.dispatcher import Dispatcher
-from timeball.service.hints import LocalHints
+from timeball.server.loops.dispatcher import Dispatcher
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import Desk
 from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, monotonic, wall

@@ -25,9 +25,9 @@ from timeball.domain.errors import Conflict
 from timeball.operation.storage.large_values import Depot, Place
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
-from timeball.service.archivist import DayArchivist
-from timeball.service.readiness import ReadinessProbe
-from timeball.service.server import Server
+from timeball.server.loops.archiver import DayArchivist
+from timeball.server.readiness import ReadinessProbe
+from timeball.server.server import Server
 
 LAST_ANSWERS: Final = 5
 """Seconds that a stopping server gives the answers under way to reach their clients."""

@@ -19,8 +19,8 @@ from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Status, Succeeded
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
-from timeball.service import desk
-from timeball.service.rescuer import Rescuer
+from timeball.server.loops.lease_rescuer import Rescuer
+from timeball.server.worker_gateway import gateway
 from timeball.stores.sql import plans
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.store import SqlStore
@@ -30,8 +30,8 @@ FORGETFUL: Final = 50
 
 
 def _early_start() -> None:
-    real = desk._assignment  # noqa: SLF001
-    _replace(desk, "_assignment", lambda claim, now: structs.replace(real(claim, now), delay=0))
+    real = gateway._assignment  # noqa: SLF001
+    _replace(gateway, "_assignment", lambda claim, now: structs.replace(real(claim, now), delay=0))
 
 
 def _no_rescue() -> None:

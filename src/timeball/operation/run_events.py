@@ -1,7 +1,7 @@
 """Wakes the clients that follow a run when something of that run changes, and no others.
 
 Whatever changes a run on this server reports it here. For changes that other servers make, and those made in bulk, one
-loop compares all followed runs at once (`timeball.service.run_watcher`): the cost of a follower that waits is its
+loop compares all followed runs at once (`timeball.server.loops.run_watcher`): the cost of a follower that waits is its
 connection.
 """
 

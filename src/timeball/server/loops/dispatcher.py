@@ -14,9 +14,9 @@ from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.store.runs import Claim, Claimed, Want
 from timeball.ports.wakeups import Topic
-from timeball.service.desk import Desk
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import Desk
 
 AHEAD: Final = 250 * MILLISECOND
 """Slots that are left after all due runs are filled this far ahead of the fire time, as a relative delay."""

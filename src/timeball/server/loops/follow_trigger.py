@@ -7,8 +7,8 @@ from typing import Final
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
 
 BATCH: Final = 500
 

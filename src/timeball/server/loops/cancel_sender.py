@@ -5,9 +5,9 @@ from __future__ import annotations
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
-from timeball.service.desk import Desk
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import Desk
 
 
 class Canceller(Loop):

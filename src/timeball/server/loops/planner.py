@@ -22,8 +22,8 @@ from timeball.operation.jobs.follow import with_echoes
 from timeball.operation.schedules.cancelled_fires import recall
 from timeball.operation.schedules.closed_times import closures_of
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
 from timeball.slices import give_way
 
 _log = structlog.get_logger()

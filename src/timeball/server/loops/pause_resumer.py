@@ -14,8 +14,8 @@ from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.jobs.pause import end_pauses
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
 
 BATCH: Final = 100
 _log = structlog.get_logger()

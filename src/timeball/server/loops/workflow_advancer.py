@@ -9,8 +9,8 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
 
 BATCH: Final = 500
 """Tasks to look at in one transaction."""

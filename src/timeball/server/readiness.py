@@ -15,8 +15,8 @@ import structlog
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.readiness import Readiness
-from timeball.service.loop import kind_of_error
-from timeball.service.server import Server
+from timeball.server.loop import kind_of_error
+from timeball.server.server import Server
 
 WRITE_INTERVAL: Final = 3 * SECOND
 """Microseconds between two writes that test the store."""

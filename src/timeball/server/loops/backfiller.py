@@ -8,8 +8,8 @@ from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.operation.schedules.backfill import advance
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
 
 BATCH: Final = 25
 """Backfills to advance in one transaction: each makes up to 100 runs, and 100 of them took 50 ms of the event loop."""

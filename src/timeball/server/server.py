@@ -13,22 +13,22 @@ from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.store.maintenance import Archivist
 from timeball.ports.store.store import Store
-from timeball.service.backfiller import Backfiller
-from timeball.service.canceller import Canceller
-from timeball.service.desk import Desk
-from timeball.service.dispatcher import Dispatcher
-from timeball.service.expirer import Expirer
-from timeball.service.gatekeeper import Gatekeeper
-from timeball.service.hints import LocalHints
-from timeball.service.keeper import Keeper
-from timeball.service.listener import Listener
-from timeball.service.loop import Loop
-from timeball.service.planner import Planner
-from timeball.service.preemptor import Preemptor
-from timeball.service.rescuer import Rescuer
-from timeball.service.run_watcher import RunWatcher
-from timeball.service.waker import Waker
-from timeball.service.weaver import Weaver
+from timeball.server.loop import Loop
+from timeball.server.loops.backfiller import Backfiller
+from timeball.server.loops.cancel_sender import Canceller
+from timeball.server.loops.deadline_expirer import Expirer
+from timeball.server.loops.dispatcher import Dispatcher
+from timeball.server.loops.follow_trigger import Listener
+from timeball.server.loops.gate_opener import Gatekeeper
+from timeball.server.loops.lease_rescuer import Rescuer
+from timeball.server.loops.maintenance import Keeper
+from timeball.server.loops.pause_resumer import Waker
+from timeball.server.loops.planner import Planner
+from timeball.server.loops.preemptor import Preemptor
+from timeball.server.loops.run_watcher import RunWatcher
+from timeball.server.loops.workflow_advancer import Weaver
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import Desk
 
 
 class Server:

@@ -6,9 +6,9 @@ from typing import Final
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
-from timeball.service.desk import Desk
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
+from timeball.server.worker_gateway.gateway import Desk
 
 OFTEN: Final = 250 * MILLISECOND
 """How often to look while there is somebody who could make room."""

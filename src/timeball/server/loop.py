@@ -16,7 +16,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock
 from timeball.ports.wakeups import Topic
-from timeball.service.hints import LocalHints, Subscription
+from timeball.server.wakeups import LocalHints, Subscription
 
 TICK: Final = SECOND
 """The longest a loop rests. Only lost hints make it matter."""

@@ -12,8 +12,8 @@ from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement
-from timeball.service.hints import LocalHints
-from timeball.service.loop import Loop
+from timeball.server.loop import Loop
+from timeball.server.wakeups import LocalHints
 
 EVERY: Final = 500 * MILLISECOND
 BATCH: Final = 500

@@ -18,8 +18,8 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.store.maintenance import Archivist, Deposed, Lead, Occupied
-from timeball.service.hints import LocalHints
-from timeball.service.loop import Loop
+from timeball.server.loop import Loop
+from timeball.server.wakeups import LocalHints
 
 LEASE_NAME: Final = "housekeeping"
 LEASE: Final = 3 * MINUTE

@@ -43,7 +43,7 @@ from timeball.ports.worker_protocol import (
     SessionLost,
     Welcome,
 )
-from timeball.service.desk_session import Session, Waiting, by_poll, expected_want, with_cancels
+from timeball.server.worker_gateway.session import Session, Waiting, by_poll, expected_want, with_cancels
 
 BEAT_EVERY: Final = 5 * SECOND
 LONGEST_POLL: Final = 30 * SECOND

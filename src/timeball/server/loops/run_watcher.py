@@ -7,8 +7,8 @@ from typing import Final
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.store.runs import RunMark
-from timeball.service.hints import LocalHints
-from timeball.service.loop import TICK, Loop
+from timeball.server.loop import TICK, Loop
+from timeball.server.wakeups import LocalHints
 
 WATCH_INTERVAL: Final = 500 * MILLISECOND
 """Microseconds between two looks: how late the output of a run that reports to another server is."""

@@ -1,0 +1,1 @@
+"""A server: its loops and its worker gateway."""

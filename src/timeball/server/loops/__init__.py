@@ -1,0 +1,1 @@
+"""The background loops of a server, one duty each."""
