@@ -28,11 +28,11 @@ from bench.processes import cpu_seconds
 from tests.support.postgres import PostgresServer
 from tests.support.processes import KEY, Api, Process, running_server, worker_key
 from timeball import system
-from timeball.client.dispatch import HttpDispatch
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.ports.executor import Attempt
 from timeball.ports.worker_protocol import Hello
-from timeball.service.worker import Worker
+from timeball.worker.transport.http_worker_protocol import HttpDispatch
+from timeball.worker.worker import Worker
 
 JOBS_PER_SECOND = 20
 JOB = {"task": {"kind": "http", "url": "http://nowhere/"}}

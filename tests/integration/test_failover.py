@@ -26,11 +26,11 @@ from timeball.ports.executor import Attempt
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.worker_protocol import Hello
 from timeball.server.server import Server
-from timeball.service.worker import Worker
 from timeball.stores.postgres import PostgresStore
 from timeball.stores.postgres_connect import single_hosts
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
+from timeball.worker.worker import Worker
 
 PATIENCE = 30.0
 

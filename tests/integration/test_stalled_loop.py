@@ -21,8 +21,8 @@ from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Attempt
 from timeball.ports.worker_protocol import Beat, Hello, SessionLost
-from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
+from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)
 

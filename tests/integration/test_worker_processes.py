@@ -16,8 +16,8 @@ from timeball.executors.guard import ProcessGuard
 from timeball.executors.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.worker_protocol import Assignment, Hello
-from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
+from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)
 

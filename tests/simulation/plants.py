@@ -29,9 +29,6 @@ from timeball.ports.worker_protocol import Orders
 from timeball.server.loops.deadline_expirer import Expirer
 from timeball.server.loops.lease_rescuer import EVERY, Rescuer
 from timeball.server.worker_gateway import gateway, session
-from timeball.service import worker_session
-from timeball.service.worker_attempt import HeldAttempt
-from timeball.service.worker_attempts import Attempts
 from timeball.stores import sqlite_clock, sqlite_tx
 from timeball.stores.sql import (
     amending,
@@ -53,6 +50,9 @@ from timeball.stores.sql import (
 )
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
+from timeball.worker import session as worker_session
+from timeball.worker.attempt import HeldAttempt
+from timeball.worker.attempts import Attempts
 
 Patches = list[Any]
 

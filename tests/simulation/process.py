@@ -15,7 +15,7 @@ from tests.simulation.records import Witness
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.ports.executor import Attempt, OutOfResources
-from timeball.service.worker_attempts import SHORTAGE_PAUSE, STARTED_AFTER
+from timeball.worker.attempts import SHORTAGE_PAUSE, STARTED_AFTER
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

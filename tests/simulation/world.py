@@ -37,9 +37,9 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.wakeups import Topic
 from timeball.ports.worker_protocol import Hello
 from timeball.server.server import Server
-from timeball.service.worker import Worker
-from timeball.service.worker_session import WAIT
 from timeball.stores.sqlite import SqliteStore
+from timeball.worker.session import WAIT
+from timeball.worker.worker import Worker
 
 EPOCH: Micros = 1_767_225_600 * S
 """Virtual time begins with 2026."""

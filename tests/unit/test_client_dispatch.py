@@ -13,10 +13,10 @@ from aiohttp import web
 from msgspec import structs
 
 from tests.support.fake_dispatch import python
-from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import Forbidden, Invalid, Unauthorized, Unavailable
 from timeball.domain.instant import SECOND
 from timeball.ports.worker_protocol import Beat, Hello, Orders, Poll, Report, SessionLost, Welcome
+from timeball.worker.transport.http_worker_protocol import HttpDispatch
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -98,7 +98,7 @@ async def test_the_next_server_is_asked_when_one_is_away() -> None:
 
 
 async def test_a_worker_begins_at_home_and_goes_back_there_with_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timeball.client.dispatch.HOME_AGAIN", 0.0)
+    monkeypatch.setattr("timeball.worker.transport.http_worker_protocol.HOME_AGAIN", 0.0)
     calls: list[tuple[str, str]] = []
     away: set[str] = set()
 

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from timeball import AsyncClient, Client, TimeballError
-from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import Unavailable
 from timeball.ports.worker_protocol import Hello
+from timeball.worker.transport.http_worker_protocol import HttpDispatch
 
 KEY = "the-key-that-stays"
 

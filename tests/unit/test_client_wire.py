@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from timeball.client.transport import Incoming
-from timeball.client.wire import Wire
+from timeball.worker.transport.connection import Wire
 
 pytestmark = pytest.mark.timeout(30)
 

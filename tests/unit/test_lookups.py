@@ -16,7 +16,6 @@ from tests.support.fake_dispatch import FakeDispatch, assignment
 from tests.support.http_target import serving
 from tests.unit.executing import RecordedAttempt
 from timeball import lookups
-from timeball.client.wire import Wire
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Outcome, Released, Succeeded
 from timeball.domain.task.task import Http
@@ -25,8 +24,9 @@ from timeball.executors.on_demand import OnDemand
 from timeball.lookups import CACHE_SECONDS, Lookups
 from timeball.ports.executor import OutOfResources, TryLater
 from timeball.ports.worker_protocol import Hello
-from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
+from timeball.worker.transport.connection import Wire
+from timeball.worker.worker import Worker
 
 PATIENCE = 5.0
 """Seconds after which something counts as held up for good."""

@@ -19,7 +19,7 @@ from timeball.domain.task.task import Shell
 from timeball.executors import results
 from timeball.executors.pipes import LONGEST_PROGRESS, MAX_READ_PER_TURN, READ, Pipe, ReadBudget, SaidLines, _step
 from timeball.executors.python import MOST_UNHEARD, ThreadVoice
-from timeball.service.worker_output import Output, clean
+from timeball.worker.output import Output, clean
 
 
 def cpu(work: Callable[[], object]) -> float:

@@ -32,9 +32,9 @@ from timeball.ports.worker_protocol import (
     ServerFault,
 )
 from timeball.server.wakeups import LocalHints
-from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, dice, monotonic, wall
+from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -26,9 +26,9 @@ from timeball.registry import Registry
 from timeball.server.loops.dispatcher import Dispatcher
 from timeball.server.wakeups import LocalHints
 from timeball.server.worker_gateway.gateway import Desk
-from timeball.service.worker import Worker
 from timeball.stores.sqlite import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
+from timeball.worker.worker import Worker
 
 JOBS = 1_000
 

@@ -17,8 +17,8 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, 
 from timeball.domain.task.task import Python
 from timeball.ports.executor import Attempt, OutOfResources
 from timeball.ports.worker_protocol import Hello, Receipt, Report, SessionLost
-from timeball.service.worker import Worker
 from timeball.system import SystemClock, dice
+from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -468,7 +468,7 @@ async def test_a_hard_stop_tells_what_had_ended_and_what_had_begun() -> None:
 
 async def test_no_goodbye_before_it_was_heard_what_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others would be given what may have done something, as if it had never started."""
-    monkeypatch.setattr("timeball.service.worker.LAST_WORDS", SECOND // 5)
+    monkeypatch.setattr("timeball.worker.worker.LAST_WORDS", SECOND // 5)
     bench = Bench()
     await bench.worker.start()
     bench.server.failing["report"] = lambda: Unavailable("away")

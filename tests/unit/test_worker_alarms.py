@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from timeball.service.alarms import MANY, Alarms
 from timeball.system import SystemClock
+from timeball.worker.timers import MANY, Alarms
 
 CLOCK = SystemClock()
 

@@ -9,18 +9,18 @@ import pytest
 
 from tests.support.fake_dispatch import python
 from timeball.api.routes.worker_protocol import _check_report
-from timeball.client.dispatch import HttpDispatch
 from timeball.domain.errors import TooLarge
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
 from timeball.ports.executor import Executor
 from timeball.ports.worker_protocol import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH, MAX_RESULT_SIZE, Progress, Report
-from timeball.service.alarms import Alarms
-from timeball.service.worker_attempt import HeldAttempt
-from timeball.service.worker_attempts import LONGEST_MESSAGE, _presentable
-from timeball.service.worker_outbox import Outbox
-from timeball.service.worker_work import Reader
 from timeball.system import SystemClock
+from timeball.worker.assignment import Reader
+from timeball.worker.attempt import HeldAttempt
+from timeball.worker.attempts import LONGEST_MESSAGE, _presentable
+from timeball.worker.report_queue import Outbox
+from timeball.worker.timers import Alarms
+from timeball.worker.transport.http_worker_protocol import HttpDispatch
 
 CLOCK = SystemClock()
 READER = Reader({"python": cast(Executor, object())})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timeball.ports.worker_protocol import MAX_CHUNK_LENGTH, LogChunk
-from timeball.service.worker_output import LIVE, TAIL, Output
+from timeball.worker.output import LIVE, TAIL, Output
 
 
 def take(output: Output) -> list[LogChunk]:

@@ -12,9 +12,9 @@ from timeball.domain.run.lifecycle import Failed, Released
 from timeball.executors.python import PythonExecutor
 from timeball.ports.executor import Executor
 from timeball.registry import Context, Registry
-from timeball.service import worker_work
-from timeball.service.worker_attempt import HeldAttempt
-from timeball.service.worker_work import REFUSED_KIND_DELAY, Reader
+from timeball.worker import assignment as worker_assignment
+from timeball.worker.assignment import REFUSED_KIND_DELAY, Reader
+from timeball.worker.attempt import HeldAttempt
 
 EXECUTOR = cast(Executor, object())
 
@@ -61,7 +61,7 @@ async def test_a_function_that_changes_its_parameters_changes_them_for_itself(re
 
 
 def test_what_it_remembers_is_bounded(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_work, "REMEMBERED", 10)
+    monkeypatch.setattr(worker_assignment, "REMEMBERED", 10)
     for token in range(100):
         reader.read(python(token, "noop", parameters={"number": token}))
         assert len(reader._known) <= 10

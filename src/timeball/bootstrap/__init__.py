@@ -127,7 +127,7 @@ async def _server(config: ServerConfig) -> int:
 async def _worker(config: WorkerConfig) -> int:
     from timeball.bootstrap import crew, standby
     from timeball.bootstrap.descriptors import raise_limit
-    from timeball.client.dispatch import HttpDispatch
+    from timeball.worker.transport.http_worker_protocol import HttpDispatch
 
     stop = StopSignals()
     descriptors = raise_limit()

@@ -29,7 +29,7 @@ from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Attempt, Executor
 from timeball.ports.worker_protocol import MAX_FUNCTIONS, Dispatch, Hello
-from timeball.service.worker import Worker
+from timeball.worker.worker import Worker
 
 _log = structlog.get_logger()
 

@@ -23,7 +23,7 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.domain.run.lifecycle import LEASE
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LOCAL_KEY, Beat, SessionLost
-from timeball.service.worker import Worker
+from timeball.worker.worker import Worker
 
 LOOK_INTERVAL: Final = SECOND
 BEAT_TIMEOUT: Final = 6.0
@@ -91,7 +91,7 @@ class StoreBeats:
 
 
 def over_http(config: WorkerConfig) -> Connect:
-    from timeball.client.dispatch import HttpDispatch
+    from timeball.worker.transport.http_worker_protocol import HttpDispatch
 
     return lambda: HttpDispatch(config.servers, config.token, ca=config.ca)
 

@@ -17,12 +17,12 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, R
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources, TryLater
 from timeball.ports.worker_protocol import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
-from timeball.service.alarms import Alarms
-from timeball.service.worker_attempt import HeldAttempt, Loan, Stop
-from timeball.service.worker_lanes import Lanes
-from timeball.service.worker_outbox import Outbox
-from timeball.service.worker_output import clean
-from timeball.service.worker_work import Reader
+from timeball.worker.assignment import Reader
+from timeball.worker.attempt import HeldAttempt, Loan, Stop
+from timeball.worker.output import clean
+from timeball.worker.report_queue import Outbox
+from timeball.worker.runner import Lanes
+from timeball.worker.timers import Alarms
 
 STARTED_AFTER: Final = 100 * MILLISECOND
 """An attempt that still executes after this long is reported as started; shorter ones only by their outcome."""

@@ -11,8 +11,8 @@ from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized, U
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.worker_protocol import Beat, Dispatch, Orders, Poll, Report, ServerFault, SessionLost, Welcome
-from timeball.service.alarms import Alarm, Alarms
-from timeball.service.worker_outbox import Batch, Outbox
+from timeball.worker.report_queue import Batch, Outbox
+from timeball.worker.timers import Alarm, Alarms
 
 WAIT: Final = 10 * SECOND
 """How long a poll may hang at the server."""

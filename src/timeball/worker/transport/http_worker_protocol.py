@@ -13,7 +13,6 @@ from msgspec.json import Decoder
 
 from timeball.client.errors import from_answer
 from timeball.client.transport import Incoming, reason
-from timeball.client.wire import Wire
 from timeball.domain.errors import TimeballError, TooLarge, Unavailable
 from timeball.domain.instant import SECOND
 from timeball.ports.worker_protocol import (
@@ -28,6 +27,7 @@ from timeball.ports.worker_protocol import (
     SessionLost,
     Welcome,
 )
+from timeball.worker.transport.connection import Wire
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources
-from timeball.service.worker_attempt import HeldAttempt
+from timeball.worker.attempt import HeldAttempt
 
 TURN: Final = 5 * MILLISECOND
 """How long a lane goes on from one attempt to the next before it lets the event loop turn, and another lane go on.

@@ -15,9 +15,9 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
 from timeball.ports.worker_protocol import Assignment
-from timeball.service.alarms import Alarm
-from timeball.service.worker_output import Output
-from timeball.service.worker_work import Work
+from timeball.worker.assignment import Work
+from timeball.worker.output import Output
+from timeball.worker.timers import Alarm
 
 
 class Stop(IntEnum):

@@ -31,9 +31,9 @@ from timeball.ports.worker_protocol import (
     Report,
     Started,
 )
-from timeball.service.alarms import Alarms
-from timeball.service.worker_attempt import HeldAttempt, Stop
-from timeball.service.worker_output import CHUNK, clean
+from timeball.worker.attempt import HeldAttempt, Stop
+from timeball.worker.output import CHUNK, clean
+from timeball.worker.timers import Alarms
 
 PATIENCE: Final = 200 * MILLISECOND
 """Output and progress wait this long for more of the same."""

@@ -18,11 +18,11 @@ from timeball.ports.clock import Clock, Dice
 from timeball.ports.executor import Attempt, Executor
 from timeball.ports.process_guard import Guard
 from timeball.ports.worker_protocol import Beat, Dispatch, Hello, Orders
-from timeball.service.alarms import Alarms
-from timeball.service.worker_attempt import HeldAttempt, Stop
-from timeball.service.worker_attempts import Attempts
-from timeball.service.worker_outbox import Batch, Outbox
-from timeball.service.worker_session import ANSWER, Backoff, Session, said
+from timeball.worker.attempt import HeldAttempt, Stop
+from timeball.worker.attempts import Attempts
+from timeball.worker.report_queue import Batch, Outbox
+from timeball.worker.session import ANSWER, Backoff, Session, said
+from timeball.worker.timers import Alarms
 
 LAST_WORDS: Final = 5 * SECOND
 """How long a leaving worker tries to get its last report through, and its goodbye."""

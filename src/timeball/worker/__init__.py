@@ -1,0 +1,1 @@
+"""A worker: executes attempts and reports their outcomes."""
