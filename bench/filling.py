@@ -17,7 +17,7 @@ from bench.database import Database
 from bench.house import House
 from timeball.domain import retention
 from timeball.domain.instant import DAY, Micros
-from timeball.stores.postgres import make_room_for
+from timeball.stores.postgres.store import make_room_for
 
 _HASTE = ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA cache_size = -1000000")
 """Nobody minds if this is lost: the benchmark would just fail."""

@@ -17,8 +17,8 @@ from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.postgres.store import PostgresStore
+from timeball.stores.sqlite.store import SqliteStore
 
 
 async def life_cycle(store: Store, jobs: int, batch: int, backlog: int, *, ill_host: bool = False) -> None:

@@ -23,7 +23,7 @@ from timeball import system
 from timeball.api.app import ROUTES
 from timeball.bootstrap.process import tune_interpreter
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 
 SHOWN = 15
 """The requests with the longest stalls."""

@@ -8,7 +8,7 @@ from tests.support.history import add, finished
 from tests.support.processes import Api, data_dir, running_up, until
 from timeball import system
 from timeball.domain.instant import DAY, SECOND
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 DAYS = (33, 35)
 RUNS = 700

@@ -26,7 +26,7 @@ from timeball.domain.workflow import workflow
 from timeball.ports import worker_protocol
 from timeball.ports.wakeups import Topic
 from timeball.server.loops import maintenance
-from timeball.stores import postgres_hints
+from timeball.stores.postgres import wakeups
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.migrate import known
 
@@ -53,7 +53,7 @@ MESSAGES = (
 def frozen_names() -> dict[str, Any]:
     return {
         "leases": [maintenance.LEASE_NAME],
-        "notify channel": postgres_hints.CHANNEL,
+        "notify channel": wakeups.CHANNEL,
         "topics": sorted(topic.value for topic in Topic),
         "tags": sorted(_tags()),
         "messages": sorted(",".join(kind.__struct_encode_fields__) for kind in MESSAGES),

@@ -18,7 +18,7 @@ from tests.support.migrated import empty_postgres, migrate_postgres, sqlite_stor
 from tests.support.postgres import PostgresCluster
 from timeball import system
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 
 HERE = Path(__file__).parent
 ADAPTERS = ("sqlite", "postgres")
@@ -46,7 +46,7 @@ class KeptConnections:
         store._db = self._drivers[number]
         store._db._hints.listeners.clear()
         if not store._db._pool.is_open:
-            with mock.patch("timeball.stores.postgres._Driver._migrate"):  # it was migrated before
+            with mock.patch("timeball.stores.postgres.store._Driver._migrate"):  # it was migrated before
                 await store.open()
         # Servers do that every second. After a long test of something else the lower bound of the time lags behind.
         await store._db._sample()

@@ -20,7 +20,7 @@ from timeball.server.loops import archiver as archivists
 from timeball.server.loops.archiver import DayArchivist
 from timeball.server.loops.maintenance import Keeper
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.server.loops.planner import Planner
 from timeball.server.server import Server
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, seeded_dice
 
 YEARS = 12 * 365 * DAY
@@ -361,7 +361,7 @@ async def test_a_store_that_was_ahead_goes_on_where_its_clock_is(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    "crash", ["timeball.stores.sqlite_tx.move_timers", "timeball.stores.sqlite_tx.SteadyClock.jump"]
+    "crash", ["timeball.stores.sqlite.tx.move_timers", "timeball.stores.sqlite.tx.SteadyClock.jump"]
 )
 async def test_a_crash_around_the_commit_leaves_leases_and_time_together(tmp_path: Path, crash: str) -> None:
     """I7: what is left of a lease is the same, whether the transaction that absorbs a step was committed or not."""

@@ -60,9 +60,9 @@ from timeball.ports.store.runs import Claim, Claimed, Want
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Progress, Started
 from timeball.server.wakeups import LocalHints
-from timeball.stores import postgres as postgres_store
-from timeball.stores.postgres import PostgresStore
-from timeball.stores.postgres_connect import Address, Own
+from timeball.stores.postgres import store as postgres_store
+from timeball.stores.postgres.connect import Address, Own
+from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql.dialect import Query
 
 MOST_CONNECTIONS = 3

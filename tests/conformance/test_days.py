@@ -23,9 +23,9 @@ from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
-from timeball.stores.postgres_days import DAILY, name
-from timeball.stores.postgres_tx import Tx
+from timeball.stores.postgres.partitions import DAILY, name
+from timeball.stores.postgres.store import PostgresStore
+from timeball.stores.postgres.tx import Tx
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.library import query
 

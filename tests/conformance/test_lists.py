@@ -27,7 +27,7 @@ from timeball.stores.sql import reads
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx
 from timeball.stores.sql.tables import HISTORY, HistoryRow, as_tuple
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 EVERY = 10 * MINUTE
 

@@ -28,14 +28,14 @@ from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store
 from timeball.ports.store_transfer import Move, Progress
 from timeball.ports.worker_protocol import LOCAL_KEY
-from timeball.stores.moving import target as targets
-from timeball.stores.moving.move import Mover
-from timeball.stores.moving.source import Source
-from timeball.stores.moving.target import Target, shown
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql.clock import LONGEST_LEASE
 from timeball.stores.sql.migrate import Migration, known
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
+from timeball.stores.transfer import target as targets
+from timeball.stores.transfer.source import Source
+from timeball.stores.transfer.target import Target, shown
+from timeball.stores.transfer.transfer import Mover
 
 NOT_MOVED = {"migrations", "meta"}
 """The schema's own records, which the target has already; and numbers, some of which are something else there."""
@@ -174,7 +174,7 @@ async def test_a_table_of_a_later_version_is_moved_too(
     path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = Migration(9_999, "later", "CREATE TABLE later (id BIGINT PRIMARY KEY, word {id} NOT NULL) {clustered};\n")
-    for module in ("timeball.stores.sqlite_file", "timeball.stores.postgres"):
+    for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.store"):
         monkeypatch.setattr(f"{module}.known", lambda: [*known(), later])
     await make_store(path)
     fill(path)
@@ -205,7 +205,7 @@ async def test_the_target_has_the_indexes_of_any_other_store(path: Path, dsn: st
 async def test_history_of_the_last_days_is_put_into_partitions_by_day(
     path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.moving.move.MOST_DAYS", 3)
+    monkeypatch.setattr("timeball.stores.transfer.transfer.MOST_DAYS", 3)
     await make_store(path)
     fill(path)
     connection = sqlite3.connect(path)
@@ -239,7 +239,7 @@ async def test_what_postgres_cannot_keep_in_a_text_is_replaced(path: Path, dsn: 
 async def test_large_tables_go_in_batches_and_each_is_told(
     path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.moving.source.ROWS", 100)
+    monkeypatch.setattr("timeball.stores.transfer.source.ROWS", 100)
     await make_store(path)
     connection = sqlite3.connect(path)
     rows = [("r", 1, at, "stdout", 0, "x") for at in range(250)]
@@ -258,7 +258,7 @@ async def test_large_tables_go_in_batches_and_each_is_told(
 
 
 def test_a_batch_is_bounded_by_what_is_in_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timeball.stores.moving.source.TEXT", 1_000)
+    monkeypatch.setattr("timeball.stores.transfer.source.TEXT", 1_000)
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE texts (id BIGINT, text TEXT)")
     connection.executemany("INSERT INTO texts VALUES (?, ?)", [(at, "x" * 400) for at in range(10)])
@@ -419,7 +419,7 @@ async def test_a_clock_that_is_far_behind_is_refused(
 async def test_as_much_is_left_of_a_lease_as_before_whatever_the_clocks_say(
     path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
-    monkeypatch.setattr("timeball.stores.moving.move._await_clock", _not_at_all)
+    monkeypatch.setattr("timeball.stores.transfer.transfer._await_clock", _not_at_all)
     async with on_sqlite(path) as store:
         await store.register(worker("w_1"), 10 * SECOND)
     set_postgres_clock(monkeypatch, ahead)

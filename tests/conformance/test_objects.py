@@ -18,7 +18,7 @@ from timeball.objects.bucket import Bucket, Unopened, open_objects
 from timeball.operation.storage.archive import archive_day
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.queries import RunFilter
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.xdist_group("s3")
 

@@ -13,7 +13,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import _CLOCK
+from timeball.stores.postgres.store import _CLOCK
 from timeball.stores.sql import gates
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work

@@ -15,11 +15,11 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
-from timeball.stores.postgres_clock import ServerClock
-from timeball.stores.postgres_connect import Address
-from timeball.stores.postgres_hints import Hints
-from timeball.stores.postgres_tx import array
+from timeball.stores.postgres.clock import ServerClock
+from timeball.stores.postgres.connect import Address
+from timeball.stores.postgres.store import PostgresStore
+from timeball.stores.postgres.tx import array
+from timeball.stores.postgres.wakeups import Hints
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.tables import TAGS
@@ -62,10 +62,10 @@ async def test_a_connection_for_hints_that_fell_silent_is_replaced(
 ) -> None:
     """A middlebox that forgot the connection, or a host without power behind a proxy, sends no farewell: whoever only
     listens sends nothing that could fail."""
-    monkeypatch.setattr("timeball.stores.postgres_hints.LOOK_EVERY", 0.02)
-    monkeypatch.setattr("timeball.stores.postgres_hints.RECONNECT_AFTER", 0.02)
-    monkeypatch.setattr("timeball.stores.postgres_hints.PROBE_AFTER", 2)
-    monkeypatch.setattr("timeball.stores.postgres_hints.PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("timeball.stores.postgres.wakeups.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("timeball.stores.postgres.wakeups.RECONNECT_AFTER", 0.02)
+    monkeypatch.setattr("timeball.stores.postgres.wakeups.PROBE_AFTER", 2)
+    monkeypatch.setattr("timeball.stores.postgres.wakeups.PROBE_SECONDS", 0.2)
     heard: list[str] = []
     async with statement_proxy(postgres_dsn) as proxy:
         for store in pair:
@@ -260,7 +260,7 @@ async def test_a_lock_that_does_not_come_free_is_unavailable(postgres_dsn: str) 
 async def test_what_comes_at_once_shares_the_connections_that_there_are_and_what_keeps_coming_gets_more(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.postgres_pool.GROW_AFTER", 60)
+    monkeypatch.setattr("timeball.stores.postgres.pool.GROW_AFTER", 60)
     store: Any = make(postgres_dsn, min_connections=2)
     await store.open()
 
@@ -279,7 +279,7 @@ async def test_what_comes_at_once_shares_the_connections_that_there_are_and_what
 async def test_who_waits_too_long_for_a_connection_gets_another(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.postgres_pool.GROW_AFTER", 0.01)
+    monkeypatch.setattr("timeball.stores.postgres.pool.GROW_AFTER", 0.01)
     store: Any = make(postgres_dsn, min_connections=2, max_connections=5)
     await store.open()
     enough, at_work = asyncio.Event(), asyncio.Semaphore(0)

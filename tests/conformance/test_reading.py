@@ -20,7 +20,7 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 BROKEN = Failed(Failure(kind="exit", message="", exit_code=1))
 
@@ -288,8 +288,8 @@ ENDLESS = Query(
 
 async def test_slow_reads_hold_up_nobody_and_end(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many people ask for however much, the scheduler reads on, and they get an answer."""
-    monkeypatch.setattr("timeball.stores.sqlite.PATIENCE", SECOND)
-    monkeypatch.setattr("timeball.stores.postgres.PATIENCE", 1.0)
+    monkeypatch.setattr("timeball.stores.sqlite.store.PATIENCE", SECOND)
+    monkeypatch.setattr("timeball.stores.postgres.store.PATIENCE", 1.0)
     store = await connect()
 
     async def work(tx: Tx) -> None:

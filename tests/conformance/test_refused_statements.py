@@ -12,7 +12,7 @@ from tests.support.api import WORKER, Api, FakeWorker, serving
 from tests.support.migrated import empty_postgres
 from timeball import system
 from timeball.domain.errors import Unavailable
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 
@@ -58,8 +58,8 @@ async def behind(migrated_dsn: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Works whose connection broke are repeated for a moment only."""
-    monkeypatch.setattr("timeball.stores.postgres.UNCERTAIN", 20_000)
-    monkeypatch.setattr("timeball.stores.postgres.TRY_AGAIN_AFTER", 0.005)
+    monkeypatch.setattr("timeball.stores.postgres.store.UNCERTAIN", 20_000)
+    monkeypatch.setattr("timeball.stores.postgres.store.TRY_AGAIN_AFTER", 0.005)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

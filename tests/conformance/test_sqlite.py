@@ -24,9 +24,9 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Want
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.reads import LEDGER_SUMS
-from timeball.stores.sqlite import SqliteStore
-from timeball.stores.sqlite_clock import SteadyClock
-from timeball.stores.sqlite_file import Database
+from timeball.stores.sqlite.clock import SteadyClock
+from timeball.stores.sqlite.file import Database
+from timeball.stores.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 from tests.support.builders import one_shot
 from timeball import system
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 async def main():
     store = SqliteStore(Path(sys.argv[1]), wall=system.wall, monotonic=system.monotonic)

@@ -13,7 +13,7 @@ from timeball.domain.run import archive_record
 from timeball.objects.bucket import Bucket, open_objects
 from timeball.operation.storage.archive import archive_day
 from timeball.operation.storage.search_archive import Archive
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 ONCE = {"retry": {"maxRetries": 0}}
 FAILURE = {"kind": "exit", "message": "boom", "exitCode": 1}

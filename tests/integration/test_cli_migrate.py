@@ -26,8 +26,8 @@ def run(data: Path, *arguments: str, stdin: str | None = None) -> Result:
 
 
 def make_store(data: Path) -> None:
-    from timeball.stores.sqlite_clock import SteadyClock
-    from timeball.stores.sqlite_file import Database
+    from timeball.stores.sqlite.clock import SteadyClock
+    from timeball.stores.sqlite.file import Database
 
     database = Database(data / "timeball.db", SteadyClock(lambda: 1, lambda: 1))
     connection = database.connect(durable=False)

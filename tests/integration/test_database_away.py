@@ -13,7 +13,7 @@ from tests.support.api import Api, serving
 from tests.support.migrated import empty_postgres
 from tests.support.postgres import PostgresCluster
 from timeball import system
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 
 MOST = 2
 JOB = {"task": {"kind": "shell", "command": "true"}}

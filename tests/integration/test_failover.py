@@ -26,8 +26,8 @@ from timeball.ports.executor import Attempt
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.worker_protocol import Hello
 from timeball.server.server import Server
-from timeball.stores.postgres import PostgresStore
-from timeball.stores.postgres_connect import single_hosts
+from timeball.stores.postgres.connect import single_hosts
+from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.worker.worker import Worker

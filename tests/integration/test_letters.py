@@ -16,7 +16,7 @@ from timeball.domain.job.job import decode_spec
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 
 TASK = {"kind": "shell", "command": "true"}
 ERRORS = {"disk": "no space left on device", "net": "connection refused", "data": "row {} is bad"}

@@ -16,7 +16,7 @@ from tests.support.thorough import THOROUGH
 from timeball import system
 from timeball.api.app import ROUTES
 from timeball.bootstrap.process import tune_interpreter
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 
 STORES = ("sqlite", "postgres") if THOROUGH else ("sqlite",)
 

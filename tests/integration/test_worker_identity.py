@@ -16,7 +16,7 @@ from timeball.objects.bucket import Bucket, open_objects
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Hello
-from timeball.stores.postgres import PostgresStore
+from timeball.stores.postgres.store import PostgresStore
 
 STRANGER = "key-of-another-worker-0123456789abcdef00"
 SUCCEEDED = {"type": "succeeded"}

@@ -29,7 +29,6 @@ from timeball.ports.worker_protocol import Orders
 from timeball.server.loops.deadline_expirer import Expirer
 from timeball.server.loops.lease_rescuer import EVERY, Rescuer
 from timeball.server.worker_gateway import gateway, session
-from timeball.stores import sqlite_clock, sqlite_tx
 from timeball.stores.sql import (
     amending,
     backfills,
@@ -50,6 +49,8 @@ from timeball.stores.sql import (
 )
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sqlite import clock
+from timeball.stores.sqlite import tx as sqlite_tx
 from timeball.worker import session as worker_session
 from timeball.worker.attempt import HeldAttempt
 from timeball.worker.attempts import Attempts
@@ -189,7 +190,7 @@ def _leases_left_behind(world: World) -> Patches:
 
 def _every_clock_believed(world: World) -> Patches:
     """A step of years is taken for the truth at once."""
-    return [mock.patch.object(sqlite_clock, "STEP_TO_HOLD", 10**18)]
+    return [mock.patch.object(clock, "STEP_TO_HOLD", 10**18)]
 
 
 def _lower_bounded_scan(world: World) -> Patches:

@@ -16,7 +16,7 @@ from tests.simulation.loop import Micros
 from tests.simulation.node import Node
 from tests.simulation.weather import MS, S
 from timeball.domain.errors import Unavailable
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -37,7 +37,7 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.wakeups import Topic
 from timeball.ports.worker_protocol import Hello
 from timeball.server.server import Server
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.worker.session import WAIT
 from timeball.worker.worker import Worker
 

@@ -16,7 +16,7 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.worker_protocol import Hello
 from timeball.server.server import Server
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.worker.worker import Worker
 
 TENANT = "default"

@@ -15,8 +15,8 @@ import asyncpg
 from tests.support.postgres import run_apart
 from timeball import system
 from timeball.ports.store.store import Store
-from timeball.stores.postgres import PostgresStore
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.postgres.store import PostgresStore
+from timeball.stores.sqlite.store import SqliteStore
 
 _SIZES = """
 SELECT relname, pg_relation_size(oid) FROM pg_class

@@ -20,7 +20,7 @@ from timeball.ports.store.runs import Settlement, Want
 from timeball.ports.store.workers import Worker
 from timeball.server.loops.planner import Planner
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 START = 1_800_000_000 * SECOND
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from timeball.stores.sqlite_checkpoints import EVERY, Checkpoints
-from timeball.stores.sqlite_clock import SteadyClock
-from timeball.stores.sqlite_file import Database
+from timeball.stores.sqlite.checkpoints import EVERY, Checkpoints
+from timeball.stores.sqlite.clock import SteadyClock
+from timeball.stores.sqlite.file import Database
 
 
 class Scene:

@@ -14,7 +14,7 @@ from timeball.ports.store.runs import Settlement, Want
 from timeball.ports.worker_protocol import Beat, Ended, Hello, Orders, Poll, Report
 from timeball.server.wakeups import LocalHints
 from timeball.server.worker_gateway.gateway import LEASE, Desk
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 
 

@@ -21,7 +21,7 @@ from timeball.server.loop import TICK
 from timeball.server.loops.dispatcher import AHEAD, LATEST, MOST_ROUNDS, PAUSE, Dispatcher
 from timeball.server.wakeups import LocalHints
 from timeball.server.worker_gateway.gateway import Desk
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock
 
 pytestmark = pytest.mark.timeout(30)

@@ -12,7 +12,7 @@ from timeball.operation.jobs.submit import NewJob, Submit
 from timeball.ports.store.runs import Claimed, Want
 from timeball.ports.worker_protocol import Hello, Orders, Poll
 from timeball.server.server import Server
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 JOB = NewJob("default", spec())
 

@@ -20,7 +20,7 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
 from timeball.server.loops.maintenance import REST, SWEEP_EVERY, Keeper
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 
 class StillClock(system.SystemClock):

@@ -10,7 +10,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND
 from timeball.ports.store.runs import Want
 from timeball.ports.worker_protocol import LOCAL_KEY
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 LEASE = 15 * SECOND
 

@@ -5,8 +5,8 @@ import sqlite3
 import pytest
 
 from timeball.stores.sql.dialect import SQLITE, Query
-from timeball.stores.sqlite_clock import SteadyClock
-from timeball.stores.sqlite_tx import MOST_VALUES, Tx, _together, run
+from timeball.stores.sqlite.clock import SteadyClock
+from timeball.stores.sqlite.tx import MOST_VALUES, Tx, _together, run
 
 NOTE = Query(
     "note",

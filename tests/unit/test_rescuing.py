@@ -13,7 +13,7 @@ from timeball.ports.store.runs import Want
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.server.loops.lease_rescuer import Rescuer
 from timeball.server.server import Server
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 
 
 class Hands:

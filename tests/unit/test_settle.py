@@ -16,7 +16,7 @@ from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Want
 from timeball.ports.wakeups import Topic
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 1", exit_code=1))

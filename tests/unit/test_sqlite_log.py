@@ -13,9 +13,9 @@ from timeball import system
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import HOUR
 from timeball.ports.store.jobs import JobFilter
-from timeball.stores.sqlite import SqliteStore
-from timeball.stores.sqlite_commit_mark import CommitMark
-from timeball.stores.sqlite_log import FRAME_HEADER_SIZE, HEADER_SIZE, find_damage
+from timeball.stores.sqlite.commit_mark import CommitMark
+from timeball.stores.sqlite.log import FRAME_HEADER_SIZE, HEADER_SIZE, find_damage
+from timeball.stores.sqlite.store import SqliteStore
 
 FRAME = FRAME_HEADER_SIZE + 4_096
 JOBS = 6

@@ -32,7 +32,7 @@ from timeball.ports.worker_protocol import (
     ServerFault,
 )
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, dice, monotonic, wall
 from timeball.worker.worker import Worker
 

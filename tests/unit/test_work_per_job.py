@@ -26,7 +26,7 @@ from timeball.registry import Registry
 from timeball.server.loops.dispatcher import Dispatcher
 from timeball.server.wakeups import LocalHints
 from timeball.server.worker_gateway.gateway import Desk
-from timeball.stores.sqlite import SqliteStore
+from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 from timeball.worker.worker import Worker
 

@@ -23,7 +23,7 @@ from timeball.telemetry import logging
 if TYPE_CHECKING:
     from timeball.operation.storage.copy_objects import CarryObjects
     from timeball.ports.store_transfer import Move, Report
-    from timeball.stores.moving.move import Mover
+    from timeball.stores.transfer.transfer import Mover
 
 _log = structlog.get_logger()
 
@@ -72,7 +72,7 @@ def take_back(config: MigrateConfig) -> None:
 
 def _mover(config: MigrateConfig) -> Mover:
     hide_secrets()
-    from timeball.stores.moving.move import Mover
+    from timeball.stores.transfer.transfer import Mover
 
     return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice(), _carrier(config))
 

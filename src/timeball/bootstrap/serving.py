@@ -98,7 +98,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
     """Only the adapter that is used is imported."""
     store: Store
     if config.sqlite_path is not None:
-        from timeball.stores.sqlite import SqliteStore
+        from timeball.stores.sqlite.store import SqliteStore
 
         store = SqliteStore(
             config.sqlite_path,
@@ -109,7 +109,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
             accept_clock=config.accept_clock,
         )
     else:
-        from timeball.stores.postgres import PostgresStore
+        from timeball.stores.postgres.store import PostgresStore
 
         store = PostgresStore(
             config.store,

@@ -104,7 +104,7 @@ def to_store(config: ServerConfig, store: Store) -> Connect:
         if config.sqlite_path is not None:
             yield StoreBeats(store)
             return
-        from timeball.stores.postgres import PostgresStore
+        from timeball.stores.postgres.store import PostgresStore
 
         own = PostgresStore(config.store, monotonic=system.monotonic, direct=config.store_direct, min_connections=1)
         await own.open()

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from timeball.stores.postgres_connect import Connection, Own
+from timeball.stores.postgres.connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
 from timeball.stores.sql.tables import TABLES, Table

@@ -26,11 +26,11 @@ from timeball.ports.store.clock import ClockState
 from timeball.ports.store.store import Hint
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
-from timeball.stores.sqlite_checkpoints import Checkpoints
-from timeball.stores.sqlite_clock import MARK_TIME, SteadyClock
-from timeball.stores.sqlite_file import Database
-from timeball.stores.sqlite_leases import LastingLeases
-from timeball.stores.sqlite_tx import Tx, absorb, begin_again, run, run_or_repeat, transact
+from timeball.stores.sqlite.checkpoints import Checkpoints
+from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
+from timeball.stores.sqlite.file import Database
+from timeball.stores.sqlite.leases import LastingLeases
+from timeball.stores.sqlite.tx import Tx, absorb, begin_again, run, run_or_repeat, transact
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from timeball.stores.sqlite_file import Database
+from timeball.stores.sqlite.file import Database
 
 EVERY: Final = 24_000
 """Rows that are written before the log is worth moving: when jobs come and go, about a third of what makes the writer

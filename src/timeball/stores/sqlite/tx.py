@@ -16,7 +16,7 @@ from timeball.stores.sql.clock import move_timers
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
 from timeball.stores.sql.tables import Table
-from timeball.stores.sqlite_clock import MARK_TIME, SteadyClock
+from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 
 T = TypeVar("T")
 

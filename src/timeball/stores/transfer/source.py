@@ -11,10 +11,10 @@ from typing import Any, Final
 from timeball.domain import ids, retention
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
-from timeball.stores import moved
-from timeball.stores.moved import Note
-from timeball.stores.sqlite_clock import SteadyClock
-from timeball.stores.sqlite_file import Database
+from timeball.stores.sqlite import moved_note
+from timeball.stores.sqlite.clock import SteadyClock
+from timeball.stores.sqlite.file import Database
+from timeball.stores.sqlite.moved_note import Note
 
 ROWS: Final = 5_000
 TEXT: Final = 8 * 1024 * 1024
@@ -42,11 +42,11 @@ class Source:
 
     @property
     def note(self) -> Note | None:
-        return moved.read(self._connection)
+        return moved_note.read(self._connection)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Every table with its columns, whichever there are: one that is added some day is moved like the others."""
-        names = [name for (name,) in self._connection.execute(_TABLES, (moved.TABLE,))]
+        names = [name for (name,) in self._connection.execute(_TABLES, (moved_note.TABLE,))]
         return {name: tuple(column for (column,) in self._connection.execute(_COLUMNS, (name,))) for name in names}
 
     def numbers(self) -> dict[str, int]:
@@ -98,13 +98,13 @@ class Source:
         """Durable when this returns."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
-        moved.write(self._connection, note)
+        moved_note.write(self._connection, note)
         self._connection.execute("COMMIT")
 
     def reopen(self) -> None:
         """Let the store be used again, with tokens above all that the other one may have given out meanwhile."""
         self._connection.execute("BEGIN IMMEDIATE")
-        moved.erase(self._connection)
+        moved_note.erase(self._connection)
         self._connection.execute("UPDATE meta SET value = value + ? WHERE name = 'token'", (MANY_TOKENS,))
         self._connection.execute("COMMIT")
 

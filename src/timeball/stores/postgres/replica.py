@@ -15,7 +15,7 @@ import structlog
 
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
-from timeball.stores.postgres_connect import SETTINGS, Address, Connection
+from timeball.stores.postgres.connect import SETTINGS, Address, Connection
 from timeball.stores.sql.driver import TOO_LONG
 
 T = TypeVar("T")

@@ -21,14 +21,14 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.store import Hint
-from timeball.stores.postgres_clock import ServerClock
-from timeball.stores.postgres_connect import SETTINGS, Address, Connection, Own, Pooled
-from timeball.stores.postgres_days import DailyPartitions, not_waiting, prepare, prepare_days_ahead
-from timeball.stores.postgres_errors import GONE, REPEATABLE, Busy, Interrupted, told
-from timeball.stores.postgres_hints import Hints
-from timeball.stores.postgres_pool import Pool
-from timeball.stores.postgres_replica import Away, Replica
-from timeball.stores.postgres_tx import Compiler, Tx, writing
+from timeball.stores.postgres.clock import ServerClock
+from timeball.stores.postgres.connect import SETTINGS, Address, Connection, Own, Pooled
+from timeball.stores.postgres.errors import GONE, REPEATABLE, Busy, Interrupted, told
+from timeball.stores.postgres.partitions import DailyPartitions, not_waiting, prepare, prepare_days_ahead
+from timeball.stores.postgres.pool import Pool
+from timeball.stores.postgres.replica import Away, Replica
+from timeball.stores.postgres.tx import Compiler, Tx, writing
+from timeball.stores.postgres.wakeups import Hints
 from timeball.stores.sql.dialect import POSTGRES
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.migrate import known, migrate

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from timeball.domain.errors import Unavailable
-from timeball.stores.postgres_connect import Address, Connection, Own
-from timeball.stores.postgres_errors import GONE, NO_CONNECTION, Busy, no_answer, refused
+from timeball.stores.postgres.connect import Address, Connection, Own
+from timeball.stores.postgres.errors import GONE, NO_CONNECTION, Busy, no_answer, refused
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy

@@ -14,14 +14,14 @@ import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros, render
-from timeball.stores import moved, sqlite_log
 from timeball.stores.sql.clock import keep_leases, set_back, verdicts_until
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.driver import TOO_LONG
 from timeball.stores.sql.migrate import known, migrate
-from timeball.stores.sqlite_clock import SteadyClock, check_start
-from timeball.stores.sqlite_commit_mark import MARK_SUFFIX, CommitMark
-from timeball.stores.sqlite_tx import Tx, run, transact
+from timeball.stores.sqlite import log, moved_note
+from timeball.stores.sqlite.clock import SteadyClock, check_start
+from timeball.stores.sqlite.commit_mark import MARK_SUFFIX, CommitMark
+from timeball.stores.sqlite.tx import Tx, run, transact
 
 OLDEST_SQLITE: Final = (3, 35, 0)
 CHECK_UP_TO: Final = 256 * 1024 * 1024
@@ -60,8 +60,8 @@ class Database:
         self._accept_clock = accept_clock
         self.verdicts_until: Micros = 0
         self._lock: int | None = None
-        self._lock_file = sqlite_log.beside(self.file, ".lock")
-        self.mark = CommitMark(sqlite_log.beside(self.file, MARK_SUFFIX))
+        self._lock_file = log.beside(self.file, ".lock")
+        self.mark = CommitMark(log.beside(self.file, MARK_SUFFIX))
 
     def lock(self) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -93,7 +93,7 @@ class Database:
 
     def _examine_log(self) -> None:
         """Refuse a store that lost acknowledged commits, before anything changes its files."""
-        damage = sqlite_log.find_damage(self.file, self.mark.read())
+        damage = log.find_damage(self.file, self.mark.read())
         if damage is None:
             return
         if not self._accepts_damage:
@@ -102,7 +102,7 @@ class Database:
                 " copies the files and starts without what is lost"
             )
         try:
-            copy = sqlite_log.keep_copy(self.file)
+            copy = log.keep_copy(self.file)
         except OSError as error:
             raise Unavailable(f"{damage.text}; the files cannot be copied: {error.strerror}") from error
         _log.error("starting without acknowledged commits that are lost", damage=damage.text, copy=str(copy))
@@ -137,8 +137,8 @@ class Database:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA wal_autocheckpoint = 8000")  # see `Checkpoints`
                 self._check(connection)
-                if not even_if_moved and (note := moved.read(connection)) is not None:
-                    raise moved.refusal(self.file, note)
+                if not even_if_moved and (note := moved_note.read(connection)) is not None:
+                    raise moved_note.refusal(self.file, note)
                 mark = _marked_time(connection)
                 if starts and mark is not None and not self._accept_clock:
                     check_start(mark, self.clock.wall())  # before anything is stamped

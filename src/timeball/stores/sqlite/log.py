@@ -24,7 +24,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain.instant import Micros, render
-from timeball.stores.sqlite_commit_mark import MARK_SUFFIX
+from timeball.stores.sqlite.commit_mark import MARK_SUFFIX
 
 HEADER_SIZE: Final = 32
 FRAME_HEADER_SIZE: Final = 24

@@ -24,7 +24,7 @@ import asyncpg
 from timeball.domain import ids, instant, retention
 from timeball.domain.instant import DAY, Micros
 from timeball.ports.store.maintenance import Lead, Occupied
-from timeball.stores.postgres_errors import Locked
+from timeball.stores.postgres.errors import Locked
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.housekeeping import (

@@ -31,12 +31,12 @@ from timeball.domain.ids import Bits
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
 from timeball.domain.text import english
 from timeball.ports.store_transfer import Carrier, Move, Progress, Report
-from timeball.stores import moved
-from timeball.stores.moved import Note
-from timeball.stores.moving import source as sources
-from timeball.stores.moving import target as targets
-from timeball.stores.moving.source import Source
-from timeball.stores.moving.target import Target
+from timeball.stores.sqlite import moved_note
+from timeball.stores.sqlite.moved_note import Note
+from timeball.stores.transfer import source as sources
+from timeball.stores.transfer import target as targets
+from timeball.stores.transfer.source import Source
+from timeball.stores.transfer.target import Target
 
 LONGEST_WAIT: Final = MINUTE
 """How long the new store's clock is waited for."""
@@ -82,7 +82,7 @@ class Mover:
                     source.leave_note(Note(earlier.move, earlier.target, earlier.at, arrived=True))
                     return self._told(source, {}, await target.now() - self.wall(), was_complete=True)
                 if earlier is not None and earlier.target != self._address:
-                    raise moved.refusal(self.path, earlier)
+                    raise moved_note.refusal(self.path, earlier)
                 with source.kept_from_writers():
                     return await self._move(source, target, report)
 
@@ -170,7 +170,7 @@ class Mover:
 def _refuse_moved(source: Source) -> None:
     note = source.note
     if note is not None and note.arrived:
-        raise moved.refusal(source.file, note)
+        raise moved_note.refusal(source.file, note)
 
 
 async def _copy(
