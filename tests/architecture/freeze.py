@@ -44,7 +44,7 @@ from timeball.cli.root import timeball as root
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
 from timeball.ports import worker_protocol
-from timeball.stores.sql import library
+from timeball.stores.sql import statements as sql_statements
 
 SEEDS: Final = (105, 108, 117)
 """Of worlds without a planted bug."""
@@ -181,7 +181,7 @@ def protocol_messages() -> str:
 
 
 def statements() -> str:
-    return _json({name: " ".join(text.split()) for name, text in sorted(library._TEXTS.items())})
+    return _json({name: " ".join(text.split()) for name, text in sorted(sql_statements._TEXTS.items())})
 
 
 def statement_counts() -> str:

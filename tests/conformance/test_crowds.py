@@ -23,7 +23,7 @@ from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
 from timeball.server.wakeups import LocalHints
 from timeball.stores.postgres import tx as postgre_tx
-from timeball.stores.sql import amending
+from timeball.stores.sql.jobs import amend
 from timeball.stores.sqlite import tx as sqlite_tx
 
 CROWD = 200
@@ -43,7 +43,7 @@ def most_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             return rows
 
         monkeypatch.setattr(tx, "fetch", counted)
-    monkeypatch.setattr(amending, "MOST_LIVE", FEW)
+    monkeypatch.setattr(amend, "MOST_LIVE", FEW)
     monkeypatch.setattr(cancel, "CANCELLED_AT_ONCE", FEW)
     return counts
 

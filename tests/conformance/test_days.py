@@ -27,7 +27,7 @@ from timeball.stores.postgres.partitions import DAILY, name
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.postgres.tx import Tx
 from timeball.stores.sql.dialect import Query
-from timeball.stores.sql.library import query
+from timeball.stores.sql.statements import query
 
 
 class House:

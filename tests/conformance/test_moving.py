@@ -29,7 +29,7 @@ from timeball.ports.store.store import Store
 from timeball.ports.store_transfer import Move, Progress
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.postgres.store import PostgresStore
-from timeball.stores.sql.clock import LONGEST_LEASE
+from timeball.stores.sql.maintenance.clock import LONGEST_LEASE
 from timeball.stores.sql.migrate import Migration, known
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.stores.transfer import target as targets

@@ -14,10 +14,10 @@ from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import _CLOCK
-from timeball.stores.sql import gates
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
-from timeball.stores.sql.tables import Table
+from timeball.stores.sql.runs import gates
+from timeball.stores.sql.schema import Table
 
 JOBS = 1_000
 ONE_SHOTS = [

@@ -18,7 +18,7 @@ from timeball.ports.store.queries import LogLine, RunFilter
 from timeball.ports.store.runs import Claim, Settled, Want, Wanted
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LogChunk, Pausing, Progress, Started
-from timeball.stores.sql import successes
+from timeball.stores.sql.runs import settle_plain_success
 
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))
 AT_ONCE = Retry(max_retries=2, backoff=["0s"])
@@ -411,7 +411,7 @@ async def test_simple_successes_are_written_down_like_judged_ones(
     told = {"started_at": min(now + began, MAX), "finished_at": now + began + SECOND}
     simple, judged = (settlement(claim, Succeeded(Raw(b"[1]")), **told) for claim in claims)
     assert await store.settle([simple]) == [Settled(simple.run_id, Status.SUCCEEDED)]
-    monkeypatch.setattr(successes, "is_simple", lambda each: False)
+    monkeypatch.setattr(settle_plain_success, "is_simple", lambda each: False)
     assert await store.settle([judged]) == [Settled(judged.run_id, Status.SUCCEEDED)]
     runs = await store.runs([simple.run_id, judged.run_id])
 

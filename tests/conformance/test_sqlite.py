@@ -23,7 +23,7 @@ from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Want
 from timeball.stores.sql.dialect import SQLITE
-from timeball.stores.sql.reads import LEDGER_SUMS
+from timeball.stores.sql.reading.runs import LEDGER_SUMS
 from timeball.stores.sqlite.clock import SteadyClock
 from timeball.stores.sqlite.file import Database
 from timeball.stores.sqlite.store import SqliteStore

@@ -638,9 +638,9 @@ async def test_counting_who_is_ahead_ends_at_a_bound(
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from timeball.domain.diagnosis import why
-    from timeball.stores.sql import circumstances
+    from timeball.stores.sql.reading import diagnosis_snapshot
 
-    monkeypatch.setattr(circumstances, "MOST_COUNTED", 20)
+    monkeypatch.setattr(diagnosis_snapshot, "MOST_COUNTED", 20)
     monkeypatch.setattr(why, "MOST_COUNTED", 20)
     scene = Scene(store, tamper)
     await scene.fill()

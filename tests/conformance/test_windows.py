@@ -27,8 +27,8 @@ from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.jobs import Accepted, JobFilter, Submission
 from timeball.ports.store.store import Store
 from timeball.server.wakeups import LocalHints
+from timeball.stores.sql.jobs.window_slots import SLOT_LOADS
 from timeball.stores.sql.part import Part
-from timeball.stores.sql.slots import SLOT_LOADS
 
 NIGHT: Window = msgspec.convert({"type": "window", "from": "01:00", "to": "05:00"}, Schedule)
 LATER: Window = msgspec.convert({"type": "window", "from": "22:00", "to": "02:00", "timezone": "Asia/Tokyo"}, Schedule)

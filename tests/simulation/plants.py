@@ -29,26 +29,28 @@ from timeball.ports.worker_protocol import Orders
 from timeball.server.loops.deadline_expirer import Expirer
 from timeball.server.loops.lease_rescuer import EVERY, Rescuer
 from timeball.server.worker_gateway import gateway, session
-from timeball.stores.sql import (
-    amending,
-    backfills,
-    calendar_shelf,
-    claiming,
-    follows,
-    gates,
-    housekeeping,
-    loom,
-    overlapping,
-    plans,
-    runs,
-    settling,
-    successes,
-    triggers,
-    turns,
-    workers,
-)
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.jobs import amend, backfills, manual_runs
+from timeball.stores.sql.maintenance import maintenance
+from timeball.stores.sql.planning import plans
+from timeball.stores.sql.registry import calendars
+from timeball.stores.sql.runs import (
+    claim as run_claim,
+)
+from timeball.stores.sql.runs import (
+    follows,
+    gates,
+    ordering_keys,
+    overlap,
+    runs,
+    settle_plain_success,
+    workers,
+)
+from timeball.stores.sql.runs import (
+    settle as run_settle,
+)
+from timeball.stores.sql.workflows import advance
 from timeball.stores.sqlite import clock
 from timeball.stores.sqlite import tx as sqlite_tx
 from timeball.worker import session as worker_session
@@ -91,7 +93,7 @@ def _text(module: Any, name: str, old: str, new: str) -> Any:
 
 def _no_fencing(world: World) -> Patches:
     """Whoever reports an end is believed, whatever token, attempt and session it had."""
-    real = settling.settle
+    real = run_settle.settle
     current = Query("current_claims", "SELECT id, attempt, token, session FROM runs WHERE state = 'running'")
 
     async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -104,12 +106,12 @@ def _no_fencing(world: World) -> Patches:
         ]
         return await real(tx, believed)
 
-    return [mock.patch.object(settling, "settle", settle)]
+    return [mock.patch.object(run_settle, "settle", settle)]
 
 
 def _no_session_guard(world: World) -> Patches:
     """Whoever knows a run, its attempt and its token may end it."""
-    real = settling.settle
+    real = run_settle.settle
     current = Query("current_sessions", "SELECT id, session FROM runs WHERE state = 'running'")
 
     async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -118,9 +120,9 @@ def _no_session_guard(world: World) -> Patches:
         return await real(tx, believed)
 
     return [
-        mock.patch.object(settling, "settle", settle),
-        _text(successes, "RECORD_SUCCESSES", "AND r.session = :session", ""),
-        _text(successes, "RECORD_SUCCESSES_OF_SESSIONS", "AND r.session = b.session", ""),
+        mock.patch.object(run_settle, "settle", settle),
+        _text(settle_plain_success, "RECORD_SUCCESSES", "AND r.session = :session", ""),
+        _text(settle_plain_success, "RECORD_SUCCESSES_OF_SESSIONS", "AND r.session = b.session", ""),
     ]
 
 
@@ -131,7 +133,7 @@ def _every_key_fits(world: World) -> Patches:
 
 def _unguarded_settle(world: World) -> Patches:
     """A run that has ended is ended again by the next report."""
-    real = settling.settle
+    real = run_settle.settle
     status = Query("ended_status", "SELECT status FROM history WHERE id = :id")
     overwrite = Query("overwrite", "UPDATE history SET status = 'succeeded' WHERE id = :id")
 
@@ -144,7 +146,7 @@ def _unguarded_settle(world: World) -> Patches:
                 answers[index] = Settled(item.run_id, lifecycle.Status.SUCCEEDED)
         return answers
 
-    return [mock.patch.object(settling, "settle", settle)]
+    return [mock.patch.object(run_settle, "settle", settle)]
 
 
 def _answer_before_commit(world: World) -> Patches:
@@ -232,8 +234,8 @@ def _careless_give_back(world: World) -> Patches:
 def _overlap_unseen(world: World) -> Patches:
     """Whether another run is alive is not looked at."""
     return [
-        mock.patch.object(overlapping.Crowd, "admit", return_value=Admission.RUN),
-        mock.patch.object(overlapping.Crowd, "empty", True),
+        mock.patch.object(overlap.Crowd, "admit", return_value=Admission.RUN),
+        mock.patch.object(overlap.Crowd, "empty", True),
     ]
 
 
@@ -245,7 +247,7 @@ def _early_start(world: World) -> Patches:
 
 def _edit_keeps_future_run(world: World) -> Patches:
     """An update leaves the run alone that waits for its fire time."""
-    return [_text(amending, "DELETE_RUNS", "WHERE", "WHERE 1 = 0 AND")]
+    return [_text(amend, "DELETE_RUNS", "WHERE", "WHERE 1 = 0 AND")]
 
 
 def _late_self_kill(world: World) -> Patches:
@@ -274,12 +276,12 @@ def _delivered_again(world: World) -> Patches:
 
 def _starts_forgotten(world: World) -> Patches:
     """What is handed back counts as never started."""
-    return [mock.patch.object(settling, "_may_have_started", return_value=False)]
+    return [mock.patch.object(run_settle, "_may_have_started", return_value=False)]
 
 
 def _retries_unseen(world: World) -> Patches:
     """Whether a run was retried already is not looked at."""
-    return [_text(triggers, "TO_FOLLOW", "h.retried_as", "NULL")]
+    return [_text(manual_runs, "TO_FOLLOW", "h.retried_as", "NULL")]
 
 
 def _fires_uncounted(world: World) -> Patches:
@@ -289,7 +291,7 @@ def _fires_uncounted(world: World) -> Patches:
 
 def _counted_for_good(world: World) -> Patches:
     """A run that an edit drops counts nevertheless."""
-    return [_text(amending, "WRITE_JOBS", "fired = b.fired", "fired = jobs.fired")]
+    return [_text(amend, "WRITE_JOBS", "fired = b.fired", "fired = jobs.fired")]
 
 
 def _end_ignored(world: World) -> Patches:
@@ -320,7 +322,7 @@ def _permit_kept(world: World) -> Patches:
 
 def _permit_leaked(world: World) -> Patches:
     """A run that waits for its retry keeps its permit."""
-    return [_text(settling, "READY_AGAIN", "permit = NULL, ", "")]
+    return [_text(run_settle, "READY_AGAIN", "permit = NULL, ", "")]
 
 
 def _limit_ignored(world: World) -> Patches:
@@ -342,19 +344,19 @@ def _turn_kept(world: World) -> Patches:
     async def leave(tx: Tx, gone: Any) -> None:
         return None
 
-    return [mock.patch.object(turns, "leave", leave)]
+    return [mock.patch.object(ordering_keys, "leave", leave)]
 
 
 def _turn_ignored(world: World) -> Patches:
     async def enter(tx: Tx, runs: Any) -> set[str]:
         return set()
 
-    return [mock.patch.object(turns, "enter", enter)]
+    return [mock.patch.object(ordering_keys, "enter", enter)]
 
 
 def _turn_stolen(world: World) -> Patches:
     """A run that gave up keeps nobody waiting."""
-    return [mock.patch.object(settling, "Gone", lambda key, run_id, stays: turns.Gone(key, run_id))]
+    return [mock.patch.object(run_settle, "Gone", lambda key, run_id, stays: ordering_keys.Gone(key, run_id))]
 
 
 def _no_change_of_places(world: World) -> Patches:
@@ -363,7 +365,7 @@ def _no_change_of_places(world: World) -> Patches:
     async def overtake(tx: Tx, runs: Any, waiting: Any) -> set[str]:
         return set()
 
-    return [mock.patch.object(turns, "overtake", overtake)]
+    return [mock.patch.object(ordering_keys, "overtake", overtake)]
 
 
 def _labels_ignored(world: World) -> Patches:
@@ -372,20 +374,20 @@ def _labels_ignored(world: World) -> Patches:
 
 def _resources_ignored(world: World) -> Patches:
     """What the running attempts of a worker hold of it is not looked at."""
-    return [_text(claiming, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
+    return [_text(run_claim, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
 
 
 def _nothing_reserved(world: World) -> Patches:
     async def reserve(*_: Any) -> None:
         return None
 
-    return [mock.patch.object(claiming._Choice, "_reserve", reserve)]
+    return [mock.patch.object(run_claim._Choice, "_reserve", reserve)]
 
 
 def _rank_ignored(world: World) -> Patches:
     """High priorities always go first, however long others wait."""
-    real = claiming._claimable
-    return [mock.patch.object(claiming, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
+    real = run_claim._claimable
+    return [mock.patch.object(run_claim, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
 
 
 def _expirer_asleep(world: World) -> Patches:
@@ -397,13 +399,13 @@ def _expirer_asleep(world: World) -> Patches:
 
 def _deadline_ignored(world: World) -> Patches:
     """What is too late to start is handed out nevertheless."""
-    real = claiming._claimable
+    real = run_claim._claimable
 
     def claimable(credit: int, of_one_level: bool) -> Query:
         query = real(credit, of_one_level)
         return Query(f"{query.name}_planted", query.text.replace("(start_by IS NULL OR", "(1 = 1 OR"))
 
-    return [mock.patch.object(claiming, "_claimable", claimable), *_expirer_asleep(world)]
+    return [mock.patch.object(run_claim, "_claimable", claimable), *_expirer_asleep(world)]
 
 
 def _previous_spared(world: World) -> Patches:
@@ -412,7 +414,7 @@ def _previous_spared(world: World) -> Patches:
     async def replace(tx: Tx, crowd: Any) -> None:
         return None
 
-    return [mock.patch.object(plans, "replace", replace), mock.patch.object(triggers, "replace", replace)]
+    return [mock.patch.object(plans, "replace", replace), mock.patch.object(manual_runs, "replace", replace)]
 
 
 def _circuit_ignored(world: World) -> Patches:
@@ -482,7 +484,7 @@ def _parallelism_ignored(world: World) -> Patches:
 
 def _woven_twice(world: World) -> Patches:
     """Nobody remembers that a task of a workflow has its run: whoever looks next makes another."""
-    real = loom.standing
+    real = advance.standing
     forgotten: set[tuple[str, int, int]] = set()
 
     def standing(flow_id: str, step: Step) -> Any:
@@ -493,7 +495,7 @@ def _woven_twice(world: World) -> Patches:
         return real(flow_id, step)
 
     by_chance = mock.patch.object(ids, "Digest", return_value=world.dice)  # else the store refuses it by its id
-    return [mock.patch.object(loom, "standing", standing), by_chance]
+    return [mock.patch.object(advance, "standing", standing), by_chance]
 
 
 def _first_parent_suffices(world: World) -> Patches:
@@ -514,7 +516,7 @@ def _deposed_keeper(world: World) -> Patches:
     async def check(tx: Tx, lead: Any) -> None:
         return None
 
-    return [mock.patch.object(housekeeping, "check", check)]
+    return [mock.patch.object(maintenance, "check", check)]
 
 
 def _sums_forgotten(world: World) -> Patches:
@@ -523,21 +525,21 @@ def _sums_forgotten(world: World) -> Patches:
     async def add_sums(tx: Tx, gone: Any, jobs_gone: Any) -> None:
         return None
 
-    return [mock.patch.object(housekeeping, "add_sums", add_sums)]
+    return [mock.patch.object(maintenance, "add_sums", add_sums)]
 
 
 def _pruned_by_day(world: World) -> Patches:
     """What was made on a day that is over goes, whenever it ended."""
     return [
-        _text(housekeeping, "RUNS_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
-        _text(housekeeping, "OLDEST_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
+        _text(maintenance, "RUNS_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
+        _text(maintenance, "OLDEST_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
     ]
 
 
 def _live_silenced(world: World) -> Patches:
     """Output of a day that is over goes, also that of runs which are alive."""
     alive = "AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)"
-    return [_text(housekeeping, "PRUNE_LOGS", alive, "")]
+    return [_text(maintenance, "PRUNE_LOGS", alive, "")]
 
 
 def _echo_apart(world: World) -> Patches:
@@ -570,7 +572,7 @@ def _echo_apart(world: World) -> Patches:
 
 def _follower_unseen(world: World) -> Patches:
     """A success that seems to concern nobody is not told to who follows."""
-    return [_text(successes, "RECORD_SUCCESSES", "f.job_id = r.job_id", "1 = 0")]
+    return [_text(settle_plain_success, "RECORD_SUCCESSES", "f.job_id = r.job_id", "1 = 0")]
 
 
 def _freeze_unseen(world: World) -> Patches:
@@ -579,7 +581,7 @@ def _freeze_unseen(world: World) -> Patches:
     async def plan_anew(tx: Tx, key: dict[str, str]) -> None:
         pass
 
-    return [mock.patch.object(calendar_shelf, "_plan_anew", plan_anew)]
+    return [mock.patch.object(calendars, "_plan_anew", plan_anew)]
 
 
 def _owed_forgotten(world: World) -> Patches:

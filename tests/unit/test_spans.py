@@ -2,9 +2,9 @@
 
 from tests.support.builders import job, run
 from timeball.domain.run.ledger import Verdict
+from timeball.stores.sql.planning.ledger_spans import Tail
 from timeball.stores.sql.rows import unstarted
-from timeball.stores.sql.spans import Tail
-from timeball.stores.sql.tables import NewHistoryRow
+from timeball.stores.sql.schema import NewHistoryRow
 
 JOB = job(0)
 

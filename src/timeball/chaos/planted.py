@@ -21,8 +21,8 @@ from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.server.loops.lease_rescuer import Rescuer
 from timeball.server.worker_gateway import gateway
-from timeball.stores.sql import plans
 from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.planning import plans
 from timeball.stores.sql.store import SqlStore
 
 FORGETFUL: Final = 50

@@ -27,7 +27,7 @@ from timeball.ports.store.maintenance import Lead, Occupied
 from timeball.stores.postgres.errors import Locked
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.housekeeping import (
+from timeball.stores.sql.maintenance.maintenance import (
     Housekeeping,
     add_sums,
     check,
@@ -35,8 +35,8 @@ from timeball.stores.sql.housekeeping import (
     drop_what_runs_had,
     lock_one_shots,
 )
-from timeball.stores.sql.library import query
-from timeball.stores.sql.tables import TABLES
+from timeball.stores.sql.schema import TABLES
+from timeball.stores.sql.statements import query
 
 DAILY: Final = {"history": "id", "attempts": "run_id", "logs": "run_id"}
 """The tables that have a partition per day, and the column that tells which."""

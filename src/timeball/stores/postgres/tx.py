@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from timeball.stores.postgres.connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
-from timeball.stores.sql.tables import TABLES, Table
+from timeball.stores.sql.schema import TABLES, Table
 
 T = TypeVar("T")
 Insert: TypeAlias = tuple[Table, Sequence[Row], dict[str, Any]]

@@ -48,7 +48,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from timeball.domain.dispatch.priority import LEVELS
-from timeball.stores.sql.tables import TABLES
+from timeball.stores.sql.schema import TABLES
 
 _LEVELS = re.compile(r"\{for_each_level\}(.*?)\{end_of_level\}", re.DOTALL)
 _PIECE = re.compile(r"\{(\w+)(?: ([^{}]*))?\}|(?<![:\w]):([a-z_]+)")

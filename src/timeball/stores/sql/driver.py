@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 from timeball.domain.instant import Micros
 from timeball.ports.store.store import Hint
 from timeball.stores.sql.dialect import Query
-from timeball.stores.sql.tables import Table
+from timeball.stores.sql.schema import Table
 
 T = TypeVar("T")
 TOO_LONG: Final = "reading this takes too long; ask for less at once, such as one job or a shorter time"

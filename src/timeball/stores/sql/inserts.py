@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from timeball.domain.run.run import NewRun
 from timeball.domain.workflow.workflow import WOVEN
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.library import query
-from timeball.stores.sql.tables import (
+from timeball.stores.sql.schema import (
     NEW_HISTORY,
     NEW_JOBS,
     NEW_RUNS,
@@ -18,6 +17,7 @@ from timeball.stores.sql.tables import (
     RULED_RUNS,
     Table,
 )
+from timeball.stores.sql.statements import query
 
 KEEP_PROFILES = query("keep_profiles")
 

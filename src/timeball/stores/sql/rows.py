@@ -18,7 +18,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold, State, Status
 from timeball.domain.run.run import NewRun, Run
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.tables import HISTORY, JOBS, RUNS, HistoryRow, JobRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema import HISTORY, JOBS, RUNS, HistoryRow, JobRow, NewHistoryRow, RunRow
 
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode

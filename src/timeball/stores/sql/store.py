@@ -5,28 +5,28 @@ from __future__ import annotations
 from timeball.domain.instant import Micros
 from timeball.ports.store.clock import ClockState
 from timeball.ports.store.store import Hint
-from timeball.stores.sql.amending import Amendments
-from timeball.stores.sql.archiving import Archiving
-from timeball.stores.sql.backfills import Backfills
-from timeball.stores.sql.calendar_shelf import Calendars
-from timeball.stores.sql.circumstances import Matters
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.follows import Hearing
-from timeball.stores.sql.foresight import Foresight
-from timeball.stores.sql.housekeeping import Housekeeping
-from timeball.stores.sql.jobs import Jobs
-from timeball.stores.sql.large import LargeValues
-from timeball.stores.sql.library import query
-from timeball.stores.sql.planning_failures import PlanningFailures
-from timeball.stores.sql.plans import NOW, Plans
-from timeball.stores.sql.preempting import Preempting
-from timeball.stores.sql.reads import Reads
-from timeball.stores.sql.rest import Keys, Tasks
-from timeball.stores.sql.runs import Runs
-from timeball.stores.sql.triggers import Triggers
-from timeball.stores.sql.waiting import WaitingRooms
-from timeball.stores.sql.weaving import Weaving
-from timeball.stores.sql.workers import Workers
+from timeball.stores.sql.jobs.amend import Amendments
+from timeball.stores.sql.jobs.backfills import Backfills
+from timeball.stores.sql.jobs.jobs import Jobs
+from timeball.stores.sql.jobs.large_values import LargeValues
+from timeball.stores.sql.jobs.manual_runs import Triggers
+from timeball.stores.sql.maintenance.maintenance import Housekeeping
+from timeball.stores.sql.planning.forecast import Foresight
+from timeball.stores.sql.planning.planning_failures import PlanningFailures
+from timeball.stores.sql.planning.plans import NOW, Plans
+from timeball.stores.sql.planning.preemption import Preempting
+from timeball.stores.sql.reading.archive import Archiving
+from timeball.stores.sql.reading.diagnosis_snapshot import Matters
+from timeball.stores.sql.reading.runs import Reads
+from timeball.stores.sql.registry.calendars import Calendars
+from timeball.stores.sql.registry.keys_and_tasks import Keys, Tasks
+from timeball.stores.sql.runs.deadlines import WaitingRooms
+from timeball.stores.sql.runs.follows import Hearing
+from timeball.stores.sql.runs.runs import Runs
+from timeball.stores.sql.runs.workers import Workers
+from timeball.stores.sql.statements import query
+from timeball.stores.sql.workflows.workflow_runs import Weaving
 
 PROBE_WRITE = query("probe_write")
 

@@ -14,9 +14,9 @@ import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros, render
-from timeball.stores.sql.clock import keep_leases, set_back, verdicts_until
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.driver import TOO_LONG
+from timeball.stores.sql.maintenance.clock import keep_leases, set_back, verdicts_until
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sqlite import log, moved_note
 from timeball.stores.sqlite.clock import SteadyClock, check_start

@@ -16,7 +16,7 @@ from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Driver, Tx
-from timeball.stores.sql.library import query
+from timeball.stores.sql.statements import query
 from timeball.stores.sql.store import SqlStore
 
 LEASES_OF_SESSIONS = query("leases_of_sessions")

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from timeball.stores.sql.clock import move_timers
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
-from timeball.stores.sql.tables import Table
+from timeball.stores.sql.maintenance.clock import move_timers
+from timeball.stores.sql.schema import Table
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 
 T = TypeVar("T")

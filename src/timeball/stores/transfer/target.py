@@ -13,7 +13,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.stores.postgres.connect import Address
 from timeball.stores.postgres.store import apply_schema, make_room_for
-from timeball.stores.sql.clock import LONGEST_LEASE
+from timeball.stores.sql.maintenance.clock import LONGEST_LEASE
 from timeball.stores.transfer.source import Batch
 
 CONNECT_SECONDS: Final = 15.0

@@ -1,0 +1,1 @@
+"""Jobs in SQL: submit, amend, backfill, manual runs."""

@@ -1,0 +1,334 @@
+"""Jobs: submitting and reading them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Container, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job, JobState, StowedSpec
+from timeball.domain.planning import planning
+from timeball.domain.run import follow
+from timeball.domain.run.lifecycle import Hold
+from timeball.domain.run.run import NewRun
+from timeball.domain.schedule.schedule import Window
+from timeball.ports.store.jobs import (
+    Accepted,
+    Idempotency,
+    JobFilter,
+    JobStatus,
+    Mismatched,
+    NeverFires,
+    Replayed,
+    Submission,
+    Submitted,
+)
+from timeball.ports.store.paging import Page
+from timeball.ports.store.runs import Claim, Want
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
+from timeball.stores.sql.jobs import window_slots
+from timeball.stores.sql.jobs.large_values import require_fresh
+from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, fitting
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.planning import calendars
+from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, read_jobs, readable, tag_rows
+from timeball.stores.sql.runs import follows, ordering_keys
+from timeball.stores.sql.runs.assign_on_submit import hand_over
+from timeball.stores.sql.runs.claim import claim
+from timeball.stores.sql.schema import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
+from timeball.stores.sql.statements import query
+
+JOBS_THAT_EXIST = query("jobs_that_exist")
+KEYS_THAT_EXIST = query("keys_that_exist")
+JOBS_BY_ID = query("jobs_by_id")
+LIVE_OF_JOBS = query("live_of_jobs")
+
+NEWEST = "\U0010ffff"
+"""Sorts after every id."""
+
+SPEC = NEW_JOBS.columns.index("spec")
+ROWS_TOGETHER = 8
+"""Rows that are encoded before their sizes are looked at."""
+ROW_BYTES = 1_024
+"""What the encoding of a row takes beside its spec, measured in bytes of that."""
+_NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
+_STATUSES = ("scheduled", "paused", "completed", "cancelled")
+
+
+class Jobs(Part):
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        answers, _ = await self.submit_and_claim(submissions, ())
+        return answers
+
+    async def submit_and_claim(
+        self, submissions: Sequence[Submission], wants: Sequence[Want]
+    ) -> tuple[list[Submitted], list[Claim]]:
+        # All that can be done before the transaction is: on SQLite, one thread writes for all.
+        ids = [each.job.id for each in submissions]
+        rows = await _new_job_rows(submissions)
+        accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
+        unplaced = window_slots.unplaced(submissions)
+        stowed = [each.job.spec for each in submissions if type(each.job.spec) is StowedSpec]
+
+        async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
+            if stowed:
+                await require_fresh(tx, stowed)
+            refused = await calendars.missing(tx, submissions)
+            placed, fireless = await _placed(tx, submissions) if unplaced else ({}, {})
+            refused |= fireless
+            sent = [placed.get(at, each) for at, each in enumerate(submissions)] if placed else submissions
+            repeated = refused | await _repeated_keys(tx, sent, refused)
+            answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
+            known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)} if tx.may_be_done else set()
+            new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
+            new_rows = [new_job_row(sent[at].job) if at in placed else rows[at] for at in new]
+            claims = await _insert(tx, [sent[at] for at in new], new_rows, wants, self._credit)
+            if placed:
+                await window_slots.add(tx, (sent[at].job for at in new))
+                answers = await _with_slots(tx, answers, placed, known)
+            return answers, claims
+
+        return await self._db.write(work, once=bool(wants)) if submissions else ([], [])
+
+    async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
+        wanted = [(tenant, plain(key)) for tenant, key, _ in keys]
+
+        async def work(tx: Tx) -> list[Replayed | Mismatched | None]:
+            first = await _first_requests(tx, wanted)
+            return [
+                _repetition(first[key], fingerprint) if key in first else None
+                for key, (_, _, fingerprint) in zip(wanted, keys, strict=True)
+            ]
+
+        return await self._db.read(work) if keys else []
+
+    async def slot_for(self, window: Window) -> int:
+        async def work(tx: Tx) -> int:
+            return (await window_slots.choose(tx, [window], self._db.now(), keep=False))[0]
+
+        return await self._db.read(work, slow=True)
+
+    async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
+        async def work(tx: Tx) -> dict[str, JobStatus]:
+            rows = await tx.fetch(JOBS_BY_ID, b=list(dict.fromkeys(ids)))
+            return {each.job.id: each for each in await _with_status(tx, await read_jobs(tx, rows))}
+
+        return await self._db.read(work) if ids else {}
+
+    async def list_jobs(
+        self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[JobStatus]:
+        wanted = where.status or frozenset(_STATUSES)
+        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
+        for field in ("name", "tag", "user_id", "task_id"):
+            if (value := getattr(where, field)) is not None:
+                parameters[field] = plain(value)
+        if where.workflows:
+            parameters["tag"] = WORKFLOW_TAG
+        queries = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
+
+        async def work(tx: Tx) -> Page[JobStatus]:
+            rows: list[Row] = []
+            for each in queries:
+                rows += await tx.fetch(each, **parameters)
+            rows.sort(key=lambda row: str(row[0]), reverse=True)
+            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            found = sorted(await tx.fetch(JOBS_BY_ID, b=ids), key=lambda row: str(row[0]), reverse=True) if ids else []
+            return Page(
+                await _with_status(tx, await read_jobs(tx, found)), ids[-1] if len(rows) > len(ids) > 0 else None
+            )
+
+        return await self._db.read(work, slow=True, may_lag=may_lag)
+
+
+async def _new_job_rows(submissions: Sequence[Submission]) -> list[Row]:
+    """Their rows. To encode many, or large ones, takes a while, in which others have a turn now and then."""
+    rows: list[Row] = []
+    size = 0
+    for start in range(0, len(submissions), ROWS_TOGETHER):
+        some = [new_job_row(each.job) for each in submissions[start : start + ROWS_TOGETHER]]
+        rows += some
+        size += ROWS_TOGETHER * ROW_BYTES + sum([len(row[SPEC]) for row in some])
+        if size > MAX_PAGE_BYTES:
+            size = 0
+            await asyncio.sleep(0)
+    return rows
+
+
+async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, Submission], dict[int, Submitted]]:
+    """Those with windows, by their positions, in the slots that they get; and those to which that leaves no fire."""
+    found: dict[int, Submission] = {}
+    fireless: dict[int, Submitted] = {}
+    wanted = window_slots.unplaced(submissions)
+    windows = [when for at in wanted if isinstance(when := submissions[at].job.spec.schedule, Window)]
+    for at, slot in zip(
+        wanted, await window_slots.choose(tx, windows, submissions[wanted[0]].job.created_at), strict=True
+    ):
+        each = submissions[at]
+        try:
+            job = planning.placed(each.job, slot, each.job.created_at)
+        except Invalid as error:
+            fireless[at] = NeverFires(error)
+            continue
+        key = each.idempotency
+        if key is not None and each.render is not None:
+            key = msgspec.structs.replace(key, answer=each.render(job))
+        found[at] = msgspec.structs.replace(each, job=job, idempotency=key)
+    return found, fireless
+
+
+async def _with_slots(
+    tx: Tx, answers: Sequence[Submitted], placed: Mapping[int, Submission], known: Collection[str]
+) -> list[Submitted]:
+    """The answers, with the slots that jobs got: those that were sent again have theirs already."""
+    again = [each.job.id for each in placed.values() if each.job.id in known]
+    stored = {job.id: job for job in readable(await tx.fetch(JOBS_BY_ID, b=again))} if again else {}
+    return [
+        Accepted(answer.job_id, stored.get(answer.job_id, placed[at].job))
+        if at in placed and isinstance(answer, Accepted)
+        else answer
+        for at, answer in enumerate(answers)
+    ]
+
+
+async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Container[int]) -> dict[int, Submitted]:
+    """Insert the idempotency keys; answers what repetitions get, by their position."""
+    rows: dict[tuple[str, str], IdempotencyRow] = {}
+    for at, each in enumerate(submissions):
+        if (key := each.idempotency) is not None and at not in refused:
+            row = IdempotencyRow(
+                each.job.tenant, plain(key.key), key.fingerprint, each.job.id, key.answer, each.job.created_at
+            )
+            rows.setdefault((row.tenant, row.key), row)
+    if not rows:
+        return {}
+    # Sorted: two servers that insert the same keys wait for each other in one direction only.
+    await tx.insert_missing(IDEMPOTENCY, [as_tuple(rows[key]) for key in sorted(rows)])
+    first = await _first_requests(tx, list(rows))
+    answers: dict[int, Submitted] = {}
+    for at, each in enumerate(submissions):
+        if (key := each.idempotency) is not None and at not in refused:
+            known = first[each.job.tenant, plain(key.key)]
+            if known.fingerprint != key.fingerprint or known.job_id != each.job.id:
+                answers[at] = _repetition(known, key.fingerprint)
+    return answers
+
+
+async def repeated_key(tx: Tx, tenant: str, key: Idempotency, ident: str, now: Micros) -> Replayed | Mismatched | None:
+    """Insert one idempotency key of something that is not a job; what a repetition gets. None: it is the first."""
+    row = IdempotencyRow(tenant, plain(key.key), key.fingerprint, ident, key.answer, now)
+    await tx.insert_missing(IDEMPOTENCY, [as_tuple(row)])
+    known = (await _first_requests(tx, [(tenant, row.key)]))[tenant, row.key]
+    return None if known.job_id == ident else _repetition(known, key.fingerprint)
+
+
+async def _first_requests(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], IdempotencyRow]:
+    return {(row[0], row[1]): IdempotencyRow(*row) for row in await tx.fetch(KEYS_THAT_EXIST, b=keys)}
+
+
+def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatched:
+    if first.fingerprint != fingerprint:
+        return Mismatched(first.job_id)
+    return Replayed(first.job_id, bytes(first.answer))
+
+
+async def _insert(
+    tx: Tx, submissions: Sequence[Submission], rows: Sequence[Row], wants: Sequence[Want], credit: Micros
+) -> list[Claim]:
+    """Insert them, with the rows of their jobs; what of them is claimed at once, and of what was ready before."""
+    if not submissions:
+        return []
+    runs = [run for each in submissions for run in each.runs]
+    # Nobody else knows them yet, so they may be inserted last, with their runs.
+    claims = await hand_over(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
+    await insert_jobs(tx, rows)
+    if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
+        await tx.insert(TAGS, tags)
+    await calendars.bind(tx, [each.job for each in submissions])
+    await follows.begin(tx, [each.job for each in submissions])
+    if claims is None:
+        await _insert_runs(tx, runs)
+        return (await claim(tx, wants, 0, credit, 0)).claimed().claims
+    if len(claims) < len(runs):
+        await _insert_runs(tx, [run for run in runs if run.id not in claims])
+    return list(claims.values())
+
+
+async def _insert_runs(tx: Tx, new: Sequence[NewRun]) -> None:
+    waiting = await ordering_keys.enter(tx, new)
+    await keep_profiles(tx, new)
+    runs = [
+        new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=run.serial, eligible_at=run.eligible_at)
+        for run in new
+    ]
+    if runs:
+        await insert_runs(tx, runs)
+
+
+def _is_tagged(job: Job) -> bool:
+    return bool(job.spec.tags) or job.spec.is_workflow
+
+
+@lru_cache(maxsize=1024)
+def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...]:
+    """The statements whose rows, merged, are the jobs of these statuses; each follows an index."""
+    narrow = ["j.tenant = :tenant", "j.id < :before"]
+    narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
+    if "task_id" in given:
+        narrow.append("j.task_id = :task_id")
+    tagged = "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)"
+    name = "list_jobs"
+    if "tag" in given:
+        if given & {"name", "user_id", "task_id"}:
+            narrow.append(tagged)
+        else:
+            name = "list_jobs_by_tag"
+
+    def listing(*conditions: str) -> Query:
+        return query(name, where=" AND ".join([*narrow, *conditions]))
+
+    if wanted == frozenset(_STATUSES):
+        return (listing(),)
+    queries = [
+        listing(f"j.state = '{state.value}' AND j.state <> 'active'")
+        for state in (JobState.PAUSED, JobState.CANCELLED)
+        if state.value in wanted
+    ]
+    if wanted >= {"scheduled", "completed"}:
+        queries.append(listing("j.state = 'active'"))
+    elif "scheduled" in wanted:
+        queries.append(listing("j.state = 'active' AND j.next_fire_at IS NOT NULL"))
+        alive = [*narrow, *([tagged] if "tag" in given else []), "j.state = 'active' AND j.next_fire_at IS NULL"]
+        queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
+        queries.append(query("list_idle_followers", where=" AND ".join([*alive, _NO_RUNS])))
+    elif "completed" in wanted:
+        ended = f"{_NO_RUNS} AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)"
+        queries.append(listing(f"j.state = 'active' AND j.next_fire_at IS NULL AND {ended}"))
+    return tuple(queries)
+
+
+async def _with_status(tx: Tx, jobs: Sequence[Job]) -> list[JobStatus]:
+    if not jobs:
+        return []
+    alive: dict[str, Micros | None] = dict(await tx.fetch(LIVE_OF_JOBS, b=[job.id for job in jobs]))
+    return [_status(job, job.id in alive, alive.get(job.id)) for job in jobs]
+
+
+def _status(job: Job, alive: bool, earliest: Micros | None) -> JobStatus:
+    next_fire = job.next_fire_at if job.state is JobState.ACTIVE else None
+    next_run = earliest if earliest is not None else next_fire
+    match job.state:
+        case JobState.PAUSED:
+            return JobStatus(job, "paused", next_run)
+        case JobState.CANCELLED:
+            return JobStatus(job, "cancelled", next_run)
+        case JobState.ACTIVE:
+            goes_on = alive or next_fire is not None or follow.is_awake(job)
+            return JobStatus(job, "scheduled" if goes_on else "completed", next_run)

@@ -1,0 +1,263 @@
+"""Runs that people ask for, and what they do with runs that ended: under the job's lock, by its overlap policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import assert_never
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain.dispatch.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job, JobState, encode_spec
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.lifecycle import Hold, Status
+from timeball.domain.run.run import NewRun, new_run
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
+from timeball.stores.sql.jobs.amend import LOCK_JOBS
+from timeball.stores.sql.jobs.large_values import require_fresh
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
+from timeball.stores.sql.rows import new_run_row, plain, read_jobs, shown_as, unstarted
+from timeball.stores.sql.runs import ordering_keys, settle
+from timeball.stores.sql.runs.overlap import MAKE_SERIAL, Crowd, crowds
+from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
+from timeball.stores.sql.schema import EDITED, as_tuple
+from timeball.stores.sql.statements import query
+
+LIVE_STATES = query("live_states")
+BLOCK_FUTURE = query("block_future")
+TO_FOLLOW = query("runs_to_follow")
+MARK_RETRIED = query("mark_retried")
+KEYS_OF_JOBS = query("keys_of_jobs")
+MARK_REPLAYED = query("mark_replayed")
+JOBS_OF_FINISHED = query("jobs_of_finished")
+DISCARD = query("discard")
+OWN_SPECS = query("own_specs")
+
+
+class _Finished(Struct, frozen=True):
+    """What counts of a run that ended, for those that may follow it."""
+
+    id: str
+    job_id: str
+    status: str
+    retried_as: str | None
+    discarded_at: Micros | None
+    replayed_as: str | None
+
+
+class Triggers(Part):
+    async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _trigger(tx, runs)
+
+        return await self._db.write(work) if runs else []
+
+    async def repeat(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+        def is_free(old: _Finished, run: NewRun) -> bool:
+            return old.retried_as is None or old.retried_as == run.id
+
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _follow(tx, pairs, is_free, MARK_RETRIED)
+
+        return await self._db.write(work) if pairs else []
+
+    async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+        def is_free(old: _Finished, run: NewRun) -> bool:
+            if old.retried_as is None:
+                return old.status == Status.DEAD and old.discarded_at is None
+            return old.retried_as == run.id
+
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _follow(tx, pairs, is_free, MARK_RETRIED)
+
+        return await self._db.write(work) if pairs else []
+
+    async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:
+        def is_free(old: _Finished, run: NewRun) -> bool:
+            return old.replayed_as is None or old.replayed_as < since or old.replayed_as == run.id
+
+        async def work(tx: Tx) -> list[Status | None]:
+            return await _follow(tx, pairs, is_free, MARK_REPLAYED)
+
+        return await self._db.write(work) if pairs else []
+
+    async def discard(self, run_ids: Sequence[str]) -> list[bool]:
+        async def work(tx: Tx) -> list[bool]:
+            ids = list(dict.fromkeys(run_ids))
+            await settle.lock_jobs(tx, [job_id for (job_id,) in await tx.fetch(JOBS_OF_FINISHED, b=ids)])
+            discarded = {run_id for (run_id,) in await tx.fetch(DISCARD, b=ids)}
+            if discarded:
+                await ordering_keys.dismiss(tx, sorted(discarded))
+            return [run_id in discarded for run_id in run_ids]
+
+        return await self._db.write(work) if run_ids else []
+
+
+async def _follow(
+    tx: Tx, pairs: Sequence[tuple[str, NewRun]], is_free: Callable[[_Finished, NewRun], bool], mark: Query
+) -> list[Status | None]:
+    """Insert the runs that may follow the finished ones they are paired with, and link both."""
+    await _locked(tx, [run.job_id for _, run in pairs])
+    finished = {row[0]: _Finished(*row) for row in await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])}
+    linked: dict[str, NewRun] = {}
+    for old_id, run in pairs:
+        old = finished.get(old_id)
+        if old is not None and old.job_id == run.job_id and is_free(old, run):
+            linked.setdefault(old_id, msgspec.structs.replace(run, retry_of=old_id))
+    if not linked:
+        return [None] * len(pairs)
+    answers = await _trigger(tx, list(linked.values()), record_skips=False)
+    statuses = {run.id: status for run, status in zip(linked.values(), answers, strict=True)}
+    # A successor that overlap forbade leaves the old run where it was: to be followed later.
+    if followed := [
+        (old_id, run.id) for old_id, run in linked.items() if statuses[run.id] not in (None, Status.SKIPPED)
+    ]:
+        await tx.execute(mark, b=followed)
+        if mark is MARK_RETRIED:  # it may have had the turn under a key that its successor has not
+            await ordering_keys.dismiss(tx, [old_id for old_id, _ in followed])
+    return [statuses.get(run.id) for _, run in pairs]
+
+
+async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
+    rows = await tx.fetch(LOCK_JOBS, b=list(dict.fromkeys(job_ids)))
+    return {job.id: job for job in await read_jobs(tx, rows)}
+
+
+async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True) -> list[Status | None]:
+    jobs = await _locked(tx, [run.job_id for run in runs])
+    await require_fresh(tx, (run.spec for run in runs))
+    ((now,),) = await tx.fetch(NOW)
+    known = await _known(tx, [run.id for run in runs])
+    wanted: dict[str, NewRun] = {}
+    for run in runs:
+        job = jobs.get(run.job_id)
+        if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
+            # The job may have changed since the run was made: what runs now runs the version of now.
+            fresh = new_run(
+                job,
+                run.id,
+                run.origin,
+                run.fire_time,
+                run.created_at,
+                due_at=run.due_at,
+                retry_of=run.retry_of,
+                edited=run.spec,
+            )
+            wanted.setdefault(run.id, fresh)
+    crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
+    concerned = [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}]
+    heirs = await _lock_turns(tx, concerned, wanted.values())
+    by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
+    last = {run.job_id: run.id for run in wanted.values()}
+    live: list[tuple[NewRun, int, bool]] = []
+    skipped: dict[str, Row] = {}
+    for run in wanted.values():
+        crowd = by_job.get(run.job_id)
+        if crowd is not None and crowd.replaces and run.id != last[run.job_id]:
+            skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
+            continue
+        admission = Admission.RUN if crowd is None else crowd.admit()
+        if admission is Admission.SKIP and run.id in heirs and crowd is not None and crowd.is_kept_back:
+            admission = Admission.WAIT  # what is in its way waits for it
+        serial = run.serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
+        match admission:
+            case Admission.RUN | Admission.WAIT | Admission.REPLACE:
+                live.append((run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial))
+                if crowd is not None:
+                    crowd.join(run.id, admission, run.fire_time)
+            case Admission.SKIP:
+                assert crowd is not None
+                skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
+            case _:
+                assert_never(admission)
+    known |= await insert(tx, live, now)
+    known |= dict.fromkeys(skipped, Status.SKIPPED)
+    if skipped and record_skips:
+        await insert_history(tx, list(skipped.values()))
+    known |= await _take_over(tx, [crowd for crowd in by_job.values() if crowd.successor is not None])
+    return [known.get(run.id) for run in runs]
+
+
+async def _take_over(tx: Tx, taken: Sequence[Crowd]) -> dict[str, Status]:
+    """Have all other runs of jobs end for their successors; answers how these stand, which may be free at once."""
+    for crowd in taken:
+        await replace(tx, crowd)
+    successors = [crowd.successor for crowd in taken if crowd.successor is not None]
+    return await _known(tx, successors) if successors else {}
+
+
+async def insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) -> dict[str, Status]:
+    """Insert runs with what holds each and whether it is serial; answers how they begin."""
+    if not live:
+        return {}
+    new = [run for run, _, _ in live]
+    waiting = await ordering_keys.enter(tx, new)
+    await keep_profiles(tx, new)
+    overtaking = await ordering_keys.overtake(tx, [(run, holds) for run, holds, _ in live], waiting)
+    held = {
+        run.id: (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0)
+        for run, holds, _ in live
+    }
+    await insert_runs(
+        tx,
+        [
+            new_run_row(run, held[run.id], serial=serial, eligible_at=max(run.eligible_at, now))
+            for run, _, serial in live
+        ],
+    )
+    await _keep_edits(tx, new)
+    return {run_id: Status.BLOCKED if holds else Status.QUEUED for run_id, holds in held.items()}
+
+
+async def _lock_turns(tx: Tx, jobs: Sequence[Job], runs: Collection[NewRun]) -> set[str]:
+    """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go.
+    Answers the runs that repeat one that kept all others from their turn."""
+    keys = {ordering_keys.key_of(run) for run in runs}
+    if ordered := [job for job in jobs if job.spec.ordering_key is not None or job.spec.overlap in REPLACING]:
+        keys.update((tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered]))
+    holders = await ordering_keys.lock(tx, keys)
+    return {
+        run.id
+        for run in runs
+        if run.origin is Origin.RETRY
+        and (key := ordering_keys.key_of(run)) is not None
+        and holders[key] == run.retry_of
+    }
+
+
+async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:
+    """Let edited runs execute what they were given, and remember it when they have ended."""
+    edited = [
+        (run.id, encode_spec(run.spec).decode(), run.spec.task_id and plain(run.spec.task_id))
+        for run in runs
+        if run.spec is not None
+    ]
+    if edited:
+        await tx.execute(OWN_SPECS, b=edited)
+        await tx.insert(EDITED, [(run_id, spec) for run_id, spec, _ in edited])
+
+
+async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
+    """What became of runs, those of them that are in the store."""
+    known: dict[str, Status] = {}
+    for run_id, state, attempt, due_at, eligible_at, now in await tx.fetch(LIVE_STATES, b=list(run_ids)):
+        known[run_id] = shown_as(now, state, attempt, due_at, eligible_at)
+    known.update((run_id, Status(status)) for run_id, status in await tx.fetch(RUN_STATUSES, b=list(run_ids)))
+    return known
+
+
+async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, Crowd]:
+    """The crowds of jobs whose runs may not overlap; their future runs that nobody holds are blocked first."""
+    exclusive = [job for job in jobs.values() if job.spec.overlap is not Overlap.ALLOW]
+    if not exclusive:
+        return {}
+    await tx.execute(MAKE_SERIAL, b=[job.id for job in exclusive])
+    if blocked := await tx.fetch(BLOCK_FUTURE, b=[job.id for job in exclusive]):
+        await tx.execute(PLAN_NO_LATER, b=[tuple(row) for row in blocked])
+    return await crowds(tx, [(job.id, job.spec.overlap, True) for job in exclusive], now)

@@ -1,0 +1,1 @@
+"""Maintenance in SQL: the lease, retention, steps of the clock."""

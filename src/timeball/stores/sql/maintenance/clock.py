@@ -1,0 +1,176 @@
+"""What is written when the clock of an embedded store steps.
+
+A store that was ahead of its clock is set back in one transaction, when a user accepts the clock:
+
+- What waits for time to pass (a lease, a backoff, a rate) waits as long as before.
+- Runs for instants of a schedule that have not come, and that no worker has begun, go back to their schedules. All
+  other live runs stay; whatever happened to them happened earlier.
+- Instants that were missed or skipped and have not come are undecided again.
+- Every schedule is planned anew from now on. Instants that have not come but were executed, or cancelled, keep their
+  verdict: `verdicts_until` tells the planner to look for such.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.job.job import Job
+from timeball.domain.planning import planning
+from timeball.domain.run.lifecycle import State
+from timeball.domain.schedule.schedule import Immediate
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.jobs.amend import Writes, persist
+from timeball.stores.sql.rows import readable
+from timeball.stores.sql.schema import RunRow
+from timeball.stores.sql.statements import query
+
+LONGEST_LEASE: Final = 15 * SECOND
+"""What is left of a lease when the store is opened is at most this."""
+MAX_JOBS_PER_PAGE: Final = 1_000
+MOVE_LENGTHS: Final = tuple(map(query, ("move_leases", "move_leads", "move_gates")))
+MOVE_WAITS: Final = tuple(map(query, ("move_let_through", "move_attempts", "move_pauses", "move_backoffs")))
+MOVE_ATTEMPTS: Final = tuple(map(query, ("move_attempts", "move_pauses")))
+KEEP_LEASES = query("keep_leases")
+CAP_LEASES = query("cap_leases")
+RUNS_AHEAD = query("runs_ahead")
+SET_BACK_INSTANTS = query("set_back_instants")
+SPANS_AHEAD = query("spans_ahead")
+DROP_SPANS = query("drop_spans")
+CUT_SPANS = query("cut_spans")
+VERDICTS_AHEAD = query("verdicts_ahead")
+JOBS_AFTER = query("jobs_after")
+LOCK_JOBS = query("lock_jobs")
+NOTE_VERDICTS_AHEAD = query("note_verdicts_ahead")
+VERDICTS_UNTIL = query("verdicts_until")
+SET_BACK_BY: Final = tuple(map(query, ("set_back_runs", "set_back_follows", "set_back_echoes", "set_back_keys")))
+SET_TO_NOW: Final = tuple(
+    map(
+        query,
+        (
+            "set_back_jobs",
+            "set_back_workers",
+            "set_back_preemptions",
+            "set_back_idempotency",
+            "set_back_versions",
+            "set_back_profiles",
+            "set_back_calendars",
+        ),
+    )
+)
+
+
+class SetBack(Struct, frozen=True):
+    """What it came to."""
+
+    jobs: int
+    """Planned anew."""
+    runs: int
+    """Given back to their schedules."""
+    spans: int
+    """Ledger rows whose instants are undecided again."""
+
+
+async def move_timers(tx: Tx, step: Micros) -> None:
+    """Let all that waits for time to pass wait as long as before, although the clock is about to step. Dates stay."""
+    for each in (*MOVE_LENGTHS, *MOVE_WAITS):
+        await tx.execute(each, step=step)
+
+
+async def keep_leases(tx: Tx, away: Micros, mark: Micros) -> None:
+    """Leases stand still while no server is up: a step of the clock between two starts cannot be told from time that
+    passed, and a worker may have held its runs all the while."""
+    await tx.execute(KEEP_LEASES, away=away, mark=mark)
+    if away > LONGEST_LEASE:  # no attempt outlives its lease, so what is still running has not run for longer
+        for each in MOVE_ATTEMPTS:
+            await tx.execute(each, step=away - LONGEST_LEASE)
+    await tx.execute(CAP_LEASES, longest=LONGEST_LEASE)
+
+
+async def verdicts_until(tx: Tx) -> Micros:
+    rows = await tx.fetch(VERDICTS_UNTIL)
+    return int(rows[0][0]) if rows else 0
+
+
+async def set_back(tx: Tx, mark: Micros, now: Micros) -> SetBack:
+    """Set a store that had come to `mark` back to `now`, which the clock of the transaction says already."""
+    back = mark - now
+    for each in MOVE_LENGTHS:
+        await tx.execute(each, step=-back)
+    await tx.execute(CAP_LEASES, longest=LONGEST_LEASE)
+    spans = await _reopen_spans(tx, now)
+    taken: dict[str, set[Micros]] = defaultdict(set)
+    for job_id, fire_time in await tx.fetch(VERDICTS_AHEAD):
+        taken[job_id].add(fire_time)
+    ahead: dict[str, list[RunRow]] = defaultdict(list)
+    for row in await tx.fetch(RUNS_AHEAD):
+        run = RunRow(*row)
+        ahead[run.job_id].append(run)
+        if _has_begun(run):
+            taken[run.job_id].add(run.fire_time)
+    jobs, runs = await _plan_anew(tx, now, back, ahead, taken)
+    for each in SET_BACK_BY:
+        await tx.execute(each, back=back)
+    for each in SET_TO_NOW:
+        await tx.execute(each)
+    await tx.execute(NOTE_VERDICTS_AHEAD, mark=mark)
+    return SetBack(jobs, runs, spans)
+
+
+async def _plan_anew(
+    tx: Tx, now: Micros, back: Micros, ahead: Mapping[str, list[RunRow]], taken: Mapping[str, set[Micros]]
+) -> tuple[int, int]:
+    jobs = runs = 0
+    after = ""
+    while rows := await tx.fetch(JOBS_AFTER, after=after, most=MAX_JOBS_PER_PAGE):
+        after = rows[-1][0]
+        writes = Writes()
+        instants: list[str] = []
+        for job in readable(rows):
+            live = ahead.get(job.id, [])
+            if isinstance(job.spec.schedule, Immediate) or job.spec.follows is not None:
+                instants += [run.id for run in live]
+                live = []
+            unstarted = [run for run in live if not _has_begun(run)]
+            changed = planning.set_back(job, now, back, len(unstarted), frozenset(taken.get(job.id, ())))
+            writes.dropped += unstarted
+            if changed != job:
+                writes.jobs.append(changed)
+        await persist(tx, writes, now)
+        if instants:
+            await tx.execute(SET_BACK_INSTANTS, b=instants, back=back)
+        jobs += len(writes.jobs)
+        runs += len(writes.dropped)
+    return jobs, runs
+
+
+def _has_begun(run: RunRow) -> bool:
+    return run.attempt > 0 or run.state == State.RUNNING
+
+
+async def _reopen_spans(tx: Tx, now: Micros) -> int:
+    found = [tuple(row) for row in await tx.fetch(SPANS_AHEAD)]
+    dropped = [span_id for span_id, _, first in found if first > now]
+    begun = {job_id for _, job_id, first in found if first <= now}
+    jobs = {job.id: job for job in readable(await tx.fetch(LOCK_JOBS, b=sorted(begun)))} if begun else {}
+    cut = [(span_id, *_up_to(jobs.get(job_id), first, now)) for span_id, job_id, first in found if first <= now]
+    if dropped:
+        await tx.execute(DROP_SPANS, b=dropped)
+    if cut:
+        await tx.execute(CUT_SPANS, b=cut)
+    return len(found)
+
+
+def _up_to(job: Job | None, first: Micros, now: Micros) -> tuple[Micros, int]:
+    """The last instant of a span that has come, and how many have."""
+    if job is None:
+        return first, 1
+    last, count = first, 1
+    for at in takewhile(lambda at: at <= now, planning.fires(job, first)):
+        last, count = at, count + 1
+    return last, count

@@ -1,0 +1,159 @@
+"""Housekeeping: the lease of who does it, and history that goes when it is old.
+
+Everything is done in small transactions, each of which checks the lease first. Jobs are locked before their runs go,
+in the order that everybody keeps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain import ids, retention
+from timeball.domain.instant import DAY, Micros
+from timeball.domain.run.ledger import DUE
+from timeball.domain.schedule.schedule import Immediate, Schedule, is_one_shot
+from timeball.ports.store.maintenance import Deposed, Lead
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.statements import query
+
+LEAD = query("lead")
+STILL_LEADS = query("still_leads")
+OLDEST_TO_PRUNE = query("oldest_to_prune")
+PRUNE_LOGS = query("prune_logs")
+PRUNE_ATTEMPTS = query("prune_attempts")
+RUNS_TO_PRUNE = query("runs_to_prune")
+PRUNE_RUNS = query("prune_runs")
+DROP_WHAT_RUNS_HAD = tuple(map(query, ("drop_edited", "drop_tasks_of_flows", "drop_nodes_of_flows", "drop_flows")))
+LOCK_IDLE_JOBS = query("lock_idle_jobs")
+JOBS_WITHOUT_RUNS = query("jobs_without_runs")
+ADD_SUMS = query("add_sums")
+KEYS_TO_FORGET = query("keys_to_forget")
+DROP_KEYS = query("drop_keys")
+PRUNE_VERSIONS = query("prune_versions")
+DROP_WHAT_JOBS_HAD = tuple(
+    map(
+        query,
+        ("drop_jobs", "drop_tags_of_jobs", "drop_calendars_of_jobs", "drop_versions_of_jobs", "drop_sums_of_jobs"),
+    )
+)
+_DUE: Final = frozenset(origin.value for origin in DUE)
+
+
+class _When(Struct):
+    """The part of a spec that tells when."""
+
+    schedule: Schedule = Immediate()
+
+
+_decode_when = msgspec.json.Decoder(_When).decode
+
+
+class Housekeeping(Part):
+    async def lead(self, name: str, holder: str, for_: Micros) -> Lead | None:
+        async def work(tx: Tx) -> Lead | None:
+            rows = await tx.fetch(LEAD, name=name, holder=holder, lasts=for_)
+            return Lead(name, holder, rows[0][0]) if rows else None
+
+        return await self._db.write(work)
+
+    async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
+        """All days are in one table."""
+
+    async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
+        until = ids.first_run(retention.day_of(before))
+
+        async def work(tx: Tx) -> list[Micros]:
+            days: list[Micros] = []
+            since = ""
+            while len(days) < most:
+                rows = await tx.fetch(OLDEST_TO_PRUNE, since=since, until=until, before=before)
+                if not rows:
+                    break
+                days.append(retention.day_of(ids.made_at(rows[0][0])))
+                since = ids.first_run(days[-1] + DAY)
+            return days
+
+        return await self._db.read(work, slow=True)
+
+    async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
+        assert retention.is_over(day, before)
+        of_day = {"since": ids.first_run(day), "until": ids.first_run(day + DAY)}
+
+        async def work(tx: Tx) -> bool:
+            await check(tx, lead)
+            if await tx.execute(PRUNE_LOGS, **of_day, before=before, most=most):
+                return True
+            if await tx.execute(PRUNE_ATTEMPTS, **of_day, before=before, most=most):
+                return True
+            found = await tx.fetch(RUNS_TO_PRUNE, **of_day, before=before, most=most)
+            if not found:
+                return False
+            run_ids = [run_id for run_id, _ in found]
+            over = await lock_one_shots(tx, {job_id for _, job_id in found})
+            gone = await tx.fetch(PRUNE_RUNS, **of_day, b=run_ids)
+            await drop_what_runs_had(tx, run_ids)
+            await add_sums(tx, gone, await drop_jobs(tx, over))
+            return True
+
+        return await self._db.write(work)
+
+    async def forget_keys(self, lead: Lead, before: Micros, most: int) -> int:
+        async def find(tx: Tx) -> list[Row]:
+            return [tuple(row) for row in await tx.fetch(KEYS_TO_FORGET, before=before, most=most)]
+
+        async def drop(tx: Tx) -> int:
+            await check(tx, lead)
+            return await tx.execute(DROP_KEYS, b=found)
+
+        found = await self._db.read(find, slow=True)
+        return await self._db.write(drop) if found else 0
+
+    async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
+        async def work(tx: Tx) -> int:
+            await check(tx, lead)
+            return await tx.execute(PRUNE_VERSIONS, before=before, until=ids.first_run(before), most=most)
+
+        return await self._db.write(work)
+
+
+async def check(tx: Tx, lead: Lead) -> None:
+    """Who was deposed changes nothing."""
+    if not await tx.execute(STILL_LEADS, **msgspec.structs.asdict(lead)):
+        raise Deposed(f"{lead.holder} does not hold the lease {lead.name!r} any more")
+
+
+async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
+    """Drop what belongs to runs that are gone."""
+    for drop in DROP_WHAT_RUNS_HAD:
+        await tx.execute(drop, b=run_ids)
+
+
+async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
+    """Those of the jobs that have had their only fire."""
+    idle = await tx.fetch(LOCK_IDLE_JOBS, b=sorted(job_ids))
+    return [job_id for job_id, spec in idle if is_one_shot(_decode_when(spec).schedule)]
+
+
+async def drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
+    """Drop those of the jobs, which are locked, that have no run left, with all that belongs to them."""
+    over = [job_id for (job_id,) in await tx.fetch(JOBS_WITHOUT_RUNS, b=list(job_ids))] if job_ids else []
+    if over:
+        for drop in DROP_WHAT_JOBS_HAD:
+            await tx.execute(drop, b=over)
+    return frozenset(over)
+
+
+async def add_sums(tx: Tx, gone: Iterable[Row], jobs_gone: frozenset[str]) -> None:
+    """Nobody can ask for the sums of a job that went with its runs."""
+    sums: Counter[tuple[Any, ...]] = Counter()
+    for job_id, day, verdict, fires, origin in gone:
+        if origin in _DUE and job_id not in jobs_gone:
+            sums[job_id, day, verdict] += fires
+    if sums:
+        await tx.execute(ADD_SUMS, b=[(*key, fires) for key, fires in sorted(sums.items())])

@@ -1,0 +1,1 @@
+"""Planning in SQL: fires become runs or ledger rows."""

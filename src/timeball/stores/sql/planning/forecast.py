@@ -1,0 +1,45 @@
+"""What a forecast is made of: the jobs that will fire, and how long their runs took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from timeball.domain import ids
+from timeball.domain.instant import SECOND, Micros
+from timeball.domain.job.job import Job
+from timeball.ports.store.paging import Page
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.page_bytes import fitting
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import read_jobs
+from timeball.stores.sql.statements import many, query
+
+FIRING_JOBS = many(query("firing_jobs"))
+JOBS_OF_PAGE = many(query("jobs_by_id"))
+RECENT_DURATIONS = many(query("recent_durations"))
+
+LAST: Final = 10
+"""Runs that a mean is made of."""
+
+
+class Foresight(Part):
+    async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
+        async def work(tx: Tx) -> Page[Job]:
+            rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, most=limit)
+            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            jobs = await read_jobs(tx, await tx.fetch(JOBS_OF_PAGE, b=ids)) if ids else []
+            is_last = len(ids) == len(rows) < limit
+            return Page(sorted(jobs, key=lambda job: job.id), None if is_last or not ids else ids[-1])
+
+        return await self._db.read(work, slow=True, may_lag=True)
+
+    async def mean_durations(self, job_ids: Sequence[str], since: Micros) -> dict[str, float]:
+        async def work(tx: Tx) -> dict[str, float]:
+            took: dict[str, list[Micros]] = {}
+            first = ids.first_run(max(0, since))
+            for job_id, length in await tx.fetch(RECENT_DURATIONS, b=list(job_ids), since=first, most=LAST):
+                took.setdefault(job_id, []).append(max(0, length))
+            return {job_id: sum(lengths) / len(lengths) / SECOND for job_id, lengths in took.items()}
+
+        return await self._db.read(work, slow=True, may_lag=True) if job_ids else {}

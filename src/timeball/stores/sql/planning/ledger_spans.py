@@ -1,0 +1,76 @@
+"""Ledger rows of instants that never ran: consecutive ones with the same verdict and reason share a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain.instant import Micros
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.schema import NEW_HISTORY, NewHistoryRow, as_tuple
+from timeball.stores.sql.statements import query
+
+SPANS = query("spans")
+GROW_SPANS = query("grow_spans")
+
+
+class Tail(Struct):
+    """The end of one job's ledger: the row that the next instant may join, and what was added so far."""
+
+    last: str | None
+    """The id of that row. None: a run came last."""
+    verdict: str = ""
+    reason: str = ""
+    until: Micros = 0
+    """The last instant of that row."""
+    grown: tuple[str, Micros, int] | None = None
+    """The stored row that grows, until when, and by how many instants."""
+    new: list[NewHistoryRow] = []
+
+    def add(self, row: NewHistoryRow) -> None:
+        """Append instants that follow everything added before; or one that waited while later ones were closed, and
+        shares no row with them."""
+        if row.fire_time <= self.until:
+            self.new.insert(0, row)
+            return
+        self.until = row.fire_until
+        if self.last is None or (row.verdict, row.reason) != (self.verdict, self.reason):
+            self.last, self.verdict, self.reason = row.id, row.verdict, row.reason
+            self.new.append(row)
+        elif self.new and self.new[-1].id == self.last:
+            longer = self.new[-1]
+            self.new[-1] = msgspec.structs.replace(longer, fire_until=row.fire_until, fires=longer.fires + row.fires)
+        else:
+            before = self.grown[2] if self.grown else 0
+            self.grown = (self.last, row.fire_until, before + row.fires)
+
+    def close(self) -> None:
+        """A run follows: nothing joins the row any more."""
+        self.last = None
+
+    def close_before(self, instants: Iterable[Micros]) -> None:
+        """Close it if one of these, at which runs stand, comes behind it."""
+        if any(instant > self.until for instant in instants):
+            self.close()
+
+
+async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[str, Tail]:
+    """The tails of jobs, given the id of each one's newest ledger row."""
+    by_job = {job_id: Tail(last) for job_id, last in last_spans}
+    if known := [tail.last for tail in by_job.values() if tail.last is not None]:
+        rows = {row[0]: row for row in await tx.fetch(SPANS, b=known)}
+        for tail in by_job.values():
+            if tail.last is not None:
+                _, tail.verdict, tail.reason, tail.until = rows.get(tail.last, (None, "", "", 0))
+    return by_job
+
+
+async def write(tx: Tx, written: Iterable[Tail]) -> None:
+    """Persist what was added."""
+    everything = list(written)
+    if grown := [tail.grown for tail in everything if tail.grown is not None]:
+        await tx.execute(GROW_SPANS, b=grown)
+    if new := [as_tuple(row) for tail in everything for row in tail.new]:
+        await tx.insert(NEW_HISTORY, new)

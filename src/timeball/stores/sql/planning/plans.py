@@ -1,0 +1,265 @@
+"""Planning: fires become runs, or ledger rows, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import assert_never
+
+from msgspec import Struct
+
+from timeball.domain.dispatch.overlap import TAKEN_OVER, Admission, Overlap
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job
+from timeball.domain.planning.planning import Fire, Plan, Span
+from timeball.domain.planning.planning_failure import reason_of
+from timeball.domain.run.ledger import DUE, Origin, Verdict
+from timeball.domain.run.lifecycle import Hold, Status
+from timeball.domain.run.run import NewRun, new_run
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.planning import calendars, ledger_spans, planning_failures
+from timeball.stores.sql.planning.ledger_spans import Tail
+from timeball.stores.sql.rows import ended, new_run_row, read_jobs, unstarted
+from timeball.stores.sql.runs import follows, ordering_keys
+from timeball.stores.sql.runs.overlap import Crowd, Waiting, crowds
+from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
+from timeball.stores.sql.runs.settle import DELETE_RUNS
+from timeball.stores.sql.schema import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
+from timeball.stores.sql.statements import many, query
+
+DUE_JOBS = many(query("due_jobs"))
+NEXT_PLAN_AT = query("next_plan_at")
+CANCELLED_AHEAD = query("cancelled_ahead")
+PAUSES_OVER = query("pauses_over")
+NEXT_RESUME_AT = query("next_resume_at")
+NOW = query("now")
+LOCK_PLANNED = many(query("lock_planned"))
+MOVE_JOBS = query("move_jobs")
+UNBLOCK = query("unblock")
+PLAN_NO_LATER = query("plan_no_later")
+
+
+class _Writes(Struct):
+    """What a batch of plans comes to."""
+
+    runs: list[tuple[NewRun, int, bool]] = []
+    """Runs to insert, with what holds each, and whether it is serial."""
+    history: list[Row] = []
+    gone: list[RunRow] = []
+    """Blocked runs that became part of a ledger row."""
+    free: list[str] = []
+    jobs: list[tuple[str, Micros | None, Micros | None, str | None, int, Micros | None]] = []
+
+
+class Plans(Part):
+    async def due_jobs(self, limit: int) -> list[Job]:
+        async def work(tx: Tx) -> list[Job]:
+            unread.clear()
+            return await read_jobs(tx, await tx.fetch(DUE_JOBS, most=limit), unread)
+
+        async def put_off(tx: Tx) -> None:
+            failed = [planning_failures.unreadable(row, reason_of(error)) for row, error in unread]
+            await planning_failures.put_off(tx, failed)
+
+        unread: list[tuple[Row, Exception]] = []
+        jobs = await self._db.read(work)
+        if unread:  # or they would fill every batch
+            await self._db.write(put_off)
+        return jobs
+
+    async def next_plan_at(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            rows = await tx.fetch(NEXT_PLAN_AT)
+            return rows[0][0] if rows else None
+
+        return await self._db.read(work)
+
+    async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
+        async def work(tx: Tx) -> dict[str, frozenset[Micros]]:
+            rows = await tx.fetch(CANCELLED_AHEAD, b=[(job.id, job.next_fire_at) for job in jobs])
+            found: dict[str, set[Micros]] = {}
+            for job_id, at in rows:
+                found.setdefault(job_id, set()).add(at)
+            return {job_id: frozenset(instants) for job_id, instants in found.items()}
+
+        return await self._db.read(work) if jobs else {}
+
+    async def pauses_over(self, limit: int) -> list[Job]:
+        async def work(tx: Tx) -> list[Job]:
+            after = (0, "")
+            while True:
+                rows = await tx.fetch(PAUSES_OVER, most=limit, ended=after[0], id=after[1])
+                if (jobs := await read_jobs(tx, rows)) or len(rows) < limit:
+                    return jobs
+                last = JobRow(*rows[-1])
+                after = (last.paused_until or 0, last.id)
+
+        return await self._db.read(work)
+
+    async def next_resume_at(self) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            rows = await tx.fetch(NEXT_RESUME_AT)
+            return rows[0][0] if rows else None
+
+        return await self._db.read(work)
+
+    async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
+        async def work(tx: Tx) -> list[str]:
+            outdated = await calendars.outdated(tx, plans)
+            made_from = [
+                (each.job.id, each.job.version, each.job.next_fire_at, each.job.owed)
+                for each in plans
+                if each.job.id not in outdated
+            ]
+            current: dict[str, str | None] = dict(await tx.fetch(LOCK_PLANNED, b=made_from))
+            chosen: dict[str, tuple[Plan, Sequence[str]]] = {}
+            for plan, ids in zip(plans, run_ids, strict=True):
+                if plan.job.id in current:
+                    chosen.setdefault(plan.job.id, (plan, ids))
+            if not chosen:
+                return []
+            ((now,),) = await tx.fetch(NOW)
+            following = [plan for plan, _ in chosen.values() if plan.job.spec.follows is not None]
+            moved, causes = await follows.use(tx, following, now) if following else ({}, {})
+            chosen |= {job_id: (plan, chosen[job_id][1]) for job_id, plan in moved.items()}
+            await ordering_keys.lock(tx, (ordering_keys.key_of_job(plan.job) for plan, _ in chosen.values()))
+            exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
+            by_job = await crowds(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
+            tails = await ledger_spans.tails(tx, current.items())
+            await ordering_keys.lock(tx, set().union(*(crowd.keys for crowd in by_job.values())))
+            writes = _Writes()
+            await _decide_blocked(tx, writes, by_job, tails, {key: plan for key, (plan, _) in chosen.items()}, now)
+            for job_id, (plan, ids) in chosen.items():
+                _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now, causes)
+            await _persist(tx, writes)
+            await _replace(tx, by_job.values())
+            await tx.execute(MOVE_JOBS, b=writes.jobs)
+            await ledger_spans.write(tx, tails.values())
+            return list(chosen)
+
+        return await self._db.write(work) if plans else []
+
+
+async def _decide_blocked(
+    tx: Tx, writes: _Writes, by_job: dict[str, Crowd], tails: dict[str, Tail], plans: dict[str, Plan], now: Micros
+) -> None:
+    """Blocked runs that fell due since the last plan: they go, wait on, or become ledger rows."""
+    reasons: dict[str, str] = {}
+    for job_id, crowd in by_job.items():
+        skipped = crowd.settle_waiting(newer=_newest_due(plans[job_id], now) is not None)
+        if crowd.free:
+            tails[job_id].close()
+        tails[job_id].close_before(waiting.fire_time for waiting in crowd.waiting)
+        reasons.update((blocked.id, TAKEN_OVER if crowd.replaces else crowd.skip_reason) for blocked in skipped)
+    if not reasons:
+        return
+    rows = [RunRow(*row[:-1]) for row in await tx.fetch(LOCK_RUNS, b=list(reasons))]
+    for run in sorted(rows, key=lambda run: (run.fire_time, run.id)):
+        row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
+        if run.origin in DUE:
+            tails[run.job_id].add(NewHistoryRow(*row[: len(NEW_HISTORY.columns)]))
+            if by_job[run.job_id].replaces:  # it may have waited while later instants were closed
+                tails[run.job_id].close()
+        else:
+            writes.history.append(row)
+        writes.gone.append(run)
+
+
+def _decide(
+    writes: _Writes,
+    plan: Plan,
+    ids: Sequence[str],
+    crowd: Crowd | None,
+    tail: Tail,
+    now: Micros,
+    causes: Mapping[tuple[str, Micros], str],
+) -> None:
+    """Turn one plan into rows. Without a crowd, runs of the job do not look at each other. `causes`: the runs after
+    which jobs fire, by job and instant."""
+    job, plan_at = plan.job, plan.plan_at
+    newest = _newest_due(plan, now)
+    for step, run_id in zip(plan.steps, ids, strict=True):
+        match step:
+            case Span(first, last, count, verdict, reason):
+                run = new_run(job, run_id, Origin.SCHEDULE, first, now)
+                tail.add(unstarted(run, verdict, reason, now, until=last, fires=count))
+            case Fire(fire_time, origin, eligible_at):
+                cause = causes.get((job.id, fire_time))
+                run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at, retry_of=cause)
+                serial = run.serial or (crowd is not None and not crowd.alone)
+                if crowd is not None and crowd.replaces and newest is not None and fire_time < newest:
+                    tail.add(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
+                elif (holds := _admit(run, crowd, tail, now)) is not None:
+                    writes.runs.append((run, holds, serial))
+            case _:
+                assert_never(step)
+    if crowd is not None:
+        writes.free += crowd.free
+        # Whether a blocked run overlaps is decided when it falls due: be there.
+        looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
+        plan_at = min((at for at in looks if at is not None), default=None)
+    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.owed))
+
+
+def _newest_due(plan: Plan, now: Micros) -> Micros | None:
+    """The newest instant of a plan that has come and is to run."""
+    return max(
+        (step.fire_time for step in plan.steps if isinstance(step, Fire) and step.fire_time <= now), default=None
+    )
+
+
+def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | None:
+    """What holds a run when it is born; None: it is skipped, which the ledger says."""
+    if crowd is None:
+        tail.close()
+        return 0
+    if run.fire_time > now:
+        if crowd.empty:
+            tail.close()
+            return 0
+        crowd.future.append(Waiting(run.id, run.fire_time))
+        return Hold.OVERLAP
+    admission = crowd.admit()
+    match admission:
+        case Admission.RUN | Admission.WAIT | Admission.REPLACE:
+            tail.close()
+            crowd.join(run.id, admission, run.fire_time)
+            return 0 if admission is Admission.RUN else Hold.OVERLAP
+        case Admission.SKIP:
+            tail.add(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
+            return None
+        case _:
+            assert_never(admission)
+
+
+async def _persist(tx: Tx, writes: _Writes) -> None:
+    if writes.gone:
+        await tx.execute(DELETE_RUNS, b=[run.id for run in writes.gone])
+        await ordering_keys.leave(tx, [gone for run in writes.gone if (gone := ordering_keys.gone(run)) is not None])
+    if writes.history:
+        await insert_history(tx, writes.history)
+    if writes.free:
+        await tx.execute(UNBLOCK, b=writes.free)
+    if writes.runs:
+        new = [run for run, _, _ in writes.runs]
+        waiting = await ordering_keys.enter(tx, new)
+        overtaking = await ordering_keys.overtake(tx, [(run, holds) for run, holds, _ in writes.runs], waiting)
+        await keep_profiles(tx, new)
+        rows = [
+            new_run_row(
+                run,
+                (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0),
+                serial=serial,
+                eligible_at=run.eligible_at,
+            )
+            for run, holds, serial in writes.runs
+        ]
+        await insert_runs(tx, rows)
+
+
+async def _replace(tx: Tx, crowds: Iterable[Crowd]) -> None:
+    """Have the runs end whose place another one takes. Their jobs and turns are locked."""
+    for crowd in crowds:
+        if crowd.successor is not None and crowd.active:
+            await replace(tx, crowd)

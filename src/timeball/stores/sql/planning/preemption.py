@@ -1,0 +1,204 @@
+"""Preemption: the decision who makes room for whom, under the guard of id, attempt, token and state.
+
+Whether there is room is read without a lock: at worst somebody makes room for a run that finds a slot elsewhere, and
+goes on a moment later. That the one who makes room may do so, and that nobody else does for the same run, is decided
+under its lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from timeball.domain.dispatch import placement, preemption
+from timeball.domain.dispatch.placement import PLAIN, Need
+from timeball.domain.dispatch.preemption import Preemption, Running, Waiting
+from timeball.domain.dispatch.priority import rank
+from timeball.domain.instant import Micros
+from timeball.ports.worker_protocol import Pausing
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.planning.plans import NOW
+from timeball.stores.sql.rows import bounded
+from timeball.stores.sql.runs import claim_kinds
+from timeball.stores.sql.runs.runs import LOCK_HOLDERS
+from timeball.stores.sql.runs.workers import alive
+from timeball.stores.sql.schema import PreemptionRow
+from timeball.stores.sql.statements import query
+
+PREEMPTIBLE = query("preemptible_runs")
+ANY_OPEN = query("any_preemption_open")
+FIRST_WAITING = query("first_waiting")
+LOCK_PREEMPTED = query("lock_preempted")
+ADD_PREEMPTION = query("add_preemption")
+LEND = query("lend")
+PAUSE_ORDERS = query("pause_orders")
+CLOSE = query("close_preemptions")
+NOTE_PAUSED = query("note_paused")
+NOTE_RESUMED = query("note_resumed")
+TAKE_BACK = query("take_back")
+PROFILES_OF_RUNS = query("profiles_of_runs")
+PREEMPTIONS_OF = query("preemptions_of")
+PREEMPTIONS_FOR = query("preemptions_for")
+
+MOST_LOOKED_AT: Final = 1_000
+
+
+class _Scene(Struct, frozen=True):
+    """What there is to decide about."""
+
+    watched: bool
+    """Whether there is anybody who could make room, or does."""
+    chosen: tuple[Waiting, Running] | None = None
+    some_open: bool = False
+
+
+class Preempting(Part):
+    async def preempt(self) -> bool:
+        async def look(tx: Tx) -> _Scene:
+            return await _look(tx, self._credit)
+
+        async def ask(tx: Tx) -> None:
+            if scene.some_open:
+                await tx.execute(CLOSE)
+            if scene.chosen is not None:
+                await _ask(tx, *scene.chosen)
+
+        scene = await self._db.read(look)
+        if scene.some_open or scene.chosen is not None:
+            await self._db.write(ask)
+        return scene.watched
+
+    async def pause_orders(self) -> list[tuple[str, int, int]]:
+        async def work(tx: Tx) -> list[tuple[str, int, int]]:
+            return [(session, token, number) for session, token, number in await tx.fetch(PAUSE_ORDERS)]
+
+        return await self._db.read(work)
+
+    async def note_pauses(self, session: str, pauses: Sequence[tuple[Pausing, Micros]]) -> list[int]:
+        async def work(tx: Tx) -> list[int]:
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({each.run_id for each, _ in pauses}))
+            held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
+            said = [(each, at) for each, at in pauses if (each.run_id, each.token) in held]
+            paused = [_noted(each, at) for each, at in said if each.what == "paused"]
+            over = [_noted(each, at) for each, at in said if each.what != "paused"]
+            if paused:
+                await tx.execute(NOTE_PAUSED, b=paused)
+            if over:
+                await tx.execute(NOTE_RESUMED, b=over)
+                profiles = dict(await tx.fetch(PROFILES_OF_RUNS, b=sorted({row[0] for row in over})))
+                refused = {each.run_id for each, _ in said if each.what == "refused"}
+                await tx.execute(
+                    TAKE_BACK,
+                    b=[
+                        (run_id, _share(_need(profile)), 0 if run_id in refused else preemption.MOST)
+                        for run_id, profile in sorted(profiles.items())
+                    ],
+                )
+            return [each.token for each, _ in pauses if (each.run_id, each.token) not in held]
+
+        return await self._db.write(work) if pauses else []
+
+    async def preemptions(self, run_id: str) -> list[Preemption]:
+        async def work(tx: Tx) -> list[Preemption]:
+            return [_preemption(row) for row in await tx.fetch(PREEMPTIONS_OF, id=run_id)]
+
+        return await self._db.read(work)
+
+
+async def making_room(tx: Tx, run_id: str) -> Preemption | None:
+    """Who makes room for a run, if somebody does."""
+    rows = await tx.fetch(PREEMPTIONS_FOR, id=run_id)
+    return _preemption(rows[0]) if rows else None
+
+
+async def made_room(tx: Tx, run_id: str, token: int | None) -> Preemption | None:
+    """The preemption that an attempt is subject to, if it is to one."""
+    found = [_preemption(row) for row in await tx.fetch(PREEMPTIONS_OF, id=run_id)]
+    return next((each for each in found if each.is_open and each.token == token), None)
+
+
+async def _look(tx: Tx, credit: Micros) -> _Scene:
+    rows = await tx.fetch(PREEMPTIBLE, most=MOST_LOOKED_AT)
+    some_open = bool(await tx.fetch(ANY_OPEN))
+    if not rows:
+        return _Scene(some_open, some_open=some_open)
+    running: list[Running] = []
+    lent: list[tuple[str, Need]] = []
+    for run_id, session, attempt, token, priority, profile, started_at, times, cancelling, making in rows:
+        if started_at is None:
+            continue
+        each = Running(run_id, session, attempt, token, priority, _need(profile), started_at)
+        if making:
+            lent.append((session, each.lends))
+        elif times > 0 and not cancelling:
+            running.append(each)
+    if not running:
+        return _Scene(True, some_open=some_open)
+    waiting = sorted(await tx.fetch(FIRST_WAITING), key=lambda row: (rank(row[3], row[1], credit), row[4], row[0]))
+    if not waiting:
+        return _Scene(True, some_open=some_open)
+    ((now,),) = await tx.fetch(NOW)
+    workers = await alive(tx)
+    restricted = any(worker.offer.kinds is not None for worker in workers)
+    kinds = await claim_kinds.kinds_of(tx, [row[0] for row in waiting]) if restricted else {}
+    left = {worker.session: worker.offer for worker in workers}
+    for worker in workers:
+        left[worker.session].take(worker.used)
+    for session, need in lent:
+        if session in left:
+            left[session].take(Need(-need.slots, -need.cpu))
+    chosen = preemption.choose(
+        [
+            Waiting(row[0], row[1], row[2], _need(row[2]).of_kind(kinds.get(row[0])), row[3], bool(row[5]))
+            for row in waiting
+        ],
+        running,
+        left,
+        {worker.session: worker.offer for worker in workers},
+        now,
+    )
+    return _Scene(True, chosen, some_open)
+
+
+async def _ask(tx: Tx, waiting: Waiting, running: Running) -> None:
+    who: dict[str, Any] = {"id": running.run_id, "attempt": running.attempt, "token": running.token}
+    found = await tx.fetch(LOCK_PREEMPTED, **who)
+    if not found:
+        return
+    ((left, needs),) = found
+    number = preemption.MOST - left + 1
+    if await tx.fetch(ADD_PREEMPTION, **who, number=number, by_run=waiting.run_id):
+        await tx.execute(LEND, id=running.run_id, needs=None if needs is None else _share(_still(running.need)))
+
+
+def _still(need: Need) -> Need:
+    """What a process that stands still holds of its worker."""
+    return Need(0, 0, need.memory)
+
+
+def _share(need: Need) -> str | None:
+    return f"{need.cpu}|{need.memory}" if need.cpu or need.memory else None
+
+
+def _need(profile: str | None) -> Need:
+    return PLAIN if profile is None else placement.need_of(profile)
+
+
+def _noted(each: Pausing, at: Micros) -> tuple[str, int, int, Micros | None]:
+    return each.run_id, each.token, each.number, bounded(at)
+
+
+def _preemption(row: Row) -> Preemption:
+    found = PreemptionRow(*row)
+    return Preemption(
+        run_id=found.run_id,
+        number=found.number,
+        by_run=found.by_run,
+        token=found.token,
+        asked_at=found.asked_at,
+        paused_at=found.paused_at,
+        ended_at=found.ended_at,
+    )

@@ -1,0 +1,1 @@
+"""Reads in SQL: lists, the ledger, diagnosis, the archive."""

@@ -1,0 +1,61 @@
+"""Reading what goes to the archive, in pieces of a bounded size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from timeball.domain.instant import Micros
+from timeball.domain.run.archive_record import Finished
+from timeball.domain.run.run import Attempt
+from timeball.ports.store.queries import LogLine
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.reading.runs import attempt_of
+from timeball.stores.sql.rows import finished_run
+from timeball.stores.sql.statements import query
+
+SIZES = query("sizes_to_archive")
+RUNS = query("runs_to_archive")
+ATTEMPTS = query("attempts_to_archive")
+TAGS = query("tags_to_archive")
+LOGS = query("logs_to_archive")
+
+MOST_AT_ONCE: Final = 8 * 1024 * 1024
+"""Characters of results in one piece."""
+
+
+class Archiving(Part):
+    async def finished_in(self, first: str, until: str, since: Micros, limit: int) -> list[Finished]:
+        async def work(tx: Tx) -> list[Finished]:
+            last, size = "", 0
+            for run_id, weight in await tx.fetch(SIZES, first=first, until=until, since=since, most=limit):
+                size += weight
+                if last and size > MOST_AT_ONCE:
+                    break
+                last = run_id
+            rows = await tx.fetch(RUNS, first=first, last=last, since=since) if last else []
+            attempts: dict[str, list[Attempt]] = defaultdict(list)
+            for row in await tx.fetch(ATTEMPTS, b=[row[0] for row in rows]) if rows else []:
+                attempts[row[0]].append(attempt_of(row))
+            tags: dict[str, list[str]] = defaultdict(list)
+            for job_id, tag in await tx.fetch(TAGS, b=sorted({row[1] for row in rows})) if rows else []:
+                tags[job_id].append(tag)
+            return [
+                Finished(finished_run(row), attempts.get(row[0], []), row[-3] or "", row[-2], tags.get(row[1], []))
+                for row in rows
+            ]
+
+        return await self._db.read(work, slow=True)
+
+    async def output_in(
+        self, after: tuple[str, int, int], until: str, since: Micros, limit: int
+    ) -> list[tuple[str, LogLine]]:
+        run_id, attempt, seq = after
+        place = {"run_id": run_id, "attempt": attempt, "seq": seq}
+
+        async def work(tx: Tx) -> list[tuple[str, LogLine]]:
+            rows = await tx.fetch(LOGS, **place, until=until, since=since, most=limit)
+            return [(row[0], LogLine(*row[1:])) for row in rows]
+
+        return await self._db.read(work, slow=True)

@@ -1,0 +1,282 @@
+"""What is the matter with a run or a job: all that explains where it is, in one read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from timeball.domain.diagnosis.snapshot import (
+    MOST_COUNTED,
+    Ahead,
+    Circumstances,
+    Followed,
+    Permits,
+    Standing,
+    Target,
+    Tokens,
+    Turn,
+    Weaving,
+)
+from timeball.domain.diagnosis.worker_match import Hand, able
+from timeball.domain.dispatch import placement
+from timeball.domain.dispatch.overlap import QUEUE_DEPTH
+from timeball.domain.dispatch.placement import PLAIN, Need
+from timeball.domain.dispatch.priority import LEVELS, rank
+from timeball.domain.job.job import Job, JobSpec, decode_spec
+from timeball.domain.run.circuit_breaker import Circuit
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Hold, State
+from timeball.domain.run.run import Attempt, Run
+from timeball.domain.task.task import Task, host_of, kind_of
+from timeball.domain.workflow.workflow import Workflow
+from timeball.stores.sql.day_ranges import days
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.jobs.jobs import JOBS_BY_ID
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.planning import planning_failures
+from timeball.stores.sql.planning.preemption import made_room, making_room
+from timeball.stores.sql.reading.runs import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
+from timeball.stores.sql.rows import finished_run, live_run, plain, readable
+from timeball.stores.sql.runs.gates import host_gate, limit_gate, rate_gate
+from timeball.stores.sql.runs.runs import WEAVER
+from timeball.stores.sql.runs.workers import alive
+from timeball.stores.sql.schema import RUNS, GateRow, RunRow, WorkflowRunRow
+from timeball.stores.sql.statements import query
+
+FLOW_BY_ID = query("flow_by_id")
+RUNNING_TASKS = query("running_tasks")
+FLOWS_OF_TASKS = query("flows_of_tasks")
+LIVE_OF_JOB = query("live_of_job")
+NEWEST_OF_JOB = query("newest_of_job")
+EXCEPTIONS = query("exceptions")
+SPECS_OF_RUNS = query("specs_of_runs")
+TASK = query("task")
+TURN_HOLDER = query("turn_holder")
+BEFORE_IN_TURN = query("before_in_turn")
+BEFORE_AT_GATE = query("before_at_gate")
+GATES = query("gates")
+PERMITS = query("permits")
+PERMIT_HOLDERS = query("permit_holders")
+KINDS_OF_RUNS = query("kinds_of_runs")
+AHEAD_FOR_ANYBODY = query("ahead_for_anybody")
+AHEAD_FOR_SOME = query("ahead_for_some")
+
+MOST_OF_JOB: Final = QUEUE_DEPTH + 2
+MOST_HOLDERS: Final = 5
+MOST_KINDS: Final = 200
+MOST_EXCEPTIONS: Final = 5
+LOOKED_AT: Final = 1_000
+"""Newest instants among which exceptions are looked for."""
+
+_decode_task: Any = msgspec.json.Decoder(Task).decode
+_ORIGIN = RUNS.columns.index("origin")
+
+
+async def _followed(tx: Tx, job: Job) -> Followed | None:
+    if job.spec.follows is None:
+        return None
+    found = await _job(tx, job.spec.follows.job)
+    return Followed("", None) if found is None else Followed(found.spec.name, found.state)
+
+
+class Matters(Part):
+    async def circumstances(self, run_id: str) -> Circumstances | None:
+        async def work(tx: Tx) -> Circumstances | None:
+            rows = await tx.fetch(LIVE_RUNS, b=[run_id])
+            done = [] if rows else await tx.fetch(FINISHED_RUNS, b=[run_id])
+            if not rows and not done:
+                return None
+            job = await _job(tx, (rows or done)[0][1])
+            if job is None:
+                return None
+            return await self._live(tx, job, rows[0]) if rows else await self._finished(tx, job, done[0])
+
+        return await self._db.read(work, slow=True)
+
+    async def standing(self, job_id: str) -> Standing | None:
+        async def work(tx: Tx) -> Standing | None:
+            job = await _job(tx, job_id)
+            if job is None:
+                return None
+            now = self._db.now()
+            live = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MOST_OF_JOB)
+            made = days(now, job_id=job_id)._asdict()
+            done = [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id, **made)
+            run = None
+            if live:
+                run = await self._live(tx, job, min(live, key=_is_backfilled))
+            elif done:
+                run = await self._finished(tx, job, done[0])
+            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MOST_EXCEPTIONS, **made)
+            future = [fire_time for row in live if (fire_time := live_run(row, now).fire_time) > now]
+            return Standing(
+                now=now,
+                job=job,
+                alive=len(live),
+                next_fire=min(future, default=job.next_fire_at),
+                run=run,
+                followed=await _followed(tx, job),
+                planning_failure=(await planning_failures.current(tx, [job_id])).get(job_id),
+                exceptions=tuple(finished_run(row) for row in exceptions),
+            )
+
+        return await self._db.read(work, slow=True)
+
+    async def _finished(self, tx: Tx, job: Job, row: Row) -> Circumstances:
+        run = finished_run(row)
+        ((_, edited, spec),) = await tx.fetch(SPECS_OF_RUNS, b=[run.id])
+        flows = await tx.fetch(FLOWS_OF_TASKS, b=[run.id]) if run.origin is Origin.TASK else []
+        return Circumstances(
+            now=self._db.now(),
+            job=job,
+            run=run,
+            spec=decode_spec(edited or spec),
+            first_attempt=await _first_attempt(tx, run),
+            part_of=min((flow_id for _, flow_id in flows), default=None),
+        )
+
+    async def _live(self, tx: Tx, job: Job, row: Row) -> Circumstances:
+        now = self._db.now()
+        run, found = live_run(row, now), RunRow(*row[: len(RUNS.columns)])
+        spec = job.spec if found.spec is None else decode_spec(found.spec)
+        task = await _task(tx, found.tenant, spec)
+        crew, leased = await _crew(tx, found.session)
+        facts = Circumstances(
+            now=now,
+            job=job,
+            run=run,
+            spec=spec,
+            task=task,
+            priority=found.priority,
+            credit=self._credit,
+            first_attempt=await _first_attempt(tx, run),
+            leased=leased,
+            crew=tuple(crew),
+        )
+        if found.session == WEAVER:
+            return msgspec.structs.replace(facts, leased=True, weaving=await _weaving(tx, run.id))
+        if found.state == State.RUNNING:
+            if found.preemptible is None:
+                return facts
+            return msgspec.structs.replace(facts, makes_room=await made_room(tx, run.id, run.token))
+        more: dict[str, Any] = await _gates(tx, found, spec, task, now)
+        if run.holds & Hold.OVERLAP:
+            more |= await _rivals(tx, run, now)
+        if run.holds & Hold.TURN:
+            more["turn"] = await _turn(tx, run, now)
+        if found.state == State.READY and found.eligible_at <= now:
+            more["ahead"] = await self._ahead(
+                tx, found, spec.need.of_kind(None if task is None else kind_of(task)), crew
+            )
+            more["room_made"] = await making_room(tx, run.id)
+        return msgspec.structs.replace(facts, **more)
+
+    async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[Hand]) -> Ahead:
+        """Who goes first, of those that ask for the same workers and that one of these could run."""
+        mine = rank(run.eligible_at, run.priority, self._credit)
+        place = {"fire_time": run.fire_time, "id": run.id, "most": MOST_COUNTED + 1}
+        rivals = able(need, crew)
+        counted: dict[int, int] = {}
+        if any(hand.idle.suits(PLAIN) for hand in rivals):
+            levels = [(level, mine + level * self._credit) for level in LEVELS]
+            counted = dict(await tx.fetch(AHEAD_FOR_ANYBODY, b=levels, **place))
+        levels_of = {
+            profile: int(profile.partition("|")[0])
+            for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MOST_KINDS)
+            if any(hand.idle.fits(placement.need_of(profile)) for hand in rivals)
+        }
+        if levels_of:
+            kinds = [(profile, mine + level * self._credit) for profile, level in levels_of.items()]
+            for profile, count in await tx.fetch(AHEAD_FOR_SOME, b=kinds, **place):
+                counted[levels_of[profile]] = counted.get(levels_of[profile], 0) + count
+        higher = sum(count for level, count in counted.items() if level > run.priority)
+        return Ahead(higher, sum(counted.values()) - higher)
+
+
+def _is_backfilled(row: Row) -> bool:
+    """What a backfill runs is not what most people ask about."""
+    return bool(row[_ORIGIN] == Origin.BACKFILL)
+
+
+async def _job(tx: Tx, job_id: str) -> Job | None:
+    return next(iter(readable(await tx.fetch(JOBS_BY_ID, b=[job_id]))), None)
+
+
+async def _task(tx: Tx, tenant: str, spec: JobSpec) -> Task | None:
+    if spec.task_id is None:
+        return None if isinstance(spec.task, Workflow) else spec.task
+    rows = await tx.fetch(TASK, tenant=tenant, id=plain(spec.task_id))
+    return _decode_task(rows[0][2]) if rows else None
+
+
+async def _weaving(tx: Tx, run_id: str) -> Weaving | None:
+    flows = [WorkflowRunRow(*row) for row in await tx.fetch(FLOW_BY_ID, id=run_id)]
+    if not flows:
+        return None
+    rows = await tx.fetch(RUNNING_TASKS, id=run_id, most=MOST_HOLDERS)
+    return Weaving(flows[0].tasks, flows[0].open, tuple((name, task_run) for name, task_run in rows))
+
+
+async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
+    rows = await tx.fetch(FIRST_ATTEMPTS, b=[run.id]) if run.attempt else []
+    return attempt_of(rows[0]) if rows else None
+
+
+async def _crew(tx: Tx, session: str | None) -> tuple[list[Hand], bool]:
+    """The workers that are alive, and whether a session is one of them."""
+    workers = await alive(tx)
+    crew: list[Hand] = []
+    for worker in workers:
+        left = worker.offer
+        left.take(worker.used)
+        crew.append(Hand(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks)))
+    return crew, any(worker.session == session for worker in workers)
+
+
+async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
+    """Who of its job is in the way of a run, and how many wait before it."""
+    others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MOST_OF_JOB)]
+    held = [other for other in others if other.holds & Hold.OVERLAP]
+    before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]
+    rivals = (other for other in others if not other.holds & Hold.OVERLAP and other.origin is not Origin.BACKFILL)
+    return {"rival": next(rivals, None), "waiting_before": len(before)}
+
+
+async def _turn(tx: Tx, run: Run, now: int) -> Turn:
+    place = {"tenant": run.tenant, "ordering_key": run.ordering_key}
+    rows = await tx.fetch(TURN_HOLDER, **place)
+    ((before,),) = await tx.fetch(BEFORE_IN_TURN, **place, fire_time=run.fire_time, id=run.id, most=MOST_COUNTED + 1)
+    holder = rows[0][0] if rows else None
+    if holder is None:
+        return Turn(None, before)
+    live = [live_run(row, now) for row in await tx.fetch(LIVE_RUNS, b=[holder])]
+    found = live or [finished_run(row) for row in await tx.fetch(FINISHED_RUNS, b=[holder])]
+    return Turn(found[0] if found else None, before)
+
+
+async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int) -> dict[str, Any]:
+    """The limits that a run shares, as they are."""
+    facts: dict[str, Any] = {}
+    host = None if task is None else host_of(task)
+    names = {
+        "permits": None if spec.concurrency is None else limit_gate(spec.concurrency.key),
+        "tokens": None if spec.rate_limit is None else rate_gate(spec.rate_limit.key),
+        "target": None if host is None else host_gate(host),
+    }
+    wanted = [(run.tenant, name) for name in names.values() if name is not None]
+    rows = {row[1]: GateRow(*row) for row in await tx.fetch(GATES, b=wanted)} if wanted else {}
+    if spec.concurrency is not None and (gate := names["permits"]) is not None:
+        ((_, _, taken),) = await tx.fetch(PERMITS, b=[(run.tenant, gate)])
+        holders = await tx.fetch(PERMIT_HOLDERS, tenant=run.tenant, permit=gate, most=MOST_HOLDERS)
+        ids = tuple(run_id for (run_id,) in holders)
+        facts["permits"] = Permits(spec.concurrency.key, spec.concurrency.limit, taken, ids)
+    if spec.rate_limit is not None and (row := rows.get(names["tokens"] or "")) is not None:
+        facts["tokens"] = Tokens(spec.rate_limit.key, spec.rate_limit.bucket(row.spent_until, now))
+    if host is not None and (row := rows.get(names["target"] or "")) is not None:
+        facts["target"] = Target(host, Circuit(row.failures, row.open_until, row.rests, row.probe))
+    if run.gate is not None and run.gate_rank is not None:
+        place = {"gate": run.gate, "gate_rank": run.gate_rank, "id": run.id}
+        ((before,),) = await tx.fetch(BEFORE_AT_GATE, tenant=run.tenant, **place, most=MOST_COUNTED + 1)
+        facts["gate_before"] = before
+    return facts

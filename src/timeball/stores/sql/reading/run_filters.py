@@ -1,0 +1,235 @@
+"""What a filter of runs means in SQL: of live runs, and of finished ones.
+
+A filter becomes conditions of which each run meets one at most. Each of them has an index that holds what it means in
+the order of fire times, so that a page costs what is on it, however many runs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from timeball.domain.instant import DAY, Micros
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import TERMINAL, State, Status
+from timeball.ports.store.queries import RunFilter
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.rows import plain
+from timeball.stores.sql.statements import query
+
+_DUE_AT: Final = "COALESCE(r.due_at, r.fire_time)"
+_SHOWN_AS: Final = {
+    Status.SCHEDULED: f"({_DUE_AT} > {{now}} OR (r.state = 'ready' AND r.attempt = 0 AND r.eligible_at > {{now}}))",
+    Status.BLOCKED: f"(r.state = 'blocked' AND {_DUE_AT} <= {{now}})",
+    Status.QUEUED: "(r.state = 'ready' AND r.attempt = 0 AND r.eligible_at <= {now})",
+    Status.RUNNING: f"(r.state = 'running' AND {_DUE_AT} <= {{now}})",
+    Status.RETRYING: "(r.state = 'ready' AND r.attempt > 0)",
+}
+"""The rows that `lifecycle.status` shows as each live status."""
+
+_STATES: Final = {
+    State.READY: ("r.state = 'ready' AND r.state <> 'running'", {Status.SCHEDULED, Status.QUEUED, Status.RETRYING}),
+    State.BLOCKED: ("r.state = 'blocked' AND r.state <> 'running'", {Status.SCHEDULED, Status.BLOCKED}),
+    State.RUNNING: ("r.state = 'running' AND r.session > ''", {Status.SCHEDULED, Status.RUNNING}),
+}
+"""Where the runs of each state are, in the words of an index, and as what they may be shown. Those that run have a
+session, and are as few as there are slots."""
+
+_NARROWED: Final = {
+    "job_id": "r.job_id = :job_id",
+    "user_id": "j.user_id = :user_id",
+    "task_id": "j.task_id = :task_id",
+    "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = r.job_id AND t.tag = :tag)",
+    "fingerprint": "r.fingerprint = :fingerprint",
+    "made_before": "r.id < :made_before",
+}
+"""What each field of a filter says, if it is given."""
+
+_OF_JOBS: Final = {
+    "user_id": "j.user_id = :user_id AND j.user_id <> ''",
+    "task_id": "j.task_id = :task_id",
+    "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)",
+}
+"""What those fields say that are about the job."""
+
+_BETWEEN: Final = "(r.fire_time, r.id) > (:{0}_time, :{0}_id) AND (r.fire_time, r.id) < (:{1}_time, :{1}_id)"
+_INSIDE: Final = _BETWEEN.format("after", "before")
+_UNATTENDED: Final = ("r.retried_as IS NULL", "r.discarded_at IS NULL")
+_REACHING: Final = "r.fires > 1 AND r.fire_until >= :fire_from"
+_LENGTH: Final = f"CASE WHEN r.fire_until - r.fire_time < {DAY} THEN 0 ELSE 1 END"
+_OUTSIDE_SHORT: Final = _BETWEEN.format("day", "from")
+_OUTSIDE_LONG: Final = _BETWEEN.format("seen", "from")
+SHORT: Final = f"{_LENGTH} = 0"
+"""Of spans, in the words of their indexes: it began less than a day before it ended."""
+LONG: Final = f"{_LENGTH} = 1"
+
+
+class Place(NamedTuple):
+    """Where a run is in a list: no two are in the same place, and no run ever leaves its place."""
+
+    fire_time: Micros
+    run_id: str
+
+
+FIRST: Final = Place(-1, "")
+LAST: Final = Place(10**18, "")
+
+
+class Meaning(Protocol):
+    """The conditions that a filter becomes; `of_jobs`: what it says about jobs is known to be true."""
+
+    def __call__(self, where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]: ...
+
+
+def parameters(where: RunFilter, after: Place = FIRST, before: Place = LAST) -> dict[str, Any]:
+    """The values that the conditions of a filter ask for, for runs between two places. The filter's times become places
+    as well: of two bounds on the same side, SQLite would use one, and maybe the wrong one."""
+    found: dict[str, Any] = {"tenant": where.tenant, "fire_from": where.fire_from}
+    for field in _NARROWED:
+        if (value := getattr(where, field)) is not None:
+            found[field] = plain(value)
+    begin = FIRST if where.fire_from is None else Place(where.fire_from, "")
+    last = end(where, before)
+    places = {"after": max(after, begin), "before": last, "seen": after}
+    places |= {"from": min(last, begin), "day": max(after, Place(begin.fire_time - DAY, ""))}
+    for name, place in places.items():
+        found[f"{name}_time"], found[f"{name}_id"] = place
+    return found
+
+
+def end(where: RunFilter, before: Place) -> Place:
+    """Behind the last run that a filter means, of those before a place."""
+    return before if where.fire_until is None else min(before, Place(where.fire_until, ""))
+
+
+def live(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
+    """The conditions on a live run `r` of a job `j`."""
+    return _live(_statuses(where), where.origin, _given(where, of_jobs), of_jobs)
+
+
+def finished(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
+    """The conditions on a finished run `r` of a job `j`, without the spans that began before the filter's time."""
+    unattended = where.unattended or where.dead_letters
+    return _finished(_statuses(where), where.origin, unattended, _given(where, of_jobs), of_jobs)
+
+
+def reaching(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
+    """The conditions on spans that began before the filter's time and reach into it. A short span began within a day
+    before; long ones are few."""
+    if where.fire_from is None or (where.status and Status.SKIPPED not in where.status) or where.dead_letters:
+        return ()
+    narrow = " AND ".join([*_narrow(_given(where, of_jobs), of_jobs), *_of_origin(where.origin), _REACHING])
+    return f"{narrow} AND {SHORT} AND {_OUTSIDE_SHORT}", f"{narrow} AND {LONG} AND {_OUTSIDE_LONG}"
+
+
+def jobs(where: RunFilter) -> str:
+    """How the jobs come in, if the conditions ask for anything of them."""
+    return "JOIN jobs j ON j.id = r.job_id" if where.user_id is not None or where.task_id is not None else ""
+
+
+def of_any_job(where: RunFilter) -> RunFilter:
+    """The filter without what it says about jobs."""
+    return msgspec.structs.replace(where, user_id=None, task_id=None, tag=None)
+
+
+def of_job(where: RunFilter) -> str:
+    """What the filter says about the job `j` of a run `r`."""
+    return " AND ".join(_NARROWED[field] for field in _OF_JOBS if getattr(where, field) is not None)
+
+
+def chosen_jobs(where: RunFilter) -> str:
+    """The jobs whose runs are meant, as a table of ids; nothing, if the filter says nothing about them or names one."""
+    given = [field for field in _OF_JOBS if getattr(where, field) is not None]
+    if not given or where.job_id is not None:
+        return ""
+    if given == ["tag"]:
+        return "SELECT t.job_id AS id FROM job_tags t WHERE t.tag = :tag"
+    return f"SELECT j.id FROM jobs j WHERE j.tenant = :tenant AND {' AND '.join(_OF_JOBS[field] for field in given)}"
+
+
+@lru_cache(maxsize=4_096)
+def statement(name: str, **parts: str) -> Query:
+    """A statement with such conditions in it. The same one each time, so that it is compiled once."""
+    return query(name, **parts)
+
+
+def _statuses(where: RunFilter) -> frozenset[Status]:
+    return frozenset({Status.DEAD}) if where.dead_letters else where.status
+
+
+def _given(where: RunFilter, of_jobs: bool) -> frozenset[str]:
+    known = _OF_JOBS if of_jobs else ()
+    return frozenset(field for field in _NARROWED if field not in known and getattr(where, field) is not None)
+
+
+@lru_cache(maxsize=4_096)
+def _live(
+    status: frozenset[Status], origin: frozenset[Origin], given: frozenset[str], of_jobs: bool
+) -> tuple[str, ...]:
+    shown = status - TERMINAL
+    if (status and not shown) or "fingerprint" in given:
+        return ()
+    narrow = [*_narrow(given, of_jobs), *_of_origin(origin), _INSIDE]
+    if "job_id" in given or of_jobs:
+        return (" AND ".join([*narrow, *_shown_as(shown)]),)
+    return tuple(
+        " AND ".join([*narrow, found_by, *_shown_as(shown & possible)])
+        for found_by, possible in _STATES.values()
+        if not shown or shown & possible
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _finished(
+    status: frozenset[Status], origin: frozenset[Origin], unattended: bool, given: frozenset[str], of_jobs: bool
+) -> tuple[str, ...]:
+    """Of several unhappy statuses, or unusual origins, each apart: all at once would be looked for among all runs, most
+    of which are happy and usual."""
+    wanted = sorted(status & TERMINAL)
+    if status and not wanted:
+        return ()
+    is_unhappy = bool(wanted) and Status.SUCCEEDED not in wanted
+    is_unusual = bool(origin) and Origin.SCHEDULE not in origin
+    statuses = [[each] for each in wanted] if is_unhappy else [wanted]
+    origins = [frozenset({each}) for each in sorted(origin)] if is_unusual and not is_unhappy else [origin]
+    return tuple(
+        " AND ".join([*_narrow(given, of_jobs), *_of_origin(some), *_with_status(each, unattended), _INSIDE])
+        for each in statuses
+        for some in origins
+    )
+
+
+def _narrow(given: Iterable[str], of_jobs: bool) -> list[str]:
+    """Runs of a job are found by the job."""
+    tenant = "{unindexed_text r.tenant}" if of_jobs or "job_id" in given else "r.tenant"
+    return [f"{tenant} = :tenant", *(condition for field, condition in _NARROWED.items() if field in given)]
+
+
+def _shown_as(status: Iterable[Status]) -> list[str]:
+    shown = [_SHOWN_AS[each] for each in sorted(status)]
+    return [f"({' OR '.join(shown)})"] if shown else []
+
+
+def _with_status(wanted: list[Status], unattended: bool) -> list[str]:
+    conditions = [_one_of("r.status", [each.value for each in wanted])] if wanted else []
+    if unattended:
+        conditions += _UNATTENDED
+    if wanted and Status.SUCCEEDED not in wanted and not (unattended and wanted == [Status.DEAD]):
+        conditions.append("r.status <> 'succeeded'")  # as the index says; dead letters have one of their own
+    return conditions
+
+
+def _of_origin(origin: frozenset[Origin]) -> list[str]:
+    if not origin:
+        return []
+    wanted = [_one_of("r.origin", sorted(each.value for each in origin))]
+    return wanted if Origin.SCHEDULE in origin else [*wanted, "r.origin <> 'schedule'"]  # as the index says
+
+
+def _one_of(column: str, values: list[str]) -> str:
+    if len(values) == 1:
+        return f"{column} = '{values[0]}'"
+    return f"{column} IN ({', '.join(repr(value) for value in values)})"

@@ -1,0 +1,1 @@
+"""API keys, registered tasks and calendars in SQL."""

@@ -1,0 +1,117 @@
+"""Calendars: kept, changed under the jobs that refer to them, and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from timeball.domain.errors import Conflict
+from timeball.domain.schedule import calendar
+from timeball.domain.schedule.calendar import NamedCalendar
+from timeball.ports.store.paging import Page
+from timeball.ports.store.registry import CalendarPut
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.jobs.amend import LOCK_JOBS, withdraw
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
+from timeball.stores.sql.rows import plain, unread
+from timeball.stores.sql.statements import many, query
+
+CALENDARS = query("calendars")
+KEEP_CALENDAR = query("keep_calendar")
+LIST_CALENDARS = query("list_calendars")
+PUT_CALENDAR = query("put_calendar")
+DELETE_CALENDAR = query("delete_calendar")
+CALENDAR_USERS = query("calendar_users")
+HELD_UNDER = query("held_under")
+PLANNED_UNDER = many(query("planned_under"))
+OWED_UNDER = many(query("owed_under"))
+PUT_OFF_UNDER = many(query("put_off_under"))
+
+MOST_USERS: Final = 1_000
+"""Jobs that are counted when a calendar cannot be forgotten."""
+MOST_NAMED: Final = 3
+
+
+class Calendars(Part):
+    async def put_calendar(self, new: NamedCalendar) -> CalendarPut:
+        key = {"tenant": new.tenant, "name": plain(new.name)}
+        spec = calendar.encode(new.calendar).decode()
+
+        async def work(tx: Tx) -> CalendarPut:
+            known = await tx.fetch(KEEP_CALENDAR, **key)
+            version, updated_at = known[0][1:] if known else (0, 0)
+            if not known or known[0][0] != spec:
+                ((version, updated_at),) = await tx.fetch(PUT_CALENDAR, **key, spec=spec)
+                await _plan_anew(tx, key)
+            # Asked in any case: this may repeat a call whose answer was lost.
+            ((held_until,),) = await tx.fetch(HELD_UNDER, **key)
+            found = _calendar((new.tenant, new.name, spec, version, updated_at))
+            return CalendarPut(found, held_until=held_until)
+
+        return await self._db.write(work)
+
+    async def calendars(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], NamedCalendar]:
+        async def work(tx: Tx) -> dict[tuple[str, str], NamedCalendar]:
+            wanted = [(tenant, plain(name)) for tenant, name in dict.fromkeys(keys)]
+            found = [_readable(row) for row in await tx.fetch(CALENDARS, b=wanted)]
+            return {(each.tenant, each.name): each for each in found if each is not None}
+
+        return await self._db.read(work) if keys else {}
+
+    async def list_calendars(self, tenant: str, cursor: str | None, limit: int) -> Page[NamedCalendar]:
+        async def work(tx: Tx) -> Page[NamedCalendar]:
+            rows = await tx.fetch(LIST_CALENDARS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
+            found = [each for row in rows[:limit] if (each := _readable(row)) is not None]
+            return Page(found, rows[limit - 1][1] if len(rows) > limit else None)
+
+        return await self._db.read(work, slow=True)
+
+    async def delete_calendar(self, tenant: str, name: str) -> bool:
+        key = {"tenant": tenant, "name": plain(name)}
+
+        async def work(tx: Tx) -> bool:
+            if not await tx.fetch(KEEP_CALENDAR, **key):
+                return False
+            if users := await tx.fetch(CALENDAR_USERS, **key, most=MOST_USERS + 1):
+                raise Conflict(f"calendar {name!r} is used by {_users(users)}; let them go without it first")
+            return bool(await tx.fetch(DELETE_CALENDAR, **key))
+
+        return await self._db.write(work)
+
+
+async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
+    """Take back what was planned under the old calendar and has not begun. While the calendar is kept, nobody plans
+    under it."""
+    planned = [job_id for (job_id,) in await tx.fetch(PLANNED_UNDER, **key)]
+    sooner = {job_id for waiting in (OWED_UNDER, PUT_OFF_UNDER) for (job_id,) in await tx.fetch(waiting, **key)}
+    if concerned := sorted({*planned, *sooner}):
+        await tx.fetch(LOCK_JOBS, b=concerned)
+        ((now,),) = await tx.fetch(NOW)
+        await withdraw(tx, planned, now)
+        if sooner:
+            await tx.execute(PLAN_NO_LATER, b=[(job_id, now) for job_id in sorted(sooner)])
+
+
+def _users(users: Sequence[Row]) -> str:
+    """How many, and some of them."""
+    named = [f"{job_id} ({name})" if name else str(job_id) for job_id, name in users[:MOST_NAMED]]
+    count = f"more than {MOST_USERS:,}" if len(users) > MOST_USERS else f"{len(users):,}"
+    some = f"{', '.join(named)}{', ...' if len(users) > MOST_NAMED else ''}"
+    return f"{count} {'job' if len(users) == 1 else 'jobs'}: {some}"
+
+
+def _readable(row: Row) -> NamedCalendar | None:
+    """None: this version cannot read it, and says so. Jobs with other calendars should not suffer for it."""
+    try:
+        return _calendar(row)
+    except Exception as error:
+        unread(f"calendar {row[1]}", error)
+        return None
+
+
+def _calendar(row: Row) -> NamedCalendar:
+    tenant, name, spec, version, updated_at = row
+    return NamedCalendar(
+        tenant=tenant, name=name, calendar=calendar.decode(spec), version=version, updated_at=updated_at
+    )

@@ -1,0 +1,1 @@
+"""Runs in SQL: claim, settle, gates, ordering keys, workers."""

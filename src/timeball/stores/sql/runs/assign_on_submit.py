@@ -1,0 +1,89 @@
+"""Fresh runs for workers that wait: what is due when it is submitted is born in the hands of a worker.
+
+It is spared the way through the queue, which is half of its life's cost. That is fair only while nothing is ready that
+may go first, and if it asks for nothing special; else a claim decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timeball.domain.dispatch.priority import rank
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import JobSpec
+from timeball.domain.run.run import NewRun
+from timeball.domain.task.task import Http, host_of
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Want
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.rows import handed, handed_run_row
+from timeball.stores.sql.runs.claim import interleaved
+from timeball.stores.sql.runs.gates import ill_hosts
+from timeball.stores.sql.schema import HANDED_RUNS
+from timeball.stores.sql.statements import query
+
+WAITING_NOW = query("waiting_now")
+THERE_FOR_ALL = query("there_for_all")
+
+
+async def hand_over(
+    tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[Want], credit: Micros
+) -> dict[str, Claim] | None:
+    """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
+    decide. `specs` are those of the jobs, encoded."""
+    ((now, has_to_choose, ill_host, spare),) = await tx.look(WAITING_NOW)
+    if has_to_choose or (ill_host and await _call_ill_hosts(tx, submissions)):
+        return None
+    ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
+    for submission, spec in zip(submissions, specs, strict=True):
+        for run in submission.runs:
+            if not run.is_simple or submission.job.spec.task_id is not None:
+                return None
+            if run.eligible_at <= now:
+                ranked.append((rank(run.eligible_at, run.priority, credit), run.fire_time, run.id, run, spec))
+    workers = dict(await tx.look(THERE_FOR_ALL, b=[want.session for want in wants]))
+    there = [want for want in wants if want.session in workers]
+    slots = interleaved(there, len(ranked))
+    ranked.sort()
+    due = ranked[: len(slots)]
+    tokens: Sequence[int] = ()
+    if due:
+        tokens = [spare] if spare is not None and len(due) == 1 else await tx.tokens(len(due))
+    claims: dict[str, Claim] = {}
+    rows: dict[str, list[Row]] = {want.session: [] for want in slots[: len(due)]}
+    for (*_, run_id, run, spec), token, want in zip(due, tokens, slots, strict=False):
+        rows[want.session].append(handed_run_row(run, token))
+        claims[run_id] = _claim(run, spec, token, want)
+    for want in there:
+        if theirs := rows.get(want.session):
+            await tx.insert(HANDED_RUNS, theirs, **handed(want.session, workers[want.session], want.poll, now))
+    return claims
+
+
+async def _call_ill_hosts(tx: Tx, submissions: Sequence[Submission]) -> bool:
+    """Whether one of them calls a host whose circuit may be open."""
+    calls = [(each.job.tenant, host) for each in submissions if (host := _host(each.job.spec)) is not None]
+    if not calls:
+        return False
+    ill = await ill_hosts(tx)
+    return any(ill.includes(*call) for call in calls)
+
+
+def _host(spec: JobSpec) -> str | None:
+    return host_of(spec.task) if isinstance(spec.task, Http) else None
+
+
+def _claim(run: NewRun, spec: str, token: int, want: Want) -> Claim:
+    return Claim(
+        session=want.session,
+        poll=want.poll,
+        run_id=run.id,
+        job_id=run.job_id,
+        attempt=1,
+        token=token,
+        fire_time=run.fire_time,
+        eligible_at=run.eligible_at,
+        serial=False,
+        spec=spec.encode(),
+        task=None,
+    )

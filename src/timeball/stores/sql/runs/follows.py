@@ -1,0 +1,313 @@
+"""Jobs that follow other jobs: the end of a run is written down for each of its followers, in the transaction that ends
+it, and becomes an instant of theirs, under their own lock, before it is planned.
+
+So whoever ends a run locks nothing of the jobs that follow, and can wait for none of them in a circle. What has ended
+but was not *heard* is found by an index, by every server. Whoever plans or amends a job that follows another lets it
+hear what there is first. An instant is when the run ended, or a little later: no two of a job are the same, and none is
+before its last change, so that what an edit did not see belongs to the new version.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from timeball.domain.errors import InvalidSchedule
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.planning import planning
+from timeball.domain.planning.planning import Fire, Plan, Span
+from timeball.domain.run import follow
+from timeball.domain.run.ledger import FORGONE, Origin, Verdict
+from timeball.domain.run.lifecycle import Status
+from timeball.isolation import in_halves
+from timeball.ports.store.jobs import Amendment
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import read_jobs, unread
+from timeball.stores.sql.schema import FOLLOWS, NEW_HISTORY, EchoRow, FollowRow, NewHistoryRow, as_tuple
+from timeball.stores.sql.statements import many, query
+
+ECHO_ENDS = query("echo_ends")
+UNHEARD_FOLLOWERS = query("unheard_followers")
+UNHEARD_ECHOES = many(query("unheard_echoes"))
+FOLLOWS_BY_ID = query("follows_by_id")
+HEAR_ECHOES = query("hear_echoes")
+DROP_ECHOES = query("drop_echoes")
+NOTE_LAST = query("note_last")
+HEAR_JOBS = query("hear_jobs")
+WAITING_ECHOES = many(query("waiting_echoes"))
+SUM_OF_ECHOES = query("sum_of_echoes")
+CAUSES = many(query("causes"))
+USE_ECHOES = query("use_echoes")
+SILENCE = query("silence")
+UNFOLLOW = query("unfollow")
+FOLLOW = query("follow")
+LOCK_FOLLOWS = query("lock_follows")
+CHAIN = query("chain")
+LOCK_JOBS = query("lock_jobs")
+
+LONGEST_CHAIN: Final = 10_000
+_ENDS: Final = frozenset(status.value for status in follow.ENDS)
+_STATUS: Final = NEW_HISTORY.columns.index("status")
+_ORIGIN: Final = NEW_HISTORY.columns.index("origin")
+
+
+class Waiting(Struct, frozen=True):
+    """The instants of a job that wait to be planned."""
+
+    count: int
+    first: Micros
+    last: Micros
+
+    @property
+    def forgone(self) -> Span:
+        return Span(self.first, self.last, self.count, Verdict.MISSED, FORGONE)
+
+
+class Hearing(Part):
+    async def hear_echoes(self, limit: int) -> int:
+        heard, after = 0, ""
+        while True:
+            found = await self._unheard(after, limit)
+            heard += await self._hear(found)
+            if heard or len(found) < limit:
+                return heard
+            after = found[-1]  # none of these can be read, or changed
+
+    async def _unheard(self, after: str, limit: int) -> list[str]:
+        async def work(tx: Tx) -> list[str]:
+            return [job_id for (job_id,) in await tx.fetch(UNHEARD_FOLLOWERS, after=after, most=limit)]
+
+        return await self._db.read(work)
+
+    async def _hear(self, followers: Sequence[str]) -> int:
+        heard = 0
+
+        async def hear_all(ids: Sequence[str]) -> None:
+            async def work(tx: Tx) -> int:
+                rows = await tx.fetch(LOCK_JOBS, b=list(ids))
+                if gone := set(ids) - {row[0] for row in rows}:
+                    await tx.execute(SILENCE, b=sorted(gone))
+                before = {job.id: job for job in await read_jobs(tx, rows)}
+                after = await hear(tx, before)
+                return sum(after[job_id] is not job for job_id, job in before.items())
+
+            nonlocal heard
+            heard += await self._db.write(work)
+
+        if followers:
+            await in_halves(followers, hear_all, unread)
+        return heard
+
+    async def echoes(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
+        async def work(tx: Tx) -> dict[str, tuple[Micros, ...]]:
+            found: dict[str, list[Micros]] = {job_id: [] for job_id in job_ids}
+            for job_id, at in await tx.fetch(WAITING_ECHOES, b=list(found), most=most):
+                found[job_id].append(at)
+            return {job_id: tuple(instants) for job_id, instants in found.items()}
+
+        return await self._db.read(work) if job_ids else {}
+
+
+# --- ends ---------------------------------------------------------------------------------------------------------
+
+
+async def echo(tx: Tx, ended_runs: Iterable[Row]) -> set[str]:
+    """Write down the ends of runs for those who follow their jobs; answers the runs that somebody waited for."""
+    ends = [
+        (run.id, run.job_id, run.status)
+        for row in ended_runs
+        if row[_STATUS] in _ENDS and row[_ORIGIN] != Origin.TASK
+        for run in (NewHistoryRow(*row[: len(NEW_HISTORY.columns)]),)
+    ]
+    return {run_id for (run_id,) in await tx.fetch(ECHO_ENDS, b=ends)} if ends else set()
+
+
+# --- hearing of them ----------------------------------------------------------------------------------------------
+
+
+async def hear(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """Let jobs, whose rows are locked, hear of the ends that they have not heard of; answers them as they are then."""
+    found = dict(jobs)
+    unheard = [EchoRow(*row) for row in await tx.fetch(UNHEARD_ECHOES, b=sorted(jobs))] if jobs else []
+    if not unheard:
+        return found
+    followers = sorted({each.follower for each in unheard})
+    last = {row[0]: FollowRow(*row).last_at for row in await tx.fetch(FOLLOWS_BY_ID, b=followers)}
+    heard: list[tuple[str, str, Micros]] = []
+    dropped: list[tuple[str, str]] = []
+    for each in unheard:
+        job = found[each.follower]
+        at = max(each.ended_at, last.get(job.id, 0) + 1, job.updated_at + 1)
+        if job.id not in last or not follow.concerns(job, each.job_id, Status(each.status), at):
+            dropped.append((each.follower, each.cause))
+            continue
+        heard.append((each.follower, each.cause, at))
+        last[job.id] = at
+        found[job.id] = _with_instant(job, at)
+    if dropped:
+        await tx.execute(DROP_ECHOES, b=dropped)
+    if heard:
+        changed = {job_id for job_id, _, _ in heard}
+        await tx.execute(HEAR_ECHOES, b=heard)
+        await tx.execute(NOTE_LAST, b=[(job_id, last[job_id]) for job_id in sorted(changed)])
+        moved = [(job_id, found[job_id].next_fire_at, found[job_id].plan_at) for job_id in sorted(changed)]
+        await tx.execute(HEAR_JOBS, b=moved)
+    return found
+
+
+def _with_instant(job: Job, at: Micros) -> Job:
+    next_fire_at = at if job.next_fire_at is None else min(job.next_fire_at, at)
+    if job.state is not JobState.ACTIVE:
+        return job.with_(next_fire_at=next_fire_at)
+    plan_at = next_fire_at if job.plan_at is None else min(job.plan_at, next_fire_at)
+    return job.with_(next_fire_at=next_fire_at, plan_at=plan_at)
+
+
+# --- planning -----------------------------------------------------------------------------------------------------
+
+
+async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Plan], dict[tuple[str, Micros], str]]:
+    """Take the instants of plans, whose jobs are locked, from what waits; answers those plans with what really comes
+    next, and the runs whose ends their instants are, by job and instant."""
+    await hear(tx, {plan.job.id: plan.job for plan in plans})
+    used = {plan.job.id: _used_until(plan) for plan in plans}
+    ends: dict[str, dict[Micros, str]] = {}
+    for job_id, at, cause in await tx.fetch(CAUSES, b=list(used.items())):
+        ends.setdefault(job_id, {})[at] = cause
+    causes = {key: cause for plan in plans for key, cause in _causes(plan, ends.get(plan.job.id, {}))}
+    await tx.execute(USE_ECHOES, b=[(plan.job.id, used[plan.job.id], plan.owed) for plan in plans])
+    await tx.execute(NOTE_LAST, b=list(used.items()))
+    waiting = await sums(tx, list(used.items()))
+    moved: dict[str, Plan] = {}
+    for plan in plans:
+        job = plan.job.with_(fired=plan.job.fired + plan.runs)
+        left = waiting.get(job.id)
+        known = [*([left.first] if left is not None else []), *([plan.next_fire_at] if plan.owed is not None else [])]
+        upcoming = None if job.exhausted else min((at for at in known if at is not None), default=None)
+        look_again = None if job.exhausted else planning.look_after(job, upcoming, now)
+        moved[job.id] = structs.replace(plan, next_fire_at=upcoming, plan_at=look_again)
+    if over := [each.job.id for each in moved.values() if each.plan_at is None and _is_over(each, now)]:
+        await unfollow(tx, over)
+    return moved, causes
+
+
+def _causes(plan: Plan, ends: Mapping[Micros, str]) -> Iterator[tuple[tuple[str, Micros], str]]:
+    """Of each fire the run after whose end it comes; of one that was owed, the last that calendars excluded."""
+    instants = sorted(ends)
+    for step in plan.steps:
+        if isinstance(step, Fire) and (place := bisect_right(instants, step.fire_time)):
+            yield (plan.job.id, step.fire_time), ends[instants[place - 1]]
+
+
+def _used_until(plan: Plan) -> Micros:
+    return max(_last_step(plan), plan.job.owed or 0)
+
+
+def _last_step(plan: Plan) -> Micros:
+    match plan.steps:
+        case (*_, Fire(fire_time)):
+            return fire_time
+        case (*_, Span() as span):
+            return span.last
+        case _:
+            return 0
+
+
+def _is_over(plan: Plan, now: Micros) -> bool:
+    spec = plan.job.spec
+    exhausted = plan.job.with_(fired=plan.job.fired + plan.runs).exhausted
+    return exhausted or (spec.ends is not None and spec.ends <= now)
+
+
+async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, Waiting]:
+    """What waits of jobs after an instant, of those of which something does."""
+    rows = await tx.fetch(SUM_OF_ECHOES, b=after)
+    return {job_id: Waiting(count, first, last) for job_id, count, first, last in rows}
+
+
+# --- changes ------------------------------------------------------------------------------------------------------
+
+
+async def begin(tx: Tx, jobs: Iterable[Job]) -> None:
+    """Remember what new jobs follow. Nobody follows them yet, so that no circle can come of it."""
+    if rows := [as_tuple(_row(job)) for job in jobs if job.spec.follows is not None]:
+        await tx.insert(FOLLOWS, rows)
+
+
+async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
+    """Refuse changes by which jobs would follow themselves, and keep others from making such until the end."""
+    rewired = [
+        (each.job, wanted)
+        for each in amendments
+        if (wanted := each.spec.follows) is not None
+        and each.spec != each.job.spec
+        and each.state is not JobState.CANCELLED
+    ]
+    if not rewired:
+        return
+    await tx.execute(LOCK_FOLLOWS)
+    for job, wanted in rewired:
+        chain = await tx.fetch(CHAIN, job_id=wanted.job, most=LONGEST_CHAIN)
+        if not chain and wanted != job.spec.follows:
+            raise InvalidSchedule(f"there is no job {wanted.job!r} to follow", "/schedule/job")
+        ids = [job_id for job_id, _ in chain]
+        if job.id in ids:
+            names = [name or job_id for job_id, name in chain[: ids.index(job.id) + 1]]
+            circle = " follows ".join([names[-1], *names])
+            raise InvalidSchedule(f"jobs cannot follow each other in a circle: {circle}", "/schedule/job")
+
+
+async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, Waiting]:
+    """What waits of those of the jobs that follow another, behind what a fire is owed for already."""
+    following = [(job.id, job.owed or 0) for job in jobs if job.spec.follows is not None]
+    return await sums(tx, following) if following else {}
+
+
+async def rewire(tx: Tx, changes: Sequence[tuple[Amendment, Job, Job]]) -> None:
+    """Write down what jobs, whose rows are locked, follow now, given how they were and are."""
+    rows: list[Row] = []
+    quiet: list[str] = []
+    over: list[str] = []
+    excused: list[tuple[str, Micros, None]] = []
+    for amendment, old, new in changes:
+        if old.spec.follows is None and new.spec.follows is None:
+            continue
+        if not follow.goes_on(new):
+            over.append(new.id)
+            continue
+        if not amendment.keep_schedule:
+            quiet.append(new.id)
+        elif old.owed is not None and new.owed is None:
+            excused.append((old.id, old.owed, None))
+        if old.spec != new.spec:
+            rows.append(as_tuple(_row(new)))
+    if over:
+        await unfollow(tx, over)
+    if quiet:
+        await tx.execute(SILENCE, b=quiet)
+    if excused:
+        await tx.execute(USE_ECHOES, b=excused)
+    if rows:
+        await tx.execute(FOLLOW, b=rows)
+
+
+async def unfollow(tx: Tx, job_ids: Sequence[str]) -> None:
+    await tx.execute(SILENCE, b=list(job_ids))
+    await tx.execute(UNFOLLOW, b=list(job_ids))
+
+
+def _row(job: Job) -> FollowRow:
+    wanted = job.spec.follows
+    assert wanted is not None
+    return FollowRow(
+        job.id,
+        wanted.job,
+        int(follow.wants(wanted.on, Status.SUCCEEDED)),
+        int(follow.wants(wanted.on, Status.DEAD)),
+        job.updated_at,
+    )

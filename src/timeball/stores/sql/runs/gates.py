@@ -1,0 +1,303 @@
+"""Gates: limits that runs share. A run that could start looks at its gates, goes through all of them or waits at one.
+
+A permit of a concurrency key is the running run itself, so none can leak. Tokens of a rate are an instant in the gate's
+row. A host's row is its circuit. Who looks, ends or lets through does so under the lock on the gate's row, which is
+taken last: by who ends runs after the locks on jobs, turns and runs; by who claims only if nobody else has it. Nobody
+waits for anything while he has it, so nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain.dispatch.limits import Bucket, Concurrency, RateLimit
+from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.run import circuit_breaker
+from timeball.domain.run.circuit_breaker import Circuit
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.rows import plain
+from timeball.stores.sql.schema import GateRow, as_tuple
+from timeball.stores.sql.statements import query
+
+ILL_HOSTS = query("ill_hosts")
+GATES_THAT_EXIST = query("gates_that_exist")
+TAKE_GATES = query("take_gates")
+NEW_GATES = query("new_gates")
+LOCK_GATES = query("lock_gates")
+GATES_TO_OPEN = query("gates_to_open")
+GATES_PROBED_BY = query("gates_probed_by")
+WRITE_GATES = query("write_gates")
+PERMITS = query("permits")
+PARK = query("park")
+FIRST_AT_GATE = query("first_at_gate")
+CROWD_AT_GATE = query("crowd_at_gate")
+LET_THROUGH = query("let_through")
+
+SOON: Final = 20 * MILLISECOND
+"""When to look again at a gate whose first run somebody else has a hand on, or whose tokens come thick and fast."""
+LATELY: Final = SECOND
+"""How long a run that was let through counts as coming. If it does not, the next may go."""
+MOST_AT_ONCE: Final = 500
+"""Runs that are let through in one transaction: those that a recovered host kept waiting may be thousands."""
+
+MAX_ILL_HOSTS = 200
+"""Ill hosts that are named to a batch. If there are more, each host counts as ill, and has its circuit looked at."""
+
+GateKey = tuple[str, str]
+"""Tenant and gate."""
+
+
+class IllHosts(Struct, frozen=True):
+    """The hosts whose last call failed. Only runs that call one of them have to look at its circuit."""
+
+    keys: frozenset[GateKey] = frozenset()
+    complete: bool = True
+    """False: there are more of them than are named."""
+
+    def includes(self, tenant: str, host: str) -> bool:
+        return not self.complete or (tenant, host_gate(host)) in self.keys
+
+    def may_include(self, host: str) -> bool:
+        """Whether the host is ill for some tenant."""
+        return not self.complete or any(gate == host_gate(host) for _, gate in self.keys)
+
+
+NO_HOSTS: Final = IllHosts()
+
+
+async def ill_hosts(tx: Tx) -> IllHosts:
+    keys = [(tenant, gate) for tenant, gate in await tx.look(ILL_HOSTS, most=MAX_ILL_HOSTS + 1)]
+    return IllHosts(frozenset(keys), len(keys) <= MAX_ILL_HOSTS)
+
+
+class Gates(Struct, frozen=True):
+    """What a run has to pass."""
+
+    tenant: str
+    concurrency: Concurrency | None = None
+    rate: RateLimit | None = None
+    host: str | None = None
+
+    @property
+    def permit(self) -> str | None:
+        return None if self.concurrency is None else limit_gate(self.concurrency.key)
+
+    @property
+    def keys(self) -> list[GateKey]:
+        names = [
+            self.permit,
+            None if self.rate is None else rate_gate(self.rate.key),
+            None if self.host is None else host_gate(self.host),
+        ]
+        return [(self.tenant, name) for name in names if name is not None]
+
+
+def limit_gate(key: str) -> str:
+    return f"limit:{plain(key)}"
+
+
+def rate_gate(key: str) -> str:
+    return f"rate:{plain(key)}"
+
+
+def host_gate(host: str) -> str:
+    return f"host:{plain(host)}"
+
+
+class Gatehouse:
+    """The gates that the candidates of one claim have to pass, as far as nobody else is at them."""
+
+    def __init__(self, rows: Mapping[GateKey, GateRow], permits: Mapping[GateKey, int], latest: Micros) -> None:
+        self._rows = dict(rows)
+        self._latest = latest
+        self._permits = dict(permits)
+        self._changed: set[GateKey] = set()
+        self.parked: list[tuple[str, str, int]] = []
+
+    @classmethod
+    async def take(cls, tx: Tx, wanted: Iterable[Gates], latest: Micros) -> Gatehouse:
+        """`latest`: the last instant for which a run may be claimed now."""
+        keys = sorted({key for gates in wanted for key in gates.keys})
+        if not keys:
+            return cls({}, {}, latest)
+        # New ones first: making one may mean waiting for somebody, who must not wait for one that is kept here.
+        known = {(tenant, gate) for tenant, gate in await tx.fetch(GATES_THAT_EXIST, b=keys)}
+        if missing := [key for key in keys if key not in known]:
+            await tx.execute(NEW_GATES, b=missing)
+        rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(TAKE_GATES, b=keys)}
+        limits = [key for key in rows if key[1].startswith("limit:")]
+        counted = await tx.fetch(PERMITS, b=limits) if limits else []
+        return cls(rows, {(tenant, gate): count for tenant, gate, count in counted}, latest)
+
+    def knows(self, gates: Gates) -> bool:
+        """Whether all of a run's gates are here; else somebody else is at one of them."""
+        return all(key in self._rows for key in gates.keys)
+
+    def closed(self, gates: Gates, at: Micros) -> str | None:
+        """The gate that does not let a run through at an instant; None: it may go."""
+        if gates.concurrency is not None:
+            key = (gates.tenant, limit_gate(gates.concurrency.key))
+            self._remember(key, capacity=max(gates.concurrency.limit, self._rows[key].capacity))
+            if self._permits[key] >= gates.concurrency.limit:
+                return key[1]
+        if gates.host is not None:
+            key = (gates.tenant, host_gate(gates.host))
+            if not circuit_breaker.lets_through(_circuit(self._rows[key]), at):
+                return key[1]
+        if gates.rate is not None:
+            key = (gates.tenant, rate_gate(gates.rate.key))
+            bucket = gates.rate.bucket(self._rows[key].spent_until, self._latest)
+            self._remember(key, capacity=bucket.burst, pace=bucket.pace, spent_until=bucket.spent_until)
+            if bucket.token_at > at:
+                return key[1]
+        return None
+
+    def pass_through(self, run_id: str, gates: Gates, at: Micros) -> None:
+        """Take what a run needs of each of its gates, all of which let it through."""
+        if gates.concurrency is not None:
+            self._permits[gates.tenant, limit_gate(gates.concurrency.key)] += 1
+        if gates.host is not None:
+            key = (gates.tenant, host_gate(gates.host))
+            if self._rows[key].open_until is not None:
+                self._remember(key, probe=run_id)
+        if gates.rate is not None:
+            key = (gates.tenant, rate_gate(gates.rate.key))
+            bucket = gates.rate.bucket(self._rows[key].spent_until, self._latest)
+            self._remember(key, spent_until=bucket.take(at).spent_until)
+
+    def park(self, run_id: str, gates: Gates, gate: str, rank: int) -> None:
+        """Let a run wait at a gate."""
+        row = self._rows[gates.tenant, gate]
+        self.parked.append((run_id, gate, rank))
+        if (opens_at := _opens_at(row)) is not None:
+            look_at = opens_at if row.look_at is None else min(row.look_at, opens_at)
+            self._remember((gates.tenant, gate), look_at=look_at)
+
+    def _remember(self, key: GateKey, **changes: int | str) -> None:
+        row = msgspec.structs.replace(self._rows[key], **changes)
+        if row != self._rows[key]:
+            self._rows[key] = row
+            self._changed.add(key)
+
+    async def write(self, tx: Tx) -> None:
+        if self.parked:
+            await tx.execute(PARK, b=self.parked)
+        await _write(tx, [self._rows[key] for key in sorted(self._changed)])
+
+
+async def settle(
+    tx: Tx, freed: Iterable[GateKey], answers: Sequence[Answer], probing: Sequence[str], now: Micros
+) -> None:
+    """Runs ended: their permits are free, and hosts were found well or unwell. `probing`: runs that ended without an
+    answer from a host, one of which may have been its probe."""
+    abandoned = [(tenant, gate) for tenant, gate in await tx.fetch(GATES_PROBED_BY, b=probing)] if probing else []
+    called = {(each.tenant, host_gate(each.host)) for each in answers}
+    keys = sorted({*freed, *called, *abandoned})
+    if not keys:
+        return
+    rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(LOCK_GATES, b=keys)}
+    before = dict(rows)
+    for each in answers:
+        key = (each.tenant, host_gate(each.host))
+        known = _circuit(rows[key])
+        rows[key] = _with(
+            rows[key], circuit_breaker.failed(known, each.run_id, now) if each.unwell else circuit_breaker.succeeded()
+        )
+        if each.unwell:
+            rows[key] = msgspec.structs.replace(rows[key], failed_at=now)
+    for key in abandoned:
+        rows[key] = _with(rows[key], circuit_breaker.abandoned(_circuit(rows[key])))
+    for key in keys:
+        if key not in called or before[key].open_until is not None:
+            rows[key] = await _let_through(tx, rows[key], now)
+    await _write(tx, [row for key, row in rows.items() if row != before[key]])
+
+
+class Answer(Struct, frozen=True):
+    """What a call said of a host."""
+
+    tenant: str
+    host: str
+    run_id: str
+    unwell: bool
+
+
+async def open_due(tx: Tx, now: Micros, most: int) -> int:
+    """Look at the gates whose time has come; how many."""
+    rows = [GateRow(*row) for row in await tx.fetch(GATES_TO_OPEN, most=most)]
+    await _write(tx, [await _let_through(tx, row, now) for row in rows])
+    return len(rows)
+
+
+async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
+    """Let as many runs through a gate as there is room for; the gate with the moment to look again."""
+    ((waits, unclaimed),) = await tx.fetch(CROWD_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
+    if not waits:
+        return msgspec.structs.replace(row, look_at=None)
+    room = min(await _room(tx, row, now), MOST_AT_ONCE)
+    wanted = max(0, room - int(unclaimed))
+    first: list[str] = []
+    if wanted:
+        found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, most=wanted)
+        first = [run_id for (run_id,) in found]
+    if first:
+        await tx.execute(LET_THROUGH, b=sorted(first))
+    look_at: Micros | None
+    if room and len(first) == wanted:
+        # Whoever was let through may not come to take what is there: it was cancelled, or waits for something else.
+        look_at = now + (SOON if row.open_until is None and _kind(row) != "limit" else LATELY)
+    elif room:
+        look_at = now + SOON  # nobody is left, or somebody else has a hand on those who are
+    else:
+        opens_at = _opens_at(row)
+        look_at = None if opens_at is None else max(opens_at, now + SOON)
+    return msgspec.structs.replace(row, look_at=look_at)
+
+
+async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
+    """How many more runs may go. What they take they take when they are claimed."""
+    match _kind(row):
+        case "limit":
+            ((_, _, taken),) = await tx.fetch(PERMITS, b=[(row.tenant, row.gate)])
+            # Whoever looks next tells a gate that was forgotten how wide it is.
+            return max(0, row.capacity - int(taken)) if row.capacity else 1
+        case "rate":
+            return Bucket(max(1, row.capacity), max(1, row.pace), row.spent_until).tokens(now)
+        case _:
+            if row.open_until is None:
+                return MOST_AT_ONCE
+            return 1 if circuit_breaker.lets_through(_circuit(row), now) else 0
+
+
+def _opens_at(row: GateRow) -> Micros | None:
+    """When time alone opens a gate that is closed; None: when somebody who is through ends."""
+    match _kind(row):
+        case "rate":
+            return Bucket(max(1, row.capacity), max(1, row.pace), row.spent_until).token_at
+        case "host":
+            return row.open_until if row.probe is None else None
+        case _:
+            return None
+
+
+def _kind(row: GateRow) -> str:
+    return row.gate.partition(":")[0]
+
+
+def _circuit(row: GateRow) -> Circuit:
+    return Circuit(row.failures, row.open_until, row.rests, row.probe)
+
+
+def _with(row: GateRow, known: Circuit) -> GateRow:
+    return msgspec.structs.replace(
+        row, failures=known.failures, open_until=known.open_until, rests=known.rests, probe=known.probe
+    )
+
+
+async def _write(tx: Tx, rows: Sequence[GateRow]) -> None:
+    if rows:
+        await tx.execute(WRITE_GATES, b=[as_tuple(row) for row in rows])

@@ -1,0 +1,195 @@
+"""Turns: runs with the same ordering key go one after the other, in the order of their fire times.
+
+One run has the turn, named in the key's row: a live one, or one that gave up and that nobody dealt with yet. All others
+are held back. Who adds or ends a run with a key does so under the lock on that row; locks are taken after those on jobs
+and before those on runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Hold
+from timeball.domain.run.run import NewRun
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.rows import plain
+from timeball.stores.sql.schema import RunRow
+from timeball.stores.sql.statements import query
+
+LOCK_TURNS = query("lock_turns")
+TURN_HOLDERS = query("turn_holders")
+STEP_BACK = query("step_back")
+STEP_ASIDE = query("step_aside")
+ALL_WAIT = query("all_wait")
+NEXT_IN_TURN = query("next_in_turn")
+GIVE_TURN = query("give_turn")
+WRITE_TURNS = query("write_turns")
+TURNS_HELD = query("turns_held")
+DEAD_HOLDERS = query("dead_holders")
+
+FIRST: Final[Micros] = -1
+"""Before every fire time."""
+
+TurnKey = tuple[str, str]
+"""Tenant and ordering key."""
+
+
+class Gone(Struct, frozen=True):
+    """A run that is not live any more."""
+
+    key: TurnKey
+    run_id: str
+    stays: bool = False
+    """It gave up, and keeps the turn until somebody deals with it."""
+
+
+def key_of(run: NewRun) -> TurnKey | None:
+    return None if run.ordering_key is None else (run.tenant, plain(run.ordering_key))
+
+
+def key_of_job(job: Job) -> TurnKey | None:
+    key = job.spec.ordering_key
+    return None if key is None else (job.tenant, plain(key))
+
+
+def gone(run: RunRow) -> Gone | None:
+    """What to pass on of a run that ended without having given up; None: it has no ordering key."""
+    return None if run.ordering_key is None else Gone((run.tenant, run.ordering_key), run.id)
+
+
+async def lock(tx: Tx, keys: Iterable[TurnKey | None]) -> dict[TurnKey, str | None]:
+    """The holders of the turns of these keys, kept from every other writer."""
+    wanted = {key for key in keys if key is not None}
+    if not wanted:
+        return {}
+    return {(tenant, key): holder for tenant, key, holder in await tx.fetch(LOCK_TURNS, b=sorted(wanted))}
+
+
+async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
+    """Line up runs that are about to be inserted; answers those that have to wait for their turn."""
+    newcomers: dict[TurnKey, list[NewRun]] = {}
+    for run in runs:
+        if (key := key_of(run)) is not None:
+            newcomers.setdefault(key, []).append(run)
+    if not newcomers:
+        return set()
+    holders = await lock(tx, newcomers)
+    alive = {row[0]: row for row in await tx.fetch(TURN_HOLDERS, b=[each for each in holders.values() if each])}
+    given: dict[TurnKey, str] = {}
+    displaced: dict[str, TurnKey] = {}
+    for key, lined_up in newcomers.items():
+        first = min(lined_up, key=lambda run: (run.fire_time, run.id))
+        holder = holders[key]
+        if holder is None:
+            given[key] = first.id
+        elif holder not in alive:  # it gave up; its retry inherits its turn, a replay does not
+            heirs = (run.id for run in lined_up if run.retry_of == holder and run.origin is Origin.RETRY)
+            if heir := next(heirs, None):
+                given[key] = heir
+        else:
+            _, fire_time, can_wait, _ = alive[holder]
+            if can_wait and (first.fire_time, first.id) < (fire_time, holder):
+                given[key], displaced[holder] = first.id, key
+    if displaced:
+        stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(displaced))}
+        for holder, key in displaced.items():
+            if holder not in stepped_back:  # it was claimed in the last moment
+                del given[key]
+        await _let_earlier_go(tx, given, [displaced[holder] for holder in stepped_back], newcomers)
+    await _write(tx, given)
+    return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+
+
+async def _let_earlier_go(
+    tx: Tx, given: dict[TurnKey, str], keys: Sequence[TurnKey], newcomers: Mapping[TurnKey, Sequence[NewRun]]
+) -> None:
+    """A turn that is taken away from somebody goes to the earliest, who need not be the newcomer."""
+    heads = await tx.fetch(NEXT_IN_TURN, b=sorted(keys)) if keys else []
+    earlier = []
+    for tenant, key, run_id, fire_time, _ in heads:
+        first = min((run.fire_time, run.id) for run in newcomers[tenant, key])
+        if run_id is not None and (fire_time, run_id) < first:
+            given[tenant, key] = run_id
+            earlier.append(run_id)
+    if earlier:
+        await tx.execute(GIVE_TURN, b=sorted(earlier))
+
+
+async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
+    """Runs came back from a worker as if they had never been claimed: an earlier one may have come meanwhile, and goes
+    first unless it waits for a run of the same job, since that is the one that came back. The turns are locked."""
+    holders = await lock(tx, (each.key for each in given_back))
+    mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
+    movable = {row[0]: row[3] for row in await tx.fetch(TURN_HOLDERS, b=sorted(mine)) if row[2]} if mine else {}
+    heads = {(row[0], row[1]): row for row in await tx.fetch(NEXT_IN_TURN, b=sorted(mine[each] for each in movable))}
+    late = []
+    for run_id, job_id in movable.items():
+        _, _, head, _, awaited = heads[mine[run_id]]
+        if head != run_id and awaited != job_id:
+            late.append(run_id)
+    if late:
+        stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(late))}
+        await pass_on(tx, [mine[run_id] for run_id in stepped_back])
+
+
+async def overtake(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
+    """Runs that are about to be inserted, with what holds each, may wait for a run of their own job that waits behind
+    them under their key: these change places. Answers those that nothing of their job holds any more. `waiting` are
+    those that have to wait for their turn. The jobs and turns are locked."""
+    taken = {run.job_id for run, holds in runs if not holds & Hold.OVERLAP}
+    first: dict[str, tuple[Micros, NewRun]] = {}
+    for run, holds in runs:
+        if run.ordering_key is not None and holds & Hold.OVERLAP and run.job_id not in taken:
+            place = (run.fire_time if run.id in waiting else FIRST, run)
+            first[run.job_id] = min(first.get(run.job_id, place), place, key=lambda each: (each[0], each[1].id))
+    if not first:
+        return set()
+    places = [(job_id, plain(run.ordering_key or ""), after, run.id) for job_id, (after, run) in first.items()]
+    moved = {job_id for (job_id,) in await tx.fetch(STEP_ASIDE, b=places)}
+    freed = await tx.fetch(ALL_WAIT, b=sorted(moved)) if moved else []
+    return {first[job_id][1].id for (job_id,) in freed}
+
+
+async def leave(tx: Tx, gone: Sequence[Gone]) -> None:
+    """Pass the turns of runs on that are not in `runs` any more. The turns are locked."""
+    if not gone:
+        return
+    holders = await lock(tx, (each.key for each in gone))
+    ended = {each.run_id: each for each in gone}
+    free = [key for key, holder in holders.items() if holder in ended and not ended[holder].stays]
+    await pass_on(tx, free)
+
+
+async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
+    """Give the turn to the next run under each key, if there is one. The turns are locked."""
+    if not keys:
+        return
+    heads = {(tenant, key): run_id for tenant, key, run_id, *_ in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
+    await _write(tx, heads)
+    if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
+        await tx.execute(GIVE_TURN, b=chosen)
+
+
+async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[TurnKey, tuple[str, str]]:
+    """The turns that finished runs of these jobs keep, each with that run and its job."""
+    rows = await tx.fetch(DEAD_HOLDERS, b=list(job_ids)) if job_ids else []
+    return {(tenant, key): (holder, job_id) for tenant, key, holder, job_id in rows}
+
+
+async def dismiss(tx: Tx, run_ids: Sequence[str]) -> None:
+    """Somebody dealt with finished runs: those of them that kept the turn do so no longer."""
+    held = [(tenant, key) for tenant, key in await tx.fetch(TURNS_HELD, b=list(run_ids))]
+    holders = await lock(tx, held)
+    dealt_with = set(run_ids)
+    await pass_on(tx, [key for key, holder in holders.items() if holder in dealt_with])
+
+
+async def _write(tx: Tx, holders: dict[TurnKey, str] | dict[TurnKey, str | None]) -> None:
+    if holders:
+        await tx.execute(WRITE_TURNS, b=[(*key, holder) for key, holder in sorted(holders.items())])

@@ -1,0 +1,246 @@
+"""Execution: claims, ends of attempts, cancelling, and what held attempts say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from timeball.domain.dispatch import overlap
+from timeball.domain.dispatch.overlap import Overlap
+from timeball.domain.instant import Micros
+from timeball.domain.job.large_values import REFERENCE
+from timeball.domain.run.lifecycle import State, Status
+from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, Want, Wanted
+from timeball.ports.worker_protocol import LogChunk, Progress, Started
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import bounded, ended, fits, plain
+from timeball.stores.sql.runs import claim as run_claim
+from timeball.stores.sql.runs import ordering_keys, settle_plain_success
+from timeball.stores.sql.runs import settle as run_settle
+from timeball.stores.sql.runs.overlap import Crowd
+from timeball.stores.sql.schema import LOGS, LogRow, RunRow, as_tuple
+from timeball.stores.sql.statements import query
+
+LOCK_HOLDERS = query("lock_holders")
+NOTE_STARTS = query("note_starts")
+NOTE_PROGRESS = query("note_progress")
+LOCKS_OF = query("locks_of")
+LOCK_RUNS = query("lock_runs")
+RUN_STATUSES = query("run_statuses")
+ASK_TO_CANCEL = query("ask_to_cancel")
+HOLDING = query("holding")
+HELD_ATTEMPTS = query("held_attempts")
+CANCEL_ORDERS = query("cancel_orders")
+HURRY = query("hurry")
+LIVE_TASK_RUNS = query("live_task_runs")
+RUN_MARKS = query("run_marks")
+
+MAX_JUDGED_TOGETHER: Final = 1_000
+"""Ends of attempts in one transaction: the decisions about them take 35 ms."""
+WEAVER: Final = "weaver"
+"""The session that holds workflow runs: that of no worker."""
+
+
+class Runs(Part):
+    async def run_marks(self, run_ids: Sequence[str]) -> dict[str, RunMark]:
+        async def work(tx: Tx) -> dict[str, RunMark]:
+            return {row[0]: RunMark(*row[1:]) for row in await tx.fetch(RUN_MARKS, b=list(run_ids))}
+
+        return await self._db.read(work, slow=True) if run_ids else {}
+
+    async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
+        async def work(tx: Tx) -> run_claim.Handed:
+            return await run_claim.claim(tx, wants, ahead, self._credit, before)
+
+        before = self._db.now()
+        wants = [want for want in wants if want.slots > 0]
+        return (await self._db.write(work, once=True)).claimed() if wants else Claimed([], before)
+
+    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            earliest: Micros | None = (
+                await tx.fetch(run_claim.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
+            )[0][0]
+            return earliest
+
+        return await self._db.read(work)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        simple = [each for each in settlements if settle_plain_success.is_simple(each)]
+        if not simple:
+            return await self._judge(settlements)
+        try:
+            settled = await self._settle_simple(simple)
+        except settle_plain_success.Special:
+            return await self._judge(settlements)
+        if len(settled) == len(settlements):
+            return [*settled]
+        moved = {id(each): ended for each, ended in zip(simple, settled, strict=False)}
+        judged = iter(await self._judge([each for each in settlements if id(each) not in moved]))
+        return [moved[id(each)] if id(each) in moved else next(judged) for each in settlements]
+
+    async def _settle_simple(self, simple: list[Settlement]) -> list[Settled]:
+        """Those that called an ill host are taken from the list: they are to be judged."""
+        while simple:
+            try:
+                return await self._db.write(settle_plain_success.settling(simple))
+            except settle_plain_success.CalledIllHosts as called:
+                simple[:] = [each for each in simple if each.host is None or not called.hosts.may_include(each.host)]
+        return []
+
+    async def _judge(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+        settled: list[Settled | None] = []
+        for start in range(0, len(settlements), MAX_JUDGED_TOGETHER):
+            some = settlements[start : start + MAX_JUDGED_TOGETHER]
+            settled += await self._db.write(partial(_settle, some))
+        return settled
+
+    async def note(
+        self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]
+    ) -> list[int]:
+        said = dict.fromkeys([(start.run_id, start.token) for start, _ in started])
+        said |= dict.fromkeys([(step.run_id, step.token) for step in progress])
+
+        async def work(tx: Tx) -> list[int]:
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _ in said}))
+            held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
+            starts = {start.run_id: bounded(at) for start, at in started if (start.run_id, start.token) in held}
+            steps = {
+                step.run_id: (step.run_id, step.fraction, plain(step.note))
+                for step in progress
+                if (step.run_id, step.token) in held
+            }
+            if starts:
+                await tx.execute(NOTE_STARTS, b=list(starts.items()))
+            if steps:
+                await tx.execute(NOTE_PROGRESS, b=list(steps.values()))
+            return [token for run_id, token in said if (run_id, token) not in held]
+
+        return await self._db.write(work) if said else []
+
+    async def append_logs(self, session: str, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
+        said = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
+
+        async def work(tx: Tx) -> list[int]:
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _, _ in said}))
+            held = {(run_id, attempt, token) for run_id, attempt, token, holder in rows if holder == session}
+            kept = [
+                as_tuple(LogRow(each.run_id, each.attempt, each.seq, _stream(each), now, plain(each.text)))
+                for each in chunks
+                if (each.run_id, each.attempt, each.token) in held and fits(each.seq)
+            ]
+            if kept:
+                await tx.insert_missing(LOGS, kept)
+            return list(dict.fromkeys(key[2] for key in said if key not in held))
+
+        return await self._db.write(work) if chunks else []
+
+    async def request_cancel(self, run_ids: Sequence[str]) -> list[Cancelling | None]:
+        ids = list(dict.fromkeys(run_ids))
+
+        async def work(tx: Tx) -> list[Cancelling | None]:
+            runs, now = await lock_runs(tx, ids)
+            if flows := [run.id for run in runs if run.session == WEAVER]:  # with them, their tasks
+                tasks = [run_id for _, run_id in await tx.fetch(LIVE_TASK_RUNS, b=flows) if run_id not in ids]
+                runs += (await lock_runs(tx, tasks))[0]
+            found = await cancel(tx, runs, now)
+            if missing := [run_id for run_id in ids if run_id not in found]:
+                for run_id, status in await tx.fetch(RUN_STATUSES, b=missing):
+                    found[run_id] = Cancelling(run_id, Status(status))
+            return [found.get(run_id) for run_id in run_ids]
+
+        return await self._db.write(work) if ids else []
+
+    async def holding(self, session: str) -> dict[int, Wanted]:
+        async def work(tx: Tx) -> dict[int, Wanted]:
+            rows = await tx.fetch(HOLDING, session=session)
+            return {token: _wanted(asked, kill) for token, asked, kill in rows}
+
+        return await self._db.read(work)
+
+    async def held(self, session: str, attempts: Sequence[tuple[str, int, int]]) -> set[tuple[str, int, int]]:
+        async def work(tx: Tx) -> set[tuple[str, int, int]]:
+            rows = await tx.fetch(HELD_ATTEMPTS, b=sorted(set(attempts)), session=session)
+            return {(run_id, attempt, token) for run_id, attempt, token in rows}
+
+        return await self._db.read(work) if attempts else set()
+
+    async def cancel_orders(self) -> list[tuple[str, int, bool]]:
+        async def work(tx: Tx) -> list[tuple[str, int, bool]]:
+            return [(session, token, bool(kill)) for session, token, kill in await tx.fetch(CANCEL_ORDERS)]
+
+        return await self._db.read(work)
+
+    async def hurry(self, run_ids: Sequence[str]) -> list[bool]:
+        async def work(tx: Tx) -> list[bool]:
+            hurried = {run_id for (run_id,) in await tx.fetch(HURRY, b=list(dict.fromkeys(run_ids)))}
+            return [run_id in hurried for run_id in run_ids]
+
+        return await self._db.write(work) if run_ids else []
+
+
+async def _settle(settlements: Sequence[Settlement], tx: Tx) -> list[Settled | None]:
+    return await run_settle.settle(tx, settlements)
+
+
+async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
+    """The live runs among these, kept from every other writer after their jobs and turns; and the store's time."""
+    locks = await tx.fetch(LOCKS_OF, b=list(ids))
+    locked = {job_id for job_id, serial, _, _ in locks if serial}
+    await run_settle.lock_jobs(tx, locked)
+    await ordering_keys.lock(tx, ((tenant, key) for _, _, tenant, key in locks if key is not None))
+    rows = await tx.fetch(LOCK_RUNS, b=list(ids))
+    runs = [RunRow(*row[:-1]) for row in rows]
+    await run_settle.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
+    return runs, rows[0][-1] if rows else 0
+
+
+async def replace(tx: Tx, crowd: Crowd) -> None:
+    """Have all active runs of a job end for the one that takes their place. The job is locked, and their turns."""
+    assert crowd.successor is not None
+    rows = await tx.fetch(LOCK_RUNS, b=crowd.active)
+    await cancel(
+        tx,
+        [RunRow(*row[:-1]) for row in rows],
+        rows[0][-1] if rows else 0,
+        reason=overlap.cancel_reason(crowd.policy, crowd.successor),
+        kill=crowd.policy is Overlap.TERMINATE_PREVIOUS,
+    )
+
+
+async def cancel(
+    tx: Tx, runs: Sequence[RunRow], now: Micros, *, reason: str | None = None, kill: bool = False
+) -> dict[str, Cancelling]:
+    """End waiting runs, ask the holders of running ones. The runs are locked, and their jobs and turns."""
+    found: dict[str, Cancelling] = {}
+    over: list[Row] = []
+    for run in runs:
+        if run.state == State.RUNNING:
+            started = run.attempt_started_at is not None
+            found[run.id] = Cancelling(run.id, Status.RUNNING, run.token, started)
+        else:
+            over.append(ended(run, Status.CANCELLED, now, reason=reason or ""))
+            found[run.id] = Cancelling(run.id, Status.CANCELLED)
+    if asked := [run_id for run_id, each in found.items() if each.status is Status.RUNNING]:
+        await tx.execute(ASK_TO_CANCEL, b=asked, reason=reason, kill=int(kill))
+    await run_settle.finish(tx, over)
+    serial = {run.job_id for run in runs if run.serial and run.state != State.RUNNING}
+    await run_settle.close_spans(tx, serial)
+    await run_settle.release(tx, serial)
+    await ordering_keys.leave(
+        tx, [gone for run in runs if run.state != State.RUNNING and (gone := ordering_keys.gone(run))]
+    )
+    return found
+
+
+def _stream(chunk: LogChunk) -> str:
+    """Nobody who prints something makes it stand for an object."""
+    return plain(chunk.stream) if chunk.stream != REFERENCE else "stdout"
+
+
+def _wanted(asked: Micros | None, kill: int) -> Wanted:
+    if asked is None:
+        return Wanted.GO_ON
+    return Wanted.DIE if kill else Wanted.STOP

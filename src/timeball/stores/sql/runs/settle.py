@@ -1,0 +1,339 @@
+"""Ends of attempts: decided by `lifecycle.settle`, persisted under the guard of id, attempt, token, session and state.
+
+Locks are always taken in this order: jobs, turns, runs, gates, each by their ids. So nobody waits in a circle, except
+where a run turns out to be serial although its holder did not know; the database breaks such a circle and the driver
+repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from timeball.domain.instant import MAX, Micros
+from timeball.domain.run import circuit_breaker, lifecycle
+from timeball.domain.run.error_fingerprint import fingerprint, remember_essences
+from timeball.domain.run.ledger import Origin
+from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
+from timeball.domain.task.retry import Delivery, Retry
+from timeball.domain.workflow.workflow import TaskState
+from timeball.ports.store.runs import Settled, Settlement
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.inserts import insert_history
+from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
+from timeball.stores.sql.runs import follows, gates, ordering_keys
+from timeball.stores.sql.runs.backfill_counts import count_ended
+from timeball.stores.sql.runs.gates import Answer, GateKey, IllHosts
+from timeball.stores.sql.runs.ordering_keys import Gone
+from timeball.stores.sql.schema import ATTEMPTS, NEW_HISTORY, AttemptRow, NewHistoryRow, RunRow, as_tuple
+from timeball.stores.sql.statements import many, query
+
+LOCK_JOB_IDS = query("lock_job_ids")
+LOCK_ATTEMPTS = many(query("lock_attempts"))
+SPECS_OF_JOBS = query("specs_of_jobs")
+DELETE_RUNS = query("delete_runs")
+READY_AGAIN = query("ready_again")
+DROP_LOGS = query("drop_logs")
+NOW_AND_HEALTH = query("now_and_health")
+RELEASE = query("release")
+CLOSE_SPANS = query("close_spans")
+END_TASKS = query("end_tasks")
+
+MAX_FINGERPRINTS_INLINE: Final = 20
+"""Failures with messages of their own whose fingerprints are found in the event loop's thread."""
+LONGEST_REASON: Final = 500
+"""Characters of a failure that a task of a workflow remembers; its run knows all of them."""
+_ORIGIN: Final = NEW_HISTORY.columns.index("origin")
+
+
+class _Rules(Struct):
+    """What is wanted of a spec here; the rest of it is not even looked at."""
+
+    retry: Retry = Retry()
+    delivery: Delivery = "at_least_once"
+    on_failure: Literal["block", "continue"] = msgspec.field(default="block", name="onFailure")
+
+
+_decode_rules = msgspec.json.Decoder(_Rules).decode
+_ANY_RULES = _Rules()
+_Key = tuple[str, int, int | None, str | None]
+
+
+class _Writes(Struct):
+    """What a batch of settlements comes to."""
+
+    history: list[Row] = []
+    again: list[tuple[str, int, Micros, Micros | None, str | None, Micros | None]] = []
+    attempts: list[Row] = []
+    unsaid: list[tuple[str, int]] = []
+    """Attempts that were given back: what they printed would pass for words of the next one, which has their number."""
+    released: set[str] = set()
+    """Serial jobs one of whose runs ended."""
+    gone: list[Gone] = []
+    """Runs with an ordering key that ended."""
+    returned: list[Gone] = []
+    """Runs with an ordering key that were given back."""
+    permits: set[GateKey] = set()
+    """Gates one of whose permits is free again."""
+    answers: list[Answer] = []
+    """What was learned of hosts."""
+    silent: list[str] = []
+    """Runs that ended without an answer from a host."""
+
+
+async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
+    """Judge and persist the ends of attempts; None where the attempt is not what its holder thinks."""
+    locked = {each.job_id for each in settlements if each.serial}
+    await lock_jobs(tx, locked)
+    await ordering_keys.lock(tx, (each.turn for each in settlements))
+    rows = await tx.fetch(LOCK_ATTEMPTS, b=sorted({each.run_id for each in settlements}))
+    runs = {(run.id, run.attempt, run.token, run.session): run for run in (RunRow(*row) for row in rows)}
+    await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
+    rules = await _rules(tx, settlements, runs)
+    await _find_fingerprints(tx, settlements, rules)
+
+    ((now, unwell, probing, followed),) = await tx.fetch(NOW_AND_HEALTH)
+    called = unwell and any(each.host is not None for each in settlements)
+    ill = await gates.ill_hosts(tx) if called else gates.NO_HOSTS
+    writes = _Writes()
+    answers: list[Settled | None] = []
+    for each in settlements:
+        # The guard: id, attempt, token, session, and RUNNING. Each attempt ends once, also when one batch reports it
+        # twice.
+        run = runs.pop((each.run_id, each.attempt, each.token, each.session), None)
+        if run is None:
+            answers.append(None)
+            continue
+        rule = rules.get(run.id, _ANY_RULES)
+        transition = lifecycle.settle(
+            each.outcome,
+            attempt=run.attempt,
+            started=_may_have_started(run, each),
+            cancel_requested=run.cancel_requested_at is not None,
+            policy=rule.retry,
+            delivery=rule.delivery,
+            now=now,
+            spread=each.spread,
+            letters=run.origin != Origin.TASK,
+        )
+        status = _apply(writes, run, each, transition)
+        frees = _share(writes, run, each, transition, rule, ill, bool(probing))
+        backfills = status is not None and run.origin == Origin.BACKFILL
+        answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
+    echoed = await follows.echo(tx, writes.history) if followed else set()
+    await _persist(tx, writes)
+    await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
+    return [_with_echo(each, echoed) for each in answers] if echoed else answers
+
+
+async def _find_fingerprints(tx: Tx, settlements: Sequence[Settlement], rules: dict[str, _Rules]) -> None:
+    """Of many failures that are the last of their runs, before they are judged: it takes up to 0.5 ms each, and the
+    result is remembered."""
+    messages = {
+        each.outcome.failure.message
+        for each in settlements
+        if isinstance(each.outcome, Failed)
+        and (rule := rules.get(each.run_id)) is not None
+        and (each.attempt > rule.retry.max_retries or rule.delivery == "at_most_once")
+    }
+    if len(messages) > MAX_FINGERPRINTS_INLINE:
+        await tx.compute(partial(remember_essences, messages))
+
+
+def _with_echo(answer: Settled | None, echoed: set[str]) -> Settled | None:
+    return answer if answer is None or answer.run_id not in echoed else msgspec.structs.replace(answer, echoes=True)
+
+
+async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
+    if ids := list(ids):
+        await tx.fetch(LOCK_JOB_IDS, b=ids)
+
+
+async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
+    """Move runs, whose rows are locked, to the history. Who follows their jobs is told by `follows.echo`."""
+    if ended_runs:
+        await insert_history(tx, ended_runs)
+        await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])
+        await count_ended(tx, ended_runs)
+        if tasks := [_task_ended(row) for row in ended_runs if row[_ORIGIN] == Origin.TASK]:
+            await tx.execute(END_TASKS, b=tasks)
+
+
+def _task_ended(row: Row) -> tuple[str, str, str]:
+    """What the end of a run means for the task that it was, in the words of the workflow."""
+    run = NewHistoryRow(*row[: len(NEW_HISTORY.columns)])
+    match Status(run.status):
+        case Status.SUCCEEDED:
+            return run.id, TaskState.SUCCEEDED.value, ""
+        case Status.CANCELLED:
+            return run.id, TaskState.CANCELLED.value, run.reason or "it was cancelled"
+        case _:
+            message = "" if run.failure is None else msgspec.json.decode(run.failure, type=Failure).message
+            return run.id, TaskState.FAILED.value, run.reason or message[:LONGEST_REASON]
+
+
+async def release(tx: Tx, job_ids: Iterable[str]) -> None:
+    """Let the next blocked run of each serial job, whose row is locked, be claimed if nothing is in its way."""
+    if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
+        await close_spans(tx, [job_id for (job_id,) in released])
+
+
+async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
+    """A blocked instant became something else than a skip: later skips begin a ledger row of their own."""
+    if ids := list(job_ids):
+        await tx.execute(CLOSE_SPANS, b=ids)
+
+
+async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, _Rules]:
+    """The rules of the runs that need them to be judged, as far as they can be read."""
+    held = [
+        run
+        for each in settlements
+        if (run := runs.get((each.run_id, each.attempt, each.token, each.session))) is not None and _is_ruled(run, each)
+    ]
+    if not held:
+        return {}
+    of_jobs = {run.job_id for run in held if run.spec is None}
+    specs: dict[str, str] = dict(await tx.fetch(SPECS_OF_JOBS, b=list(of_jobs))) if of_jobs else {}
+    rules: dict[str, _Rules] = {}
+    for run in held:
+        spec = run.spec if run.spec is not None else specs.get(run.job_id)
+        if spec is not None:
+            try:
+                rules[run.id] = _decode_rules(spec)
+            except msgspec.MsgspecError as error:
+                unread(run.job_id, error)
+    return rules
+
+
+def _is_ruled(run: RunRow, settlement: Settlement) -> bool:
+    """Whether what becomes of it depends on the rules of its job."""
+    outcome = settlement.outcome
+    return isinstance(outcome, Failed | Lost) or (isinstance(outcome, Released) and _may_have_started(run, settlement))
+
+
+def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
+    """A worker reports a start when it hands an attempt to its executor; it may learn later that nothing began."""
+    if isinstance(settlement.outcome, Released) and not settlement.outcome.begun:
+        return False
+    return settlement.started_at is not None or run.attempt_started_at is not None
+
+
+def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Status | None:
+    """Write down what becomes of a run; how it ended, or None: it lives on."""
+    to = transition.to
+    if isinstance(to, Status):
+        writes.history.append(_ended(run, settlement, to, transition))
+        if run.serial and run.origin != Origin.TASK:
+            writes.released.add(run.job_id)
+        return to
+    assert to is State.READY
+    # A run that was claimed ahead of its time and comes back before it must not run early.
+    eligible_at = min(max(transition.eligible_at, run.due), MAX)
+    if transition.event is Event.GIVE_BACK:
+        may_have_started = _may_have_started(run, settlement)
+        of_this_attempt = run.attempt == 1 or (not may_have_started and run.started_at == run.attempt_started_at)
+        started_at = None if of_this_attempt else run.started_at
+        # What has started in time is not too late when it has to start once more.
+        start_by = None if may_have_started else run.start_by
+        writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure, start_by))
+        writes.unsaid.append((run.id, run.attempt))
+        return None
+    reported = _started_at(run, settlement)
+    attempt_started = reported if reported is not None else run.attempt_started_at
+    started_at = run.started_at if run.started_at is not None else attempt_started
+    failure = failure_json(transition.failure)
+    writes.again.append((run.id, run.attempt, eligible_at, started_at, failure, run.start_by))
+    attempt = AttemptRow(
+        run.id,
+        run.attempt,
+        settlement.token,
+        run.worker or "",
+        attempt_started,
+        _finished_at(settlement, attempt_started),
+        failure,
+        run.claimed_at,
+        run.free_at,
+    )
+    writes.attempts.append(as_tuple(attempt))
+    return None
+
+
+def _share(
+    writes: _Writes,
+    run: RunRow,
+    settlement: Settlement,
+    transition: Transition,
+    rules: _Rules,
+    ill: IllHosts,
+    probing: bool,
+) -> bool:
+    """What the end of an attempt means for others: the next of its job or under its key, the runs that wait for its
+    permit or for its host. Whether it may let one of them go. `probing`: a run probes a host, and this may be it."""
+    frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
+    if run.ordering_key is not None and isinstance(transition.to, Status):
+        gave_up = transition.to in (Status.FAILED, Status.DEAD)
+        key = (run.tenant, run.ordering_key)
+        writes.gone.append(Gone(key, run.id, stays=gave_up and rules.on_failure == "block"))
+    elif run.ordering_key is not None and transition.event is Event.GIVE_BACK:
+        writes.returned.append(Gone((run.tenant, run.ordering_key), run.id))
+    if run.permit is not None:
+        writes.permits.add((run.tenant, run.permit))
+    if settlement.host is not None and isinstance(settlement.outcome, Succeeded | Failed):
+        outcome = settlement.outcome
+        failed = isinstance(outcome, Failed) and circuit_breaker.is_host_failure(outcome.failure)
+        was_ill = ill.includes(run.tenant, settlement.host)
+        if failed or was_ill:
+            writes.answers.append(Answer(run.tenant, settlement.host, run.id, failed))
+        return frees or was_ill
+    if probing and not isinstance(settlement.outcome, Succeeded):
+        writes.silent.append(run.id)
+        return True
+    return frees
+
+
+def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
+    """When the attempt started, by the clock of the server that took the report: it may lag a little behind the one
+    that let the run go. No attempt starts before its run is due."""
+    reported = bounded(settlement.started_at)
+    return None if reported is None else max(reported, run.due)
+
+
+def _finished_at(settlement: Settlement, started_at: Micros | None) -> Micros:
+    return min(max(settlement.finished_at, started_at or 0), MAX)
+
+
+def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> Row:
+    outcome = settlement.outcome
+    result = None
+    if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:
+        result = plain(bytes(outcome.result).decode("utf-8", "replace"))
+    given_back = isinstance(outcome, Released) and status is Status.CANCELLED
+    started_at = None if given_back else _started_at(run, settlement)
+    return ended(
+        run,
+        status,
+        _finished_at(settlement, started_at),
+        started_at=started_at,
+        failure=failure_json(transition.failure),
+        fingerprint=None if transition.failure is None else fingerprint(transition.failure),
+        result=result,
+    )
+
+
+async def _persist(tx: Tx, writes: _Writes) -> None:
+    await finish(tx, writes.history)
+    if writes.attempts:
+        await tx.insert(ATTEMPTS, writes.attempts)
+    if writes.again:
+        await tx.execute(READY_AGAIN, b=writes.again)
+    if writes.unsaid:
+        await tx.execute(DROP_LOGS, b=writes.unsaid)
+    await release(tx, writes.released)
+    await ordering_keys.leave(tx, writes.gone)
+    if writes.returned:
+        await ordering_keys.reconsider(tx, writes.returned)

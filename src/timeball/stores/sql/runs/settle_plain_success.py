@@ -1,0 +1,93 @@
+"""Attempts that succeeded and whose end concerns nobody else: their runs move to the history inside the database.
+
+They are the most by far, and nothing about them has to be judged. `settling` takes all others, and these too once
+something turns out to be special about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+from msgspec import UNSET
+
+from timeball.domain.instant import MAX
+from timeball.domain.run.ledger import TOLERANCE
+from timeball.domain.run.lifecycle import Status, Succeeded
+from timeball.ports.store.runs import Settled, Settlement
+from timeball.stores.sql.driver import Row, Tx, Work
+from timeball.stores.sql.rows import bounded, plain
+from timeball.stores.sql.runs.gates import IllHosts, ill_hosts
+from timeball.stores.sql.statements import piecemeal, query
+
+RECORD_SUCCESSES = piecemeal(query("record_successes", session_column="", session=":session"))
+"""Of one session, the usual case: its id is sent once, not with every row."""
+RECORD_SUCCESSES_OF_SESSIONS = piecemeal(
+    query("record_successes", session_column=", session text", session="b.session")
+)
+DELETE_RUNS = query("delete_runs")
+_RUN_ID = itemgetter(0)
+
+
+class Special(Exception):
+    """One of them is not its holder's any more, or is to be cancelled, or another run waits for its end."""
+
+
+class CalledIllHosts(Exception):
+    """Some of them called a host that was ill: their success is news of it. The others are as simple as before."""
+
+    def __init__(self, hosts: IllHosts) -> None:
+        self.hosts = hosts
+
+
+def is_simple(settlement: Settlement) -> bool:
+    """Whether it can be one of these, as far as its holder knows."""
+    return (
+        type(settlement.outcome) is Succeeded
+        and settlement.started_at is not None
+        and not settlement.serial
+        and settlement.turn is None
+    )
+
+
+def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
+    """A transaction for all of them. It raises `Special` or `CalledIllHosts` if that cannot be, and then nothing may be
+    committed."""
+    # By their ids: that is the order in which everybody locks runs.
+    sessions = {each.session for each in settlements}
+    if len(sessions) == 1:
+        ended, record = sorted(map(_ended, settlements), key=_RUN_ID), RECORD_SUCCESSES
+        same = {"tolerance": TOLERANCE, "session": sessions.pop()}
+    else:
+        ended = sorted([(*_ended(each), each.session) for each in settlements], key=_RUN_ID)
+        record, same = RECORD_SUCCESSES_OF_SESSIONS, {"tolerance": TOLERANCE}
+    ids = [*map(_RUN_ID, ended)]
+    settled = [Settled(each.run_id, Status.SUCCEEDED) for each in settlements]
+    called = {each.host for each in settlements if each.host is not None}
+    repeats = len(set(ids)) < len(ids)
+
+    async def work(tx: Tx) -> list[Settled]:
+        if repeats:
+            raise Special
+        if called and any(map((ill := await ill_hosts(tx)).may_include, called)):
+            raise CalledIllHosts(ill)
+        if await tx.execute(record, b=ended, **same) < len(ended):
+            raise Special
+        await tx.execute(DELETE_RUNS, b=ids)
+        return settled
+
+    return work
+
+
+def _ended(settlement: Settlement) -> Row:
+    outcome = settlement.outcome
+    assert isinstance(outcome, Succeeded)
+    result = None if outcome.result is UNSET else plain(bytes(outcome.result).decode("utf-8", "replace"))
+    return (
+        settlement.run_id,
+        settlement.attempt,
+        settlement.token,
+        bounded(settlement.started_at),
+        min(settlement.finished_at, MAX),
+        result,
+    )

@@ -1,0 +1,204 @@
+"""Workers: sessions, their leases, and what becomes of what they held."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from timeball.domain import duration
+from timeball.domain.dispatch.placement import KIND_MARK, PLAIN, Need, kind_label, need_of, total
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import Micros
+from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
+from timeball.domain.task.task import DEFAULT_GRACE, KINDS
+from timeball.ports.store.runs import Settlement
+from timeball.ports.store.workers import Lease, Unreported, Worker
+from timeball.ports.worker_protocol import LOCAL_KEY
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.part import Part
+from timeball.stores.sql.rows import LARGEST, as_json, plain, unread
+from timeball.stores.sql.runs import settle
+from timeball.stores.sql.statements import query
+
+REGISTER = query("register")
+RENEW = query("renew")
+LAPSE = query("lapse")
+LOST_RUNS = query("lost_runs")
+HELD_FOR_LONG = query("held_for_long")
+END_SESSION = query("end_session")
+HELD_BY = query("held_by")
+FORGET_SESSIONS = query("forget_sessions")
+WORKERS = query("workers")
+SHARES_USED = query("shares_used")
+
+DEDICATED = 1
+RESTRICTED = 2
+"""In the column `dedicated`: takes only some kinds, which are among its labels. To an older server, such
+a worker is a dedicated one, which gets nothing that asks for no label."""
+UNLIMITED = -1
+"""What a worker offers that does not say how much."""
+
+_words = msgspec.json.Decoder(list[str]).decode
+
+
+class Workers(Part):
+    async def register(self, worker: Worker, lease: Micros) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.execute(
+                REGISTER,
+                session=worker.session,
+                name=plain(worker.name),
+                slots=min(worker.slots, LARGEST),
+                labels=as_json(_labels(worker)),
+                tasks=as_json(worker.tasks),
+                version=plain(worker.version),
+                lease=lease,
+                cpu=UNLIMITED if worker.cpu is None else min(round(worker.cpu * 1000), LARGEST),
+                memory=UNLIMITED if worker.memory_mb is None else min(worker.memory_mb, LARGEST),
+                dedicated=DEDICATED * worker.dedicated + RESTRICTED * (worker.kinds is not None),
+                key=worker.key,
+            )
+
+        await self._db.write(work)
+
+    async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
+        async def work(tx: Tx) -> list[Lease | None]:
+            rows = await tx.fetch(RENEW, b=sorted(set(sessions)), lease=lease)
+            renewed = {session: Lease(name, key) for session, name, key in rows}
+            return [
+                found if (found := renewed.get(session)) is not None and found.key in (None, key) else None
+                for session, key in sessions
+            ]
+
+        return await self._db.write(work) if sessions else []
+
+    async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
+        async def work(tx: Tx) -> int:
+            return await _give_back(tx, session, frozenset(held), poll)
+
+        return await self._db.write(work)
+
+    async def lapsed(self, limit: int) -> list[Settlement]:
+        async def mark(tx: Tx) -> None:
+            await tx.execute(LAPSE)
+
+        async def find(tx: Tx) -> list[Settlement]:
+            rows = await tx.fetch(LOST_RUNS, most=limit)
+            return [_settlement(row, Lost(), started_at=row[9]) for row in rows]
+
+        await self._db.write(mark)
+        return await self._db.read(find)
+
+    async def unreported(self, after: tuple[str, str], limit: int) -> Unreported:
+        async def find(tx: Tx) -> Unreported:
+            rows = await tx.fetch(HELD_FOR_LONG, session=after[0], id=after[1], lease=LEASE, most=limit)
+            overdue = [_settlement(row, Lost(unreported=True), started_at=row[9]) for row in rows if _is_overdue(row)]
+            return Unreported(overdue, (rows[-1][4], rows[-1][0]) if len(rows) == limit else None)
+
+        return await self._db.read(find, slow=True)
+
+    async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:
+        async def work(tx: Tx) -> bool:
+            if not await tx.fetch(END_SESSION, session=session, key=key):
+                return False
+            await _give_back(tx, session, frozenset(), LARGEST)
+            return True
+
+        return await self._db.write(work)
+
+    async def forget_sessions(self, seen_before: Micros) -> int:
+        async def work(tx: Tx) -> int:
+            return len(await tx.fetch(FORGET_SESSIONS, before=seen_before))
+
+        return await self._db.write(work)
+
+    async def workers(self) -> list[Worker]:
+        return await self._db.read(alive, slow=True)
+
+
+async def alive(tx: Tx) -> list[Worker]:
+    """The workers with a lease, newest first."""
+    held: dict[str, list[tuple[Need, int]]] = {}
+    for session, profile, count in await tx.fetch(SHARES_USED):
+        held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
+    return [_worker(row, held.get(row[0], [])) for row in await tx.fetch(WORKERS)]
+
+
+async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -> int:
+    rows = await tx.fetch(HELD_BY, session=session, before=before)
+    unknown = [_settlement(row, Released(), started_at=None) for row in rows if row[3] not in held]
+    return sum(each is not None for each in await settle.settle(tx, unknown)) if unknown else 0
+
+
+def _is_overdue(row: Row) -> bool:
+    now, started_at, claimed_at, timeout, grace, stood_still = row[8:]
+    if timeout is None:
+        return False
+    try:
+        due = report_due_at(
+            started_at=started_at,
+            claimed_at=claimed_at,
+            timeout=duration.parse(timeout),
+            grace=duration.parse(DEFAULT_GRACE if grace is None else grace),
+            stood_still=stood_still,
+        )
+    except Invalid as error:
+        unread(row[1], error)
+        return False
+    return bool(due <= now)
+
+
+def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settlement:
+    run_id, job_id, attempt, token, session, serial, tenant, key, now, *_ = row
+    return Settlement(
+        run_id=run_id,
+        job_id=job_id,
+        attempt=attempt,
+        token=token,
+        session=session,
+        serial=bool(serial),
+        turn=None if key is None else (tenant, key),
+        outcome=outcome,
+        started_at=started_at,
+        finished_at=now,
+        spread=0.0,
+    )
+
+
+def _labels(worker: Worker) -> list[str]:
+    """What is kept as its labels: those that it has, and the kinds that it takes, if not every one."""
+    labels = [label for label in worker.labels if not label.startswith(KIND_MARK)]
+    return labels + ([] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds])
+
+
+def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None]:
+    """The labels of a worker, and the kinds that it takes, from the columns where they are kept."""
+    words = _words(labels)
+    own = [word for word in words if not word.startswith(KIND_MARK)]
+    return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None
+
+
+def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
+    session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
+    cpu, memory, dedicated, reserved_for, key = offer
+    own_labels, kinds = told_apart(labels, dedicated)
+    return Worker(
+        session=session,
+        name=name,
+        slots=slots,
+        labels=own_labels,
+        tasks=_words(tasks),
+        version=version,
+        started_at=started_at,
+        seen_at=seen_at,
+        lease_until=lease_until,
+        running=sum(count for _, count in held),
+        used=total(held),
+        cpu=None if cpu == UNLIMITED else cpu / 1000,
+        memory_mb=None if memory == UNLIMITED else memory,
+        dedicated=bool(dedicated & DEDICATED),
+        kinds=kinds,
+        reserved_for=reserved_for,
+        key=key,
+    )

@@ -1,0 +1,127 @@
+"""Workflow runs and their tasks as rows, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from timeball.domain.instant import Micros
+from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.text.english import counted
+from timeball.domain.workflow.workflow import Step, TaskState
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.rows import as_json
+from timeball.stores.sql.schema import WORKFLOW_RUNS, WorkflowTaskRow, as_tuple
+from timeball.stores.sql.statements import query
+
+WRITE_FLOWS = query("write_flows")
+
+
+class Flow(Struct):
+    """A workflow run, as it is changed."""
+
+    id: str
+    job_id: str
+    tenant: str
+    version: int
+    state: str
+    tasks: int
+    open: int
+    failed: int
+    skipped: int
+    because: str
+    spec: str
+    cancel_requested_at: Micros | None = None
+    kill: int = 0
+
+    def count(self, step: Step) -> None:
+        """A task of it has ended, and those who need it know."""
+        self.open -= 1
+        if step.state in (TaskState.FAILED, TaskState.CANCELLED):
+            self.failed += 1
+            self.because = self.because or f"task {step.name}: {step.reason or step.state}"
+        elif step.state is TaskState.SKIPPED:
+            self.skipped += 1
+
+    @property
+    def outcome(self) -> Status:
+        return Status.FAILED if self.failed else Status.SUCCEEDED
+
+    def failure(self) -> Failure:
+        others = f" (and {counted(self.failed - 1, 'other task')})" if self.failed > 1 else ""
+        return Failure(kind="tasks", message=f"{self.because}{others}")
+
+    def result(self) -> str:
+        succeeded = self.tasks - self.failed - self.skipped
+        return as_json({"tasks": self.tasks, "succeeded": succeeded, "failed": self.failed, "skipped": self.skipped})
+
+
+def step_of(row: WorkflowTaskRow) -> Step:
+    return Step(
+        place=row.place,
+        index=row.idx,
+        name=row.name,
+        state=TaskState(row.state),
+        fresh=bool(row.fresh),
+        waits=row.waits,
+        unmet=row.unmet,
+        ill=row.ill,
+        because=row.because,
+        open=row.open,
+        instances=row.instances,
+        run_id=row.run_id,
+        reason=row.reason,
+        item=row.item,
+    )
+
+
+def new_row(flow_id: str, step: Step) -> Row:
+    return as_tuple(
+        WorkflowTaskRow(
+            flow_id,
+            step.place,
+            step.index,
+            step.name,
+            step.state.value,
+            int(step.fresh),
+            step.waits,
+            step.unmet,
+            step.ill,
+            step.because,
+            step.open,
+            step.instances,
+            step.run_id,
+            step.reason,
+            step.item,
+        )
+    )
+
+
+def standing(flow_id: str, step: Step) -> Row:
+    return (
+        flow_id,
+        step.place,
+        step.index,
+        step.state.value,
+        int(step.fresh),
+        step.waits,
+        step.unmet,
+        step.ill,
+        step.because,
+        step.open,
+        step.instances,
+        step.run_id,
+        step.reason,
+    )
+
+
+def flow_row(flow: Flow) -> Row:
+    return as_tuple(flow)[: len(WORKFLOW_RUNS.columns)]
+
+
+async def write_flows(tx: Tx, flows: Iterable[Flow]) -> None:
+    await tx.execute(
+        WRITE_FLOWS,
+        b=[(flow.id, flow.state, flow.open, flow.failed, flow.skipped, flow.because) for flow in flows],
+    )
