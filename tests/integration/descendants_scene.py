@@ -13,8 +13,8 @@ import signal
 import sys
 from pathlib import Path
 
-from timeball.executors.confinement import Confinement
-from timeball.executors.guard import Child, GuardDied, ProcessGuard
+from timeball.executors.guard.guard import Child, GuardDied, ProcessGuard
+from timeball.executors.sandbox.confinement import Confinement
 
 AGENT = """
 import ctypes, os, signal, sys, time

@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 
-from timeball.executors.guard import ProcessGuard
+from timeball.executors.guard.guard import ProcessGuard
 from timeball.system import monotonic
 
 DAEMON = """

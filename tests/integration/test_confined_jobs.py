@@ -18,11 +18,11 @@ from tests.unit.executing import RecordedAttempt
 from timeball import job_user
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task.task import Script, Shell
-from timeball.executors import job_domain, landlock
-from timeball.executors.confinement import Confinement
-from timeball.executors.guard import PASSED_ON, ProcessGuard
-from timeball.executors.guard_confiner import Confiner
-from timeball.executors.process import Processes
+from timeball.executors.guard.confiner import Confiner
+from timeball.executors.guard.guard import PASSED_ON, ProcessGuard
+from timeball.executors.process.process import Processes
+from timeball.executors.sandbox import job_domain, landlock
+from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 
@@ -179,8 +179,8 @@ def test_a_job_does_not_start_where_its_domain_cannot_be_made(monkeypatch: pytes
 MOUNTS = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
-from timeball.executors.confinement import Confinement
-from timeball.executors.guard import PASSED_ON, ProcessGuard
+from timeball.executors.sandbox.confinement import Confinement
+from timeball.executors.guard.guard import PASSED_ON, ProcessGuard
 
 async def status(guard, command):
     null = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]

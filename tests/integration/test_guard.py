@@ -17,9 +17,9 @@ import pytest
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task.task import Shell
-from timeball.executors import guard as guard_module
-from timeball.executors.guard import Child, ProcessGuard, Refused
-from timeball.executors.process import Processes
+from timeball.executors.guard import guard as guard_module
+from timeball.executors.guard.guard import Child, ProcessGuard, Refused
+from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.system import monotonic
 

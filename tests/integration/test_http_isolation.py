@@ -19,7 +19,7 @@ from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
-from timeball.executors.http import HttpExecutor
+from timeball.executors.http.executor import HttpExecutor
 
 FRAMING = (
     "Connection",

@@ -21,7 +21,7 @@ from timeball.domain.run.lifecycle import Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
-from timeball.executors.http import HttpExecutor
+from timeball.executors.http.executor import HttpExecutor
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from tests.integration.test_confined_jobs import domain, run
 from tests.support.ordinary_user import NEEDS_LANDLOCK, NEEDS_ROOT, shared_folder
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.task.task import Shell
-from timeball.executors import landlock
-from timeball.executors.confinement import Confinement
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.guard_confiner import Confiner
-from timeball.executors.process import Processes
+from timeball.executors.guard.confiner import Confiner
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
+from timeball.executors.sandbox import landlock
+from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.shell import ShellExecutor
 
 pytestmark = pytest.mark.timeout(60)

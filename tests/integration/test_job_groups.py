@@ -20,10 +20,10 @@ from timeball.domain.dispatch.placement import Resources
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task.task import Shell
-from timeball.executors import cgroups, job_groups
-from timeball.executors.confinement import Confinement
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.process import Processes
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
+from timeball.executors.sandbox import cgroups, job_groups
+from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import OutOfResources
 

@@ -10,7 +10,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import Python
-from timeball.executors.python import PythonExecutor
+from timeball.executors.python.executor import PythonExecutor
 from timeball.registry import Registry
 
 

@@ -16,8 +16,8 @@ from tests.support.fake_dispatch import FakeDispatch, assignment, python
 from timeball.bootstrap.standby import Standby
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Outcome, Succeeded
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.process import Processes
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Attempt
 from timeball.ports.worker_protocol import Beat, Hello, SessionLost

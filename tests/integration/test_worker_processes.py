@@ -12,8 +12,8 @@ from tests.support.fake_dispatch import FakeDispatch, assignment
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Released, Succeeded
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.process import Processes
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.worker_protocol import Assignment, Hello
 from timeball.system import SystemClock, dice

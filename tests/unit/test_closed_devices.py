@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from timeball.executors.job_domain import is_closed_device
+from timeball.executors.sandbox.job_domain import is_closed_device
 
 
 class Device:

@@ -17,8 +17,8 @@ from tests.unit.executing import RecordedAttempt
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Http
-from timeball.executors.http import HttpExecutor
-from timeball.executors.http_answer import retry_after
+from timeball.executors.http.executor import HttpExecutor
+from timeball.executors.http.response import retry_after
 
 
 @pytest.fixture

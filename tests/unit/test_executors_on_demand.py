@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from timeball.domain.run.lifecycle import Outcome, Succeeded
-from timeball.executors.on_demand import OnDemand
+from timeball.executors.lazy_executor import OnDemand
 from timeball.ports.executor import OutOfResources
 
 DONE = Succeeded(Raw(b"1"))

@@ -20,8 +20,8 @@ from msgspec import Raw
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Script, Shell
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.process import Processes
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 

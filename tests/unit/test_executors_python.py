@@ -17,11 +17,11 @@ from tests.unit import process_tasks
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Python
-from timeball.executors import streams
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.process import Processes
-from timeball.executors.python import PythonExecutor
-from timeball.executors.python_process import PythonProcesses
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
+from timeball.executors.python import streams
+from timeball.executors.python.executor import PythonExecutor
+from timeball.executors.python.process import PythonProcesses
 from timeball.registry import REGISTRY, Context, Registry, load
 from timeball.telemetry.logging import StandardError
 
@@ -143,7 +143,7 @@ async def test_whatever_a_function_raises_is_its_failure(
     ended = failure(outcome)
     assert ended.kind == "exception"
     assert "in body" in attempt.text("stderr")
-    assert "executors/python.py" not in attempt.text("stderr")
+    assert "executors/python/executor.py" not in attempt.text("stderr")
     if error is Odd:
         assert ended.message == "Odd: odd"
         assert ended.exceptions[:4] == ("Odd", f"{__name__}.Odd", "ValueError", "builtins.ValueError")

@@ -19,14 +19,15 @@ from tests.support.fake_dispatch import FakeDispatch, assignment
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Released, Succeeded
 from timeball.domain.task.task import Http, Python, Script, Shell, Task
-from timeball.executors import guard as guard_module
-from timeball.executors import on_demand, process
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.http import HttpExecutor
-from timeball.executors.on_demand import OnDemand
-from timeball.executors.process import Processes
-from timeball.executors.python import PythonExecutor
-from timeball.executors.python_process import PythonProcesses
+from timeball.executors import lazy_executor
+from timeball.executors.guard import guard as guard_module
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.http.executor import HttpExecutor
+from timeball.executors.lazy_executor import OnDemand
+from timeball.executors.process import process
+from timeball.executors.process.process import Processes
+from timeball.executors.python.executor import PythonExecutor
+from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.worker_protocol import Ended, Hello
@@ -180,7 +181,7 @@ async def test_a_connection_that_cannot_be_opened(bench: Bench, number: int, mon
 async def test_an_executor_that_cannot_be_imported_yet(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Http(url="http://127.0.0.1:9/x")
     with monkeypatch.context() as patch:
-        patch.setattr(on_demand, "aside", failing(errno.EMFILE))
+        patch.setattr(lazy_executor, "aside", failing(errno.EMFILE))
         assert_handed_back(await bench.run(task))
     assert isinstance((await bench.run(task)).outcome, Failed)
 

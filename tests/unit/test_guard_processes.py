@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from timeball.executors import guard_processes, orphans
+from timeball.executors.guard import orphans, process_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's /proc")
 
@@ -25,9 +25,9 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_is_signalled_only_as_the_child_of_its_parent(process: subprocess.Popen[bytes]) -> None:
-    guard_processes.signal_child(process.pid, signal.SIGKILL, {1})
+    process_table.signal_child(process.pid, signal.SIGKILL, {1})
     assert process.poll() is None
-    guard_processes.signal_child(process.pid, signal.SIGKILL, {os.getpid()})
+    process_table.signal_child(process.pid, signal.SIGKILL, {os.getpid()})
     assert process.wait() == -signal.SIGKILL
 
 
@@ -38,11 +38,11 @@ def test_a_tree_is_killed_from_the_bottom(monkeypatch: pytest.MonkeyPatch, has_p
     tree = subprocess.Popen(["sh", "-c", "sh -c 'echo $$; sleep 600' & wait"], stdout=subprocess.PIPE, text=True)
     assert tree.stdout is not None
     below = int(tree.stdout.readline())
-    guard_processes.kill_tree(tree.pid)
+    process_table.kill_tree(tree.pid)
     assert tree.wait() == -signal.SIGKILL
     tree.stdout.read()  # ends with the last process that has it
     tree.stdout.close()
-    assert guard_processes.parent(below) in (guard_processes.UNKNOWN, 1) or not os.path.exists(f"/proc/{below}/exe")
+    assert process_table.parent(below) in (process_table.UNKNOWN, 1) or not os.path.exists(f"/proc/{below}/exe")
 
 
 def test_a_process_name_that_is_not_text_is_read() -> None:
@@ -52,7 +52,7 @@ def test_a_process_name_that_is_not_text_is_read() -> None:
     with subprocess.Popen([sys.executable, "-c", named], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert guard_processes.parent(process.pid) == os.getpid()
+        assert process_table.parent(process.pid) == os.getpid()
 
 
 def test_an_orphan_is_killed_unless_its_number_was_given_away(process: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,7 @@ from tests.support.http_target import serving
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Outcome, Succeeded
 from timeball.domain.task.task import Http
-from timeball.executors.http import HttpExecutor
+from timeball.executors.http.executor import HttpExecutor
 
 CREDENTIALS = {
     "Authorization": "Bearer s3cret",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from timeball.executors import cgroups, job_groups
+from timeball.executors.sandbox import cgroups, job_groups
 
 WORKER, KEEPER, GUARD = 10, 11, 12
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"

@@ -19,8 +19,8 @@ from timeball import lookups
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Outcome, Released, Succeeded
 from timeball.domain.task.task import Http
-from timeball.executors.http import LOOKUP_PATIENCE, LOOKUP_PAUSE, HttpExecutor
-from timeball.executors.on_demand import OnDemand
+from timeball.executors.http.executor import LOOKUP_PATIENCE, LOOKUP_PAUSE, HttpExecutor
+from timeball.executors.lazy_executor import OnDemand
 from timeball.lookups import CACHE_SECONDS, Lookups
 from timeball.ports.executor import OutOfResources, TryLater
 from timeball.ports.worker_protocol import Hello

@@ -17,8 +17,16 @@ from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.error_fingerprint import _essence, essence
 from timeball.domain.task.task import Shell
 from timeball.executors import results
-from timeball.executors.pipes import LONGEST_PROGRESS, MAX_READ_PER_TURN, READ, Pipe, ReadBudget, SaidLines, _step
-from timeball.executors.python import MOST_UNHEARD, ThreadVoice
+from timeball.executors.process.pipes import (
+    LONGEST_PROGRESS,
+    MAX_READ_PER_TURN,
+    READ,
+    Pipe,
+    ReadBudget,
+    SaidLines,
+    _step,
+)
+from timeball.executors.python.executor import MOST_UNHEARD, ThreadVoice
 from timeball.worker.output import Output, clean
 
 

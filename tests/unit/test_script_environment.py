@@ -10,8 +10,8 @@ from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task import script_environment
 from timeball.domain.task.task import Script
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.process import Processes
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.process.process import Processes
 from timeball.executors.script import ScriptExecutor
 
 

@@ -17,11 +17,11 @@ from tests.unit import odd_tasks
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Http, Python, Shell
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.http import HttpExecutor
-from timeball.executors.process import Processes
-from timeball.executors.python import PythonExecutor
-from timeball.executors.python_process import PythonProcesses
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.http.executor import HttpExecutor
+from timeball.executors.process.process import Processes
+from timeball.executors.python.executor import PythonExecutor
+from timeball.executors.python.process import PythonProcesses
 from timeball.executors.shell import ShellExecutor
 from timeball.registry import REGISTRY, Context, Registry
 

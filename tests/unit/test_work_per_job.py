@@ -18,7 +18,7 @@ from timeball.api import reading
 from timeball.api.routes import worker_protocol
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.task.task import Python
-from timeball.executors.python import PythonExecutor
+from timeball.executors.python.executor import PythonExecutor
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.worker_protocol import Ended, Hello, Report

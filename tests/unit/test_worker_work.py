@@ -9,7 +9,7 @@ import pytest
 from tests.support.fake_dispatch import assignment, python
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Released
-from timeball.executors.python import PythonExecutor
+from timeball.executors.python.executor import PythonExecutor
 from timeball.ports.executor import Executor
 from timeball.registry import Context, Registry
 from timeball.worker import assignment as worker_assignment

@@ -9,9 +9,9 @@ from pathlib import Path
 import structlog
 
 from timeball.config import CrewConfig, InvalidSetting
-from timeball.executors import landlock
-from timeball.executors.confinement import Confinement
-from timeball.executors.job_domain import is_within
+from timeball.executors.sandbox import landlock
+from timeball.executors.sandbox.confinement import Confinement
+from timeball.executors.sandbox.job_domain import is_within
 from timeball.job_user import JobUser
 
 _log = structlog.get_logger()

@@ -19,12 +19,12 @@ from timeball.bootstrap.process import StopSignals
 from timeball.bootstrap.standby import Connect, Standby
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
-from timeball.executors import streams
-from timeball.executors.guard import ProcessGuard
-from timeball.executors.on_demand import Closable, OnDemand
-from timeball.executors.process import Processes
-from timeball.executors.python import PythonExecutor
-from timeball.executors.python_process import PythonProcesses
+from timeball.executors.guard.guard import ProcessGuard
+from timeball.executors.lazy_executor import Closable, OnDemand
+from timeball.executors.process.process import Processes
+from timeball.executors.python import streams
+from timeball.executors.python.executor import PythonExecutor
+from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Attempt, Executor
@@ -93,7 +93,7 @@ def _takes(config: CrewConfig, kind: str) -> bool:
 
 
 def _http() -> Closable:
-    from timeball.executors.http import HttpExecutor
+    from timeball.executors.http.executor import HttpExecutor
 
     return HttpExecutor()
 

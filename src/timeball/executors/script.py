@@ -11,7 +11,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Outcome
 from timeball.domain.task import script_environment
 from timeball.domain.task.task import Script
 from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
-from timeball.executors.process import Processes, outcome_of
+from timeball.executors.process.process import Processes, outcome_of
 from timeball.ports.executor import Attempt, OutOfResources
 from timeball.shortage import is_shortage
 

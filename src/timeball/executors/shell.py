@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Shell
-from timeball.executors.process import Processes, outcome_of
+from timeball.executors.process.process import Processes, outcome_of
 from timeball.ports.executor import Attempt
 
 

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterable
 from typing import Final
 
-from timeball.executors import landlock
+from timeball.executors.sandbox import landlock
 
 MOUNTS: Final = "/proc/self/mountinfo"
 SWAPS: Final = "/proc/swaps"

@@ -25,8 +25,8 @@ from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
-from timeball.executors.guard import Child, GuardDied, ProcessGuard, Refused
-from timeball.executors.pipes import Pipe, ReadBudget, SaidLines
+from timeball.executors.guard.guard import Child, GuardDied, ProcessGuard, Refused
+from timeball.executors.process.pipes import Pipe, ReadBudget, SaidLines
 from timeball.executors.shortage import beginning
 from timeball.executors.threads import aside
 from timeball.job_user import JobUser

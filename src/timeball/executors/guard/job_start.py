@@ -12,9 +12,9 @@ import resource
 import signal
 from typing import Any, NoReturn
 
-from timeball.executors import cgroups
-from timeball.executors.guard_confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Confiner, prctl
-from timeball.executors.guard_processes import find
+from timeball.executors.guard.confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Confiner, prctl
+from timeball.executors.guard.process_table import find
+from timeball.executors.sandbox import cgroups
 
 SCRIPTS_FOLDER = 100
 """The descriptor of the scripts folder in a job whose user cannot reach it by its path."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from timeball.executors import job_domain
+from timeball.executors.sandbox import job_domain
 from timeball.job_user import JobUser
 
 

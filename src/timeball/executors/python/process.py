@@ -10,12 +10,12 @@ import msgspec
 
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
-from timeball.executors.process import Exit, Processes, outcome_of
-from timeball.executors.python_words import Order, Word
+from timeball.executors.process.process import Exit, Processes, outcome_of
+from timeball.executors.python.child_protocol import Order, Word
 from timeball.ports.executor import Attempt
 from timeball.registry import Function
 
-CHILD: Final = "timeball.executors.python_child"
+CHILD: Final = "timeball.executors.python.child"
 LONGEST_WORD: Final = 2 * results.LARGEST
 
 _decode = msgspec.json.Decoder(Word).decode

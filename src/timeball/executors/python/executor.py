@@ -16,7 +16,7 @@ from timeball.domain import instant
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Python
 from timeball.executors import results
-from timeball.executors.streams import SPEAKER
+from timeball.executors.python.streams import SPEAKER
 from timeball.executors.threads import Threads
 from timeball.ports.executor import Attempt
 from timeball.registry import Context, Function, Registry

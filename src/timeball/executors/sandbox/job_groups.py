@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from timeball.executors import cgroups
-from timeball.executors.cgroups import UNIFIED
+from timeball.executors.sandbox import cgroups
+from timeball.executors.sandbox.cgroups import UNIFIED
 
 PREFIX: Final = "timeball-"
 PROCESSES_SHARE: Final = 0.15

@@ -12,9 +12,9 @@ import os
 import signal
 from typing import NoReturn
 
-from timeball.executors import job_groups
-from timeball.executors.guard_confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
-from timeball.executors.guard_processes import end_children
+from timeball.executors.guard.confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
+from timeball.executors.guard.process_table import end_children
+from timeball.executors.sandbox import job_groups
 
 KEEPER_END_SECONDS = 10.0
 """For killed processes to be gone."""

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeball.domain.instant import Micros
-from timeball.executors import guard_end, orphans
-from timeball.executors.confinement import Confinement
+from timeball.executors.guard import ending as guard_ending
+from timeball.executors.guard import orphans
+from timeball.executors.sandbox.confinement import Confinement
 
 PROGRAM: Final = Path(__file__).with_name("guard_program.py")
 PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
@@ -336,11 +337,11 @@ class ProcessGuard:
         """Wait until the keeper has ended all processes. What it was kept from is done here."""
         try:
             keeper.send_signal(signal.SIGCONT)
-            await guard_end.wait(keeper, LEAVING)
+            await guard_ending.wait(keeper, LEAVING)
             if keeper.returncode and children:
                 marks = {child.mark.encode() for child in children}
                 orphans.kill({child.pid: child.seen for child in children if child.pid is not None}, marks)
-            await guard_end.end_groups(groups, LEAVING)
+            await guard_ending.end_groups(groups, LEAVING)
         finally:
             for child in children:
                 if not child.exited.done():

@@ -29,19 +29,13 @@ from typing import Any, NamedTuple
 # An isolated interpreter does not know the folder that Timeball is in.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from timeball.executors import cgroups, guard_keeper
-from timeball.executors.guard_confiner import PR_SET_DUMPABLE, Confiner, prctl
-from timeball.executors.guard_link import Link
-from timeball.executors.guard_processes import (
-    LINUX,
-    children,
-    end_children,
-    kill_tree,
-    make_expendable,
-    next_ended,
-)
-from timeball.executors.job_groups import JobGroups
-from timeball.executors.job_start import become
+from timeball.executors.guard import keeper as guard_keeper
+from timeball.executors.guard.confiner import PR_SET_DUMPABLE, Confiner, prctl
+from timeball.executors.guard.job_start import become
+from timeball.executors.guard.link import Link
+from timeball.executors.guard.process_table import LINUX, children, end_children, kill_tree, make_expendable, next_ended
+from timeball.executors.sandbox import cgroups
+from timeball.executors.sandbox.job_groups import JobGroups
 
 TICK = 0.05
 STRAY_SECONDS = 1.0

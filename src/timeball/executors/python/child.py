@@ -1,4 +1,4 @@
-"""The process of one Python function: `python -m timeball.executors.python_child`, started by `python_process`."""
+"""The process of one Python function: `python -m timeball.executors.python.child`, started by `python_process`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import msgspec
 from timeball.domain import instant
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
-from timeball.executors.python import line, raised, returned, step
-from timeball.executors.python_words import Order, Word
+from timeball.executors.python.child_protocol import Order, Word
+from timeball.executors.python.executor import line, raised, returned, step
 from timeball.registry import REGISTRY, Context
 
 WORDS: Final = 3

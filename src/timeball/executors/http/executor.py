@@ -27,10 +27,11 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task import http_headers
 from timeball.domain.task.task import Http
-from timeball.executors import http_answer, results
+from timeball.executors import results
 from timeball.executors.environment import encoded_parameters, traceparent
-from timeball.executors.http_answer import Answer
-from timeball.executors.http_pool import CleanConnector, HeadUnread
+from timeball.executors.http import response
+from timeball.executors.http.pool import CleanConnector, HeadUnread
+from timeball.executors.http.response import Answer
 from timeball.lookups import Lookups, NotLookedUp
 from timeball.ports.executor import Attempt, OutOfResources, TryLater
 from timeball.shortage import is_shortage
@@ -141,7 +142,7 @@ class HttpExecutor:
             async with answer:
                 location = answer.headers.get("Location")
                 if not follows or answer.status not in REDIRECT_STATUSES or location is None:
-                    return await http_answer.read(answer, deadline)
+                    return await response.read(answer, deadline)
                 request = _redirected(request, answer.status, location)
         raise _RedirectRefused(f"the target redirected more than {MOST_REDIRECTS} times")
 
@@ -224,9 +225,9 @@ def _outcome(task: Http, answer: Answer, attempt: Attempt) -> Outcome:
     if 200 <= answer.status < 300 or answer.status in task.accepted_statuses:
         if answer.broken:
             attempt.log("system", f"the target answered {answer.line}, and {answer.broken}; the status decides\n")
-        return Succeeded(http_answer.result(answer))
-    patience = http_answer.retry_after(answer.headers) if answer.status in (429, 503) else None
-    return _failed(task, http_answer.message(answer), status=answer.status, patience=patience)
+        return Succeeded(response.result(answer))
+    patience = response.retry_after(answer.headers) if answer.status in (429, 503) else None
+    return _failed(task, response.message(answer), status=answer.status, patience=patience)
 
 
 def _failed(task: Http, message: str, *, status: int | None = None, patience: Micros | None = None) -> Failed:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Final
 
-from timeball.executors import cgroups
+from timeball.executors.sandbox import cgroups
 
 GROUP_TICK_SECONDS: Final = 0.005
 

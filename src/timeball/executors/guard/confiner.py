@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from timeball.executors import job_domain, landlock
+from timeball.executors.sandbox import job_domain, landlock
 
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4

@@ -1,0 +1,1 @@
+"""The guard: a small process between a worker and its job processes."""

@@ -1,0 +1,1 @@
+"""Linux control groups and Landlock, which confine job processes."""
