@@ -22,7 +22,7 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Want
 from timeball.ports.store.store import Store
 from timeball.server.wakeups import LocalHints
-from timeball.stores.postgres import tx as postgre_tx
+from timeball.stores.postgres import tx as postgres_tx
 from timeball.stores.sql.jobs import amend
 from timeball.stores.sqlite import tx as sqlite_tx
 
@@ -34,7 +34,7 @@ FEW = 20
 def most_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows each statement answered from now on."""
     counts: list[int] = []
-    for tx in (postgre_tx.Tx, sqlite_tx.Tx):
+    for tx in (postgres_tx.Tx, sqlite_tx.Tx):
         fetch = tx.fetch
 
         async def counted(self: Any, query: Any, fetch: Any = fetch, **parameters: Any) -> Any:

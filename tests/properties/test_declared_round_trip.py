@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import THOROUGH
-from timeball.api import job_body, views
+from timeball.api import views
 from timeball.declared import comparing, files, reading, writing
 from timeball.declared.comparing import Known
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.job.job import OF_TASKS, JobSpec, decode_spec
+from timeball.jobspec import read
 from timeball.slices import at_once
 
 CASES = 1_000 if THOROUGH else 80
@@ -166,5 +167,5 @@ def test_what_is_exported_and_read_again_is_unchanged(spec: JobSpec, toml: bool)
 def test_the_difference_turns_one_job_into_the_other(old: JobSpec, new: JobSpec) -> None:
     patch = comparing.patch(old, new)
     assert bool(patch) == bool(comparing.changes(old, new))
-    updated = at_once(job_body.change_from(msgspec.json.encode(patch))(old))
+    updated = at_once(read.change_from(msgspec.json.encode(patch))(old))
     assert comparing.changes(updated, new) == []

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeball.api import batch_body, reading
+from timeball.api import batch_body
 from timeball.api.batch_body import MOST_JOBS, read_batch
-from timeball.api.job_body import JobBody, read_job
-from timeball.api.unreadable import Malformed
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
+from timeball.jobspec import json_input
+from timeball.jobspec.errors import Malformed
+from timeball.jobspec.read import JobBody, read_job
 from timeball.system import SystemClock
 
 CLOCK = SystemClock()
@@ -99,7 +100,7 @@ async def test_bad_bytes_are_found_at_their_place(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_job_of_a_batch_is_as_large_as_any_other() -> None:
-    large = {"task": TASK, "parameters": {"a": "x" * (reading.MAX_BODY + 1)}}
+    large = {"task": TASK, "parameters": {"a": "x" * (json_input.MAX_BODY + 1)}}
     raw = json.dumps({"task": TASK}).encode()
     lines, _ = await read_batch(b"%b\n%b\n%b" % (raw, json.dumps(large).encode(), raw), True, CLOCK)
     assert [type(each) for each in lines] == [JobBody, TooLarge, JobBody]

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeball.api import job_body, problems, reading
+from timeball.api import problems
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
+from timeball.jobspec import json_input
+from timeball.jobspec import read as jobspec_read
 from timeball.slices import at_once
 
 TASK = {"kind": "shell", "command": "true"}
@@ -17,7 +19,7 @@ TASK = {"kind": "shell", "command": "true"}
 
 def refused(raw: bytes) -> TimeballError:
     with pytest.raises(TimeballError) as caught:
-        job_body.read_job(raw)
+        jobspec_read.read_job(raw)
     return caught.value
 
 
@@ -84,7 +86,7 @@ def test_wrong_values_are_pointed_at(document: Any, pointer: str, words: str) ->
     ],
 )
 def test_what_may_not_fit_a_store_is_looked_at_value_by_value(raw: bytes, suspicious: bool) -> None:
-    assert reading.is_suspicious(raw) is suspicious
+    assert json_input.is_suspicious(raw) is suspicious
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_numbers_out_of_range_are_refused(number: bytes) -> None:
 
 def test_surrogate_pairs_and_long_digits_in_texts_are_fine() -> None:
     raw = b'{"task":{"kind":"shell","command":"\\ud83d\\ude00 12345678901234567890 \\\\u0000"}}'
-    task = job_body.read_job(raw).spec.task
+    task = jobspec_read.read_job(raw).spec.task
     assert task is not None
     assert getattr(task, "command") == "😀 12345678901234567890 \\u0000"  # noqa: B009
 
@@ -146,15 +148,15 @@ def status_of(read: Callable[[bytes], object], raw: bytes) -> int:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(raw: bytes) -> None:
-    assert status_of(job_body.read_job, raw) in (400, 422)
+    assert status_of(jobspec_read.read_job, raw) in (400, 422)
 
 
 @given(st.dictionaries(FIELDS, JSON_VALUES | st.sampled_from([TASK, "cron", "future", {"type": "cron"}, 60, True])))
 def test_no_json_breaks_the_reader(document: dict[str, Any]) -> None:
     raw = msgspec.json.encode(document)
-    base = job_body.read_job(msgspec.json.encode({"task": TASK})).spec
-    assert status_of(job_body.read_job, raw) in (200, 422)
-    assert status_of(lambda raw: at_once(job_body.change_from(raw)(base)), raw) in (200, 422)
+    base = jobspec_read.read_job(msgspec.json.encode({"task": TASK})).spec
+    assert status_of(jobspec_read.read_job, raw) in (200, 422)
+    assert status_of(lambda raw: at_once(jobspec_read.change_from(raw)(base)), raw) in (200, 422)
 
 
 # --- bodies -----------------------------------------------------------------------------------------------------------
@@ -171,19 +173,19 @@ def chunks(*parts: bytes) -> Any:
 
 
 async def test_a_body_in_pieces_is_put_together() -> None:
-    assert await reading.read_body({}, chunks(b"a", b"", b"bc"), 3) == b"abc"
+    assert await json_input.read_body({}, chunks(b"a", b"", b"bc"), 3) == b"abc"
 
 
 async def test_a_body_without_length_is_refused_when_it_grows_too_large() -> None:
     with pytest.raises(TooLarge):
-        await reading.read_body({}, chunks(b"x" * 10, b"x" * 10, b"x" * 10), 25)
+        await json_input.read_body({}, chunks(b"x" * 10, b"x" * 10, b"x" * 10), 25)
 
 
 async def test_a_declared_length_is_refused_before_anything_is_read() -> None:
     with pytest.raises(TooLarge):
-        await reading.read_body({b"content-length": b"99999999999999999999999"}, chunks(b""), 25)
+        await json_input.read_body({b"content-length": b"99999999999999999999999"}, chunks(b""), 25)
 
 
 async def test_a_compressed_body_is_refused() -> None:
     with pytest.raises(problems.UnsupportedEncoding):
-        await reading.read_body({b"content-encoding": b"gzip"}, chunks(b""), 25)
+        await json_input.read_body({b"content-encoding": b"gzip"}, chunks(b""), 25)

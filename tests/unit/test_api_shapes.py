@@ -5,16 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from timeball.api import job_body, views
+from timeball.api import views
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.job.job import JobSpec
+from timeball.jobspec import read as jobspec_read
 from timeball.slices import at_once
 
 TASK = {"kind": "shell", "command": "true"}
 
 
-def read(document: Any) -> job_body.JobBody:
-    return job_body.read_job(msgspec.json.encode(document))
+def read(document: Any) -> jobspec_read.JobBody:
+    return jobspec_read.read_job(msgspec.json.encode(document))
 
 
 def canonical(document: Any) -> Any:
@@ -131,8 +132,8 @@ def test_one_fingerprint_for_every_way_to_write_a_job() -> None:
     flat = read({"scheduleType": "immediate", "payload": {"script": "a.py", "params": {"x": 1, "y": 2}}})
     plain = read({"parameters": {"y": 2, "x": 1}, "task": {"script": "a.py", "kind": "script"}})
     other = read({"parameters": {"y": 3, "x": 1}, "task": {"script": "a.py", "kind": "script"}})
-    assert job_body.fingerprint(flat.spec) == job_body.fingerprint(plain.spec)
-    assert job_body.fingerprint(flat.spec) != job_body.fingerprint(other.spec)
+    assert jobspec_read.fingerprint(flat.spec) == jobspec_read.fingerprint(plain.spec)
+    assert jobspec_read.fingerprint(flat.spec) != jobspec_read.fingerprint(other.spec)
 
 
 # --- updates ----------------------------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ CRON = {
 
 
 def change(current: Any, written: Any) -> Any:
-    spec = at_once(job_body.change_from(msgspec.json.encode(written))(read(current).spec))
+    spec = at_once(jobspec_read.change_from(msgspec.json.encode(written))(read(current).spec))
     assert isinstance(spec, JobSpec)
     return msgspec.json.decode(msgspec.json.encode(spec))
 
@@ -213,7 +214,7 @@ def test_a_whole_answer_can_be_sent_back_with_one_edit(edit: Any, effect: Any) -
 @pytest.mark.parametrize("written", [[], "x", None, 5])
 def test_an_update_is_an_object(written: Any) -> None:
     with pytest.raises(Invalid):
-        job_body.change_from(msgspec.json.encode(written))
+        jobspec_read.change_from(msgspec.json.encode(written))
 
 
 def test_a_bad_update_points_at_what_was_written() -> None:

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from tests.support.builders import one_shot
-from timeball.api import reading
 from timeball.api.routes import worker_protocol
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.task.task import Python
 from timeball.executors.python.executor import PythonExecutor
+from timeball.jobspec import json_input
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.worker_protocol import Ended, Hello, Report
@@ -140,6 +140,6 @@ def test_a_report_is_not_looked_at_value_by_value(monkeypatch: pytest.MonkeyPatc
     ]
     report = Report(session="w_" + "7" * 28, poll_seq=1, free=1, ended=ended)
     looked = mock.Mock()
-    monkeypatch.setattr(reading, "check_values", looked)
+    monkeypatch.setattr(json_input, "check_values", looked)
     assert worker_protocol._read_report(msgspec.json.encode(report)) == report
     assert not looked.called

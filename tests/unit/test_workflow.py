@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from timeball.api.job_body import read_job
 from timeball.domain.errors import Invalid
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow import validation, workflow
 from timeball.domain.workflow.workflow import Known, Missing, Step, TaskState, WorkflowTask
+from timeball.jobspec.read import read_job
 
 TRUE = Shell(command="true")
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
-from timeball.api import openapi, problems, reading, views
+from timeball.api import openapi, problems, views
 from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
 from timeball.api.headers import RepeatedHeader, find_repeated
@@ -40,6 +40,7 @@ from timeball.api.routes import (
 )
 from timeball.api.sending import send_answer
 from timeball.domain.errors import NotFound, Unavailable
+from timeball.jobspec import json_input
 from timeball.operation.context import Context
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
@@ -245,9 +246,9 @@ class Endpoint:
         raw, body = b"", None
         if route.body is not None:
             if request.body is None:
-                raw = await reading.read_body(headers, request.receive, route.limit)
+                raw = await json_input.read_body(headers, request.receive, route.limit)
             else:
-                reading.check_encoding(headers)
+                json_input.check_encoding(headers)
                 raw = request.body
             if not route.reads_raw:
                 body = await self._read(route, raw)
@@ -256,7 +257,7 @@ class Endpoint:
     async def _read(self, route: Route, raw: bytes) -> Any:
         if route.body_optional and not raw.strip():
             return route.body()
-        return await reading.read(raw, self._decoders[route.method], self._services.context.clock)
+        return await json_input.read(raw, self._decoders[route.method], self._services.context.clock)
 
     async def _without_route(self, method: str, headers: Mapping[bytes, bytes]) -> Answer:
         if method != "OPTIONS":

@@ -15,18 +15,19 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.api import job_body, reading
 from timeball.api.bodies import CanonicalJob
-from timeball.api.job_body import JobBody
-from timeball.api.unreadable import Malformed
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job.job import JobSpec
 from timeball.domain.workflow.workflow import Workflow
+from timeball.jobspec import json_input
+from timeball.jobspec import read as jobspec_read
+from timeball.jobspec.errors import Malformed
+from timeball.jobspec.read import JobBody
 from timeball.ports.clock import Clock
 from timeball.slices import Slice
 
 MOST_JOBS: Final = 10_000
-MAX_EXPONENTS: Final = 10 * reading.MAX_EXPONENTS
+MAX_EXPONENTS: Final = 10 * json_input.MAX_EXPONENTS
 """In all jobs together."""
 MAX_CONTAINERS: Final = 300_000
 """Arrays and objects in all jobs together: they are alive at the same time, and one look of the garbage collector at
@@ -98,31 +99,31 @@ class _Lines:
     def _read_alike(self, end: int) -> bool:
         """All of a piece at once: jobs in the canonical shape without anything wrong."""
         piece = self._raw[self._at : end]
-        if reading.is_suspicious(piece) or reading.has_exponents(piece):
+        if json_input.is_suspicious(piece) or json_input.has_exponents(piece):
             return False
         try:
-            if job_body.has_keys(piece):
-                bodies = [job_body.with_key(job) for job in self._decode(piece, _KEYED)]
+            if jobspec_read.has_keys(piece):
+                bodies = [jobspec_read.with_key(job) for job in self._decode(piece, _KEYED)]
             else:
                 bodies = [JobBody(spec) for spec in self._decode(piece, _TYPED)]
             for body in bodies:
-                job_body.check_nesting(body.spec)
+                jobspec_read.check_nesting(body.spec)
                 if type(body.spec.task) is Workflow:  # to check one takes a while
                     return False
         except (msgspec.DecodeError, RecursionError, Invalid):
             return False  # one of them is written otherwise or is wrong
-        self._count(piece, reading.FEW_CONTAINERS + CONTAINERS_PER_JOB * len(bodies))
+        self._count(piece, json_input.FEW_CONTAINERS + CONTAINERS_PER_JOB * len(bodies))
         self._read += bodies
         self._at = end
         self._skip()
         return True
 
-    def _count(self, piece: bytes, few: int = reading.FEW_CONTAINERS) -> None:
+    def _count(self, piece: bytes, few: int = json_input.FEW_CONTAINERS) -> None:
         """Refuse what takes long to read, or keeps the garbage collector busy, in all jobs together."""
-        self._exponents += reading.exponents(piece)
+        self._exponents += json_input.exponents(piece)
         if self._exponents > MAX_EXPONENTS:
             raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
-        self._containers += reading.count_containers(piece, few)
+        self._containers += json_input.count_containers(piece, few)
         if self._containers > MAX_CONTAINERS:
             raise Invalid(f"a batch has at most {MAX_CONTAINERS:,} arrays and objects")
 
@@ -137,7 +138,7 @@ class _Lines:
             self._count(item)
             self.has_large = self.has_large or len(item) > PIECE_BYTES
             try:
-                self._read.append(await job_body.read_job_in_slices(item, self._clock))
+                self._read.append(await jobspec_read.read_job_in_slices(item, self._clock))
             except TimeballError as error:
                 error.__traceback__ = error.__context__ = None  # they would keep all that was read alive
                 self._read.append(error)
@@ -167,7 +168,7 @@ class _Lines:
         end = self._raw.find(b"\n", self._at)
         end = len(self._raw) if end < 0 else end
         begin, self._at = self._at, end + 1
-        if end - begin > reading.MAX_BODY:
+        if end - begin > json_input.MAX_BODY:
             self._read.append(_too_large())
             return None
         line = self._raw[begin:end]
@@ -227,7 +228,7 @@ class _Array(_Lines):
 
     def _next(self) -> bytes | None:
         self._at = self._blank_end()
-        item = self._element(PIECE_BYTES) or self._element(reading.MAX_BODY)
+        item = self._element(PIECE_BYTES) or self._element(json_input.MAX_BODY)
         if item is None:
             raise _too_large()
         self._at += len(item)
@@ -242,7 +243,7 @@ class _Array(_Lines):
         try:
             _, end = _scanner.raw_decode(text)
         except RecursionError:
-            raise Invalid(f"arrays and objects are nested more than {reading.MAX_DEPTH} deep") from None
+            raise Invalid(f"arrays and objects are nested more than {json_input.MAX_DEPTH} deep") from None
         except json.JSONDecodeError as error:
             if is_cut:
                 return None
@@ -255,7 +256,7 @@ _scanner = json.JSONDecoder(parse_int=len, parse_float=len)
 
 
 def _too_large() -> TooLarge:
-    return TooLarge(f"a job of a batch is larger than {reading.MAX_BODY >> 20} MiB")
+    return TooLarge(f"a job of a batch is larger than {json_input.MAX_BODY >> 20} MiB")
 
 
 def _malformed(at: int) -> Malformed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from timeball.api.unreadable import Malformed
+from timeball.jobspec.errors import Malformed
 
 SINGLE_HEADERS: Final = frozenset(
     {

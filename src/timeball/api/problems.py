@@ -8,9 +8,9 @@ import structlog
 from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api.headers import RepeatedHeader
-from timeball.api.unreadable import Malformed, UnsupportedEncoding
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
+from timeball.jobspec.errors import Malformed, UnsupportedEncoding
 from timeball.ports.clock import Dice
 from timeball.ports.worker_protocol import SessionLost
 

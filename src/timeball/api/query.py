@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from timeball.api.bodies import LettersFilter
-from timeball.api.explain import did_you_mean, explain
 from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Status
+from timeball.jobspec.validation_text import did_you_mean, explain
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.store.queries import RunFilter
 

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive
 
-from timeball.api.reading import MAX_BODY
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
+from timeball.jobspec.json_input import MAX_BODY
 from timeball.operation.context import Context
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from timeball.api.explain import did_you_mean, pointer
 from timeball.declared import reading
 from timeball.declared.complaint import Complaint, Refused
 from timeball.declared.job import Declared, declare, path_of
 from timeball.declared.reading import Document
+from timeball.jobspec.validation_text import did_you_mean, pointer
 
 SUFFIXES: Final = (".yaml", ".yml", ".toml", ".json")
 STANDARD_INPUT: Final = "-"

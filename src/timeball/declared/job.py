@@ -9,13 +9,13 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from timeball.api import job_body
 from timeball.declared.complaint import Complaint
 from timeball.declared.reading import Document
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job.job import OF_TASKS, JobSpec
 from timeball.domain.schedule import schedule
 from timeball.domain.task import task
+from timeball.jobspec import read
 
 MARK: Final = "declared:"
 """What the tag begins with by which a server knows the set that a job belongs to."""
@@ -109,7 +109,7 @@ def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | 
             raw = msgspec.json.encode(given)
             if len(raw) > MOST_BYTES:
                 raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job has at most {MOST_BYTES:,}")
-            return job_body.read_job(raw).spec
+            return read.read_job(raw).spec
         except Invalid as error:
             problem = error.problems[0]
             complain(problem.pointer, problem.detail)

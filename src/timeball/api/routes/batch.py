@@ -7,15 +7,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.api import reading
 from timeball.api.batch_body import read_batch
 from timeball.api.bodies import JOB_SHAPES
-from timeball.api.job_body import JobBody
 from timeball.api.problems import Problem, problem
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.routes.jobs import EXAMPLE, idempotency_key, new_job
 from timeball.domain.errors import TimeballError
 from timeball.domain.job.large_values import LARGE
+from timeball.jobspec import json_input
+from timeball.jobspec.read import JobBody
 from timeball.operation.jobs.submit import Created, NewJob
 from timeball.slices import let_go, map_in_slices
 
@@ -100,7 +100,7 @@ ROUTES: Final = (
         body=JOB_SHAPES,
         many=True,
         reads_raw=True,
-        limit=reading.MAX_BATCH,
+        limit=json_input.MAX_BATCH,
         answer=BatchAnswer,
         headers={"Idempotency-Key": "Makes it safe to send the same batch again."},
         example=_example(),

@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.api import reading
 from timeball.api.query import PageQuery
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.jobspec import json_input
 from timeball.operation.schedules.put_calendar import put_calendar
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
@@ -59,7 +59,7 @@ async def put(call: Call) -> Answer:
     name = call.path["name"]
     if not _NAME.fullmatch(name):
         raise Invalid("the name of a calendar has 1 to 200 letters, digits and . _ : @ -", "/path/name")
-    calendar = await reading.read(call.raw, _typed, call.context.clock)
+    calendar = await json_input.read(call.raw, _typed, call.context.clock)
     saved = await put_calendar(call.context, call.tenant, name, calendar)
     return answer_json(_view(saved), 201 if saved.version == 1 else 200)
 

@@ -6,13 +6,14 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from timeball.api import job_body, views
+from timeball.api import views
 from timeball.api.bodies import JOB_SHAPES, JobChange
 from timeball.api.query import JobsQuery
 from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
+from timeball.jobspec import read as jobspec_read
 from timeball.operation.find import find_scheduled
 from timeball.operation.jobs.submit import Created, NewJob
 from timeball.operation.jobs.update import update
@@ -47,26 +48,26 @@ class CancelledJob(Struct, frozen=True, rename="camel"):
 
 
 async def create(call: Call) -> Answer:
-    body = await job_body.read_job_in_slices(call.raw, call.context.clock)
+    body = await jobspec_read.read_job_in_slices(call.raw, call.context.clock)
     new = new_job(call.tenant, body, idempotency_key(call), len(call.raw))
     [created] = await call.services.submit([new])
     if isinstance(created, TimeballError):
-        raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
+        raise jobspec_read.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     return created_answer(created)
 
 
-def new_job(tenant: str, body: job_body.JobBody, key: str | None, size: int) -> NewJob:
+def new_job(tenant: str, body: jobspec_read.JobBody, key: str | None, size: int) -> NewJob:
     if key is not None and body.key is not None and key != body.key:
         raise Invalid("the header Idempotency-Key says something else", "/idempotencyKey")
     key = key if body.key is None else body.key
     if key is None:
         return NewJob(tenant, body.spec, size=size)
-    return NewJob(tenant, body.spec, key, job_body.fingerprint(body.spec), size)
+    return NewJob(tenant, body.spec, key, jobspec_read.fingerprint(body.spec), size)
 
 
 def idempotency_key(call: Call) -> str | None:
     key = call.headers.get(b"idempotency-key")
-    return None if key is None else job_body.check_key(key.decode("latin-1"), "/header/Idempotency-Key")
+    return None if key is None else jobspec_read.check_key(key.decode("latin-1"), "/header/Idempotency-Key")
 
 
 def created_answer(created: Created, at: str = "/v1/jobs/") -> Answer:
@@ -100,7 +101,7 @@ async def read(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    changed = await job_body.change_from_in_slices(call.raw, call.context.clock)
+    changed = await jobspec_read.change_from_in_slices(call.raw, call.context.clock)
     found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call))
     return await _answer_open(call, found)
 

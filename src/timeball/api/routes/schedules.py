@@ -7,16 +7,16 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from timeball.api import reading
 from timeball.api.bodies import CronPreviewBody, PreviewBody
-from timeball.api.explain import explain
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.shapes import Document, Origins, normalise, point_back
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render
 from timeball.domain.preview.preview import UNBOUND, Bounds, Fire, Mark, preview
 from timeball.domain.schedule.schedule import SLOT, Date, Immediate, Window
+from timeball.jobspec import json_input
+from timeball.jobspec.shapes import Document, Origins, normalise, point_back
+from timeball.jobspec.validation_text import explain
 from timeball.operation.schedules.closed_times import named_closures
 from timeball.slices import beside
 
@@ -40,7 +40,7 @@ class PreviewAnswer(Struct, frozen=True, rename="camel"):
 
 
 async def preview_schedule(call: Call) -> Answer:
-    await reading.check_in_slices(call.raw, call.context.clock)
+    await json_input.check_in_slices(call.raw, call.context.clock)
     body = _read(call.raw)
     begin = call.context.store.now() if body.after is None else instant.parse(body.after, "/after")
     spread = f"{call.tenant}/{body.name}" if body.name else ""
@@ -73,7 +73,7 @@ def _fire(fire: Fire) -> PreviewFire:
 
 
 def _read(raw: bytes) -> PreviewBody:
-    document = reading.parse(raw)
+    document = json_input.parse(raw)
     if not isinstance(document, dict):
         raise Invalid("a preview is asked for with a JSON object")
     canonical, origins = _canonical({name: value for name, value in document.items() if value is not None})

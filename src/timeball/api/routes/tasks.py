@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.api import reading
 from timeball.api.query import PageQuery
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task.task import Task
+from timeball.jobspec import json_input
 from timeball.operation.jobs.check_tasks import refused_task
 from timeball.ports.store.registry import RegisteredTask
 from timeball.ports.wakeups import Topic
@@ -55,7 +55,7 @@ async def put(call: Call) -> Answer:
     task_id = call.path["taskId"]
     if not _TASK_ID.fullmatch(task_id):
         raise Invalid("a taskId has 1 to 200 letters, digits and . _ : @ -", "/path/taskId")
-    task = await reading.read(call.raw, _typed, call.context.clock)
+    task = await json_input.read(call.raw, _typed, call.context.clock)
     if (refused := refused_task(task, "")) is not None:
         raise refused
     spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(task))

@@ -9,15 +9,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from timeball.api import reading
 from timeball.api.bodies import Goodbye
 from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.unreadable import Malformed
 from timeball.domain import ids
 from timeball.domain.dispatch.placement import MOST_MEMORY
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
+from timeball.jobspec import json_input
+from timeball.jobspec.errors import Malformed
 from timeball.ports.worker_protocol import (
     MAX_AGE,
     MAX_EXCEPTION_LENGTH,
@@ -47,7 +47,7 @@ _goodbye = msgspec.json.Decoder(Goodbye)
 
 
 async def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
-    return await reading.read(_without_nul(call.raw), decoder, call.context.clock)
+    return await json_input.read(_without_nul(call.raw), decoder, call.context.clock)
 
 
 def _without_nul(raw: bytes) -> bytes:
@@ -61,8 +61,8 @@ def _read_report(raw: bytes) -> Report:
     cost the others of its report. What says who ended, and when, has its bounds in its type: a look at each value
     would cost twenty times as much as the decoding."""
     raw = _without_nul(raw)
-    reading.check_text(raw)
-    message: Report = reading.decode(raw, _report)
+    json_input.check_text(raw)
+    message: Report = json_input.decode(raw, _report)
     return message
 
 
@@ -106,7 +106,7 @@ def _check_failure(failure: Failure, at: str) -> None:
     if failure.retry_after is not None and not 0 <= failure.retry_after <= MAX_AGE:
         raise Invalid("a target asks for between nothing and ten years", f"{at}/retryAfter")
     try:
-        reading.check_values(msgspec.to_builtins(failure))
+        json_input.check_values(msgspec.to_builtins(failure))
     except Invalid as error:
         raise Invalid(error.detail, f"{at}{error.problems[0].pointer}") from None
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from timeball.api import job_body, reading, views
+from timeball.api import views
 from timeball.api.bodies import JobChange, PauseBody
 from timeball.api.query import PageQuery, RunListQuery, Text, job_statuses, run_filter
 from timeball.api.route import JSON, Answer, Call, Permission, Route, answer_json
@@ -35,6 +35,8 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.workflow.workflow import MOST_TASKS, RunIf, WorkflowTask
+from timeball.jobspec import json_input
+from timeball.jobspec import read as jobspec_read
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
 from timeball.operation.runs.cancel import cancel_job, cancel_run
@@ -159,12 +161,12 @@ class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
 
 async def create(call: Call) -> Answer:
     clock = call.context.clock
-    await reading.check_in_slices(call.raw, clock)
-    document = _as_job(reading.parse(call.raw), complete=True)
-    body = await in_slices(job_body.reading_document(document, _ORIGINS), clock)
+    await json_input.check_in_slices(call.raw, clock)
+    document = _as_job(json_input.parse(call.raw), complete=True)
+    body = await in_slices(jobspec_read.reading_document(document, _ORIGINS), clock)
     [created] = await call.services.submit([new_job(call.tenant, body, idempotency_key(call), len(call.raw))])
     if isinstance(created, TimeballError):
-        raise job_body.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
+        raise jobspec_read.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     answer = created_answer(created, "/v1/workflows/")
     assert isinstance(answer.body, bytes)
     return structs.replace(answer, body=_as_workflow(answer.body))
@@ -192,9 +194,9 @@ async def read(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    await reading.check_in_slices(call.raw, call.context.clock)
+    await json_input.check_in_slices(call.raw, call.context.clock)
     await find_workflow(call.context, call.tenant, call.workflow_id)
-    changed = job_body.change_of(_as_job(reading.parse(call.raw), complete=False), _ORIGINS)
+    changed = jobspec_read.change_of(_as_job(json_input.parse(call.raw), complete=False), _ORIGINS)
     return await _answer(
         call, await update(call.context, call.tenant, call.workflow_id, changed, if_match=if_match(call))
     )

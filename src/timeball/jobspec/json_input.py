@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Receive
 
-from timeball.api.explain import explain, pointer
-from timeball.api.unreadable import Malformed, UnsupportedEncoding
 from timeball.domain.errors import Invalid, TooLarge
+from timeball.jobspec.errors import Malformed, UnsupportedEncoding
+from timeball.jobspec.validation_text import explain, pointer
 from timeball.ports.clock import Clock
 from timeball.slices import Steps, at_once, in_slices
 

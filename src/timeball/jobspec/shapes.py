@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from timeball.api.explain import did_you_mean
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import MILLISECOND
+from timeball.jobspec.validation_text import did_you_mean
 
 Document = dict[str, Any]
 Origins = dict[str, str]

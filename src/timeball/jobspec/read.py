@@ -9,15 +9,16 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.api import reading, views
+from timeball.api import views
 from timeball.api.bodies import CanonicalJob
-from timeball.api.explain import explain
-from timeball.api.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
 from timeball.domain.errors import Invalid, InvalidSchedule, Problem
 from timeball.domain.job.job import JobSpec, encode_spec
 from timeball.domain.task.task import Http
 from timeball.domain.workflow import validation
 from timeball.domain.workflow.workflow import Workflow
+from timeball.jobspec import json_input
+from timeball.jobspec.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
+from timeball.jobspec.validation_text import explain
 from timeball.ports.clock import Clock
 from timeball.slices import Steps, at_once, in_slices
 
@@ -40,20 +41,20 @@ class JobBody(Struct, frozen=True, gc=False):
 
 def read_job(raw: bytes) -> JobBody:
     """A new job."""
-    reading.check(raw)
+    json_input.check(raw)
     try:
         return _checked(with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw)))
     except (msgspec.DecodeError, RecursionError):
-        return at_once(reading_document(reading.parse(raw)))
+        return at_once(reading_document(json_input.parse(raw)))
 
 
 async def read_job_in_slices(raw: bytes, clock: Clock) -> JobBody:
     """The same for a body that may be large."""
-    return read_job(raw) if len(raw) <= reading.SMALL_BODY else await in_slices(_reading_job(raw), clock)
+    return read_job(raw) if len(raw) <= json_input.SMALL_BODY else await in_slices(_reading_job(raw), clock)
 
 
 def _reading_job(raw: bytes) -> Steps[JobBody]:
-    yield from reading.checking(raw)
+    yield from json_input.checking(raw)
     yield
     try:
         if has_keys(raw):
@@ -64,7 +65,7 @@ def _reading_job(raw: bytes) -> Steps[JobBody]:
             body = JobBody(_typed(raw))
     except (msgspec.DecodeError, RecursionError):
         yield
-        document = reading.parse(raw)
+        document = json_input.parse(raw)
         yield
         return (yield from reading_document(document))
     yield
@@ -107,14 +108,14 @@ def change_from(raw: bytes) -> Callable[[JobSpec], Steps[JobSpec]]:
     it, be that in the canonical or in a read-only field. `schedule` and `task` are replaced, `retry` is merged, null
     brings the default back.
     """
-    reading.check(raw)
-    return change_of(_object(reading.parse(raw)))
+    json_input.check(raw)
+    return change_of(_object(json_input.parse(raw)))
 
 
 async def change_from_in_slices(raw: bytes, clock: Clock) -> Callable[[JobSpec], Steps[JobSpec]]:
     """The same for a body that may be large."""
-    await reading.check_in_slices(raw, clock)
-    return change_of(_object(reading.parse(raw)))
+    await json_input.check_in_slices(raw, clock)
+    return change_of(_object(json_input.parse(raw)))
 
 
 def change_of(given: Document, more_origins: Origins | None = None) -> Callable[[JobSpec], Steps[JobSpec]]:
@@ -155,9 +156,9 @@ def fingerprint(spec: JobSpec) -> str:
 def check_nesting(spec: JobSpec) -> None:
     """For specs that were decoded as part of a batch: what `reading.check` tells of a single body."""
     if spec.parameters:
-        reading.check_depth(spec.parameters)
+        json_input.check_depth(spec.parameters)
     if isinstance(spec.task, Http) and spec.task.body is not msgspec.UNSET:
-        reading.check(_encode(spec.task))
+        json_input.check(_encode(spec.task))
 
 
 def _object(document: Any) -> Document:

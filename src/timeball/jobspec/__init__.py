@@ -1,0 +1,1 @@
+"""Jobs as JSON: what the API and manifests share to read and to show them."""
