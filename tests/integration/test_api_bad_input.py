@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tests.support.api import ADMIN, WORKER, Api, running_api
 from timeball.api.app import ROUTES
-from timeball.api.route import Permission
+from timeball.api.routing import Permission
 from timeball.domain.errors import Unavailable
 
 TASK = {"kind": "shell", "command": "true"}

@@ -22,7 +22,7 @@ from tests.support.api import ADMIN, running_api
 from tests.support.thorough import THOROUGH
 from timeball.api import openapi
 from timeball.api.app import ROUTES
-from timeball.api.express import Express
+from timeball.api.http.fast_protocol import Express
 
 if TYPE_CHECKING:
     import schemathesis

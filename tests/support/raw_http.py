@@ -19,10 +19,10 @@ import uvloop
 from starlette.types import Message
 
 from timeball.api.app import Endpoint, Paths
-from timeball.api.connection_limits import ConnectionLimits
-from timeball.api.express import Express
-from timeball.api.http_server import HttpServer
-from timeball.api.route import Answer, Call, Permission, Route, Services, answer_json
+from timeball.api.http.connection_limits import ConnectionLimits
+from timeball.api.http.fast_protocol import Express
+from timeball.api.http.http_server import HttpServer
+from timeball.api.routing import Answer, Call, Permission, Route, Services, answer_json
 from timeball.domain.errors import TooLarge, Unauthorized
 from timeball.ports.store.registry import Key
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tests.support.api import WORKER, Api, FakeWorker
 from tests.support.stalls import TRIES, Ask, Stall, measured, send
 from timeball.api.app import ROUTES
-from timeball.api.route import Permission, Route
+from timeball.api.routing import Permission, Route
 from timeball.domain.schedule.zone import names
 
 MIB: Final = 1 << 20

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.support.raw_http import Client, get, serving, until
-from timeball.api import http_server
-from timeball.api.connection_limits import ConnectionLimits, Connections
-from timeball.api.http_server import Acceptor
+from timeball.api.http import http_server
+from timeball.api.http.connection_limits import ConnectionLimits, Connections
+from timeball.api.http.http_server import Acceptor
 
 
 class Listener:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.raw_http import LARGE, Client, House, get, post, serving, until
 from timeball.api import app
-from timeball.api.express import LONGEST_REMEMBERED, MOST_BYTES, Express
-from timeball.api.wire import WholeAnswers
+from timeball.api.http.buffered_protocol import WholeAnswers
+from timeball.api.http.fast_protocol import LONGEST_REMEMBERED, MOST_BYTES, Express
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from timeball.api import openapi, problems
 from timeball.api.app import ROUTES
 from timeball.api.bodies import JobChange
 from timeball.api.docs_page import docs_page
-from timeball.api.route import Permission
+from timeball.api.routing import Permission
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
 from timeball.domain.job.job import JobSpec

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.support.raw_http import Client, get, serving
-from timeball.api.route import Answer, Call
+from timeball.api.routing import Answer, Call
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from timeball.api.route import Answer
-from timeball.api.sending import send_answer
-from timeball.api.wire import WholeAnswers
+from timeball.api.http.buffered_protocol import WholeAnswers
+from timeball.api.responses import send_answer
+from timeball.api.routing import Answer
 
 
 class Wire(asyncio.Transport):

@@ -16,29 +16,11 @@ from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
-from timeball.api.route import Answer, Call, Headers, Permission, Request, Route, Services
-from timeball.api.routes import (
-    backfills,
-    batch,
-    bulk_runs,
-    calendars,
-    clock,
-    dead_letters,
-    forecast,
-    health,
-    job_actions,
-    jobs,
-    keys,
-    legacy,
-    runs,
-    schedules,
-    tasks,
-    why,
-    worker_protocol,
-    workers,
-    workflows,
-)
-from timeball.api.sending import send_answer
+from timeball.api.responses import send_answer
+from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers, workflows
+from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
+from timeball.api.routes.runs import bulk_runs, dead_letters, runs
+from timeball.api.routing import Answer, Call, Headers, Permission, Request, Route, Services
 from timeball.domain.errors import NotFound, Unavailable
 from timeball.jobspec import json_input
 from timeball.operation.context import Context

@@ -6,7 +6,7 @@ import hashlib
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from timeball.api.route import Permission
+from timeball.api.routing import Permission
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.clock import Clock

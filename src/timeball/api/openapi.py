@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from timeball.api.problems import Problem
-from timeball.api.route import Permission, Route
+from timeball.api.routing import Permission, Route
 
 _TAGS: Final = {
     "jobs": "What to run, when, and by which rules",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 if TYPE_CHECKING:
-    from timeball.api.connection_limits import ConnectionLimits
+    from timeball.api.http.connection_limits import ConnectionLimits
 
 MAX_DESCRIPTORS: Final = 131_072
 """More than the most slots and connections take."""
@@ -46,7 +46,7 @@ class Descriptors:
 
     def connections(self, slots: int) -> ConnectionLimits:
         """For a server beside that many slots."""
-        from timeball.api.connection_limits import ConnectionLimits
+        from timeball.api.http.connection_limits import ConnectionLimits
 
         usual = ConnectionLimits()
         left = self.limit - RESERVED_DESCRIPTORS - slots * DESCRIPTORS_PER_RUN

@@ -13,9 +13,9 @@ import uvicorn
 import timeball
 from timeball import system
 from timeball.api.app import create_app
-from timeball.api.connection_limits import ConnectionLimits
-from timeball.api.express import Express
-from timeball.api.http_server import HttpServer
+from timeball.api.http.connection_limits import ConnectionLimits
+from timeball.api.http.fast_protocol import Express
+from timeball.api.http.http_server import HttpServer
 from timeball.bootstrap import admin_key
 from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals

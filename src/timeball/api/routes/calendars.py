@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.query import PageQuery
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import moment
 from timeball.domain.instant import SECOND, render
 from timeball.ports.store.clock import ClockState

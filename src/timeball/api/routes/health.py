@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.problems import CONTENT_TYPE, NotReady, headers, problem
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 
 
 class Alive(Struct, frozen=True):

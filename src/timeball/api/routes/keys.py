@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.api.bodies import NewKey
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import moment
 from timeball.domain import ids

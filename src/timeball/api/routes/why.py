@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.job_actions import LedgerItem, ledger_items
+from timeball.api.routes.jobs.job_actions import LedgerItem, ledger_items
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import LatenessView, lateness_view
 from timeball.domain.diagnosis.reasons import Code, Reason
 from timeball.domain.instant import render

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.api.bodies import Goodbye
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain import ids
 from timeball.domain.dispatch.placement import MOST_MEMORY
 from timeball.domain.errors import Invalid

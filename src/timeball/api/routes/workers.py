@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.dispatch import placement
 from timeball.domain.instant import render

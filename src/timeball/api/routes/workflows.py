@@ -15,9 +15,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from timeball.api import views
 from timeball.api.bodies import JobChange, PauseBody
 from timeball.api.query import PageQuery, RunListQuery, Text, job_statuses, run_filter
-from timeball.api.route import JSON, Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.job_actions import RunNowAnswer
-from timeball.api.routes.jobs import (
+from timeball.api.routes.jobs.job_actions import RunNowAnswer
+from timeball.api.routes.jobs.jobs import (
     CancelledJob,
     created_answer,
     etag,
@@ -26,7 +25,8 @@ from timeball.api.routes.jobs import (
     new_job,
     update_routes,
 )
-from timeball.api.routes.runs import RunList, answer_runs
+from timeball.api.routes.runs.runs import RunList, answer_runs
+from timeball.api.routing import JSON, Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import ErrorView, JobView
 from timeball.domain import instant

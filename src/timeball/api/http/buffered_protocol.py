@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from timeball.api.bounded_protocol import BoundedProtocol
+from timeball.api.http.bounded_protocol import BoundedProtocol
 
 
 class WholeAnswers(BoundedProtocol):

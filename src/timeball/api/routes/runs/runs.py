@@ -9,8 +9,8 @@ from msgspec import Struct
 from timeball.api import views
 from timeball.api.bodies import EditBody, LettersFilter
 from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, run_filter
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.logs import LogPage, answer_logs
+from timeball.api.routes.runs.logs import LogPage, answer_logs
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import RunView, SpecView
 from timeball.domain.errors import Conflict, Invalid

@@ -9,7 +9,7 @@ from msgspec import Struct
 from timeball.api import views
 from timeball.api.bodies import JOB_SHAPES, JobChange
 from timeball.api.query import JobsQuery
-from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError

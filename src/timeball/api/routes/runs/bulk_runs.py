@@ -9,9 +9,9 @@ from msgspec import Struct, structs
 
 from timeball.api.bodies import BulkBody
 from timeball.api.problems import Problem, problem
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.dead_letters import CountedAnswer
-from timeball.api.routes.runs import chosen_by
+from timeball.api.routes.runs.dead_letters import CountedAnswer
+from timeball.api.routes.runs.runs import chosen_by
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain import ids
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, render

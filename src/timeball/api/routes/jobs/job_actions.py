@@ -11,10 +11,10 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 from timeball.api import views
 from timeball.api.bodies import PauseBody
 from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunListQuery, run_filter, time_of
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.jobs import answer_job
-from timeball.api.routes.logs import LogPage, answer_logs
-from timeball.api.routes.runs import RunList, answer_archived, answer_runs
+from timeball.api.routes.jobs.jobs import answer_job
+from timeball.api.routes.runs.logs import LogPage, answer_logs
+from timeball.api.routes.runs.runs import RunList, answer_archived, answer_runs
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView, LatenessView
 from timeball.domain import instant

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api.bodies import CronPreviewBody, PreviewBody
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import render

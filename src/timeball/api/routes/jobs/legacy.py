@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from timeball.api.bodies import JOB_SHAPES
 from timeball.api.query import LegacyQuery, run_filter
-from timeball.api.route import Answer, Call, Headers, Permission, Route, answer_json
-from timeball.api.routes import jobs
-from timeball.api.routes.runs import page_of_runs
+from timeball.api.routes.jobs import jobs
+from timeball.api.routes.runs.runs import page_of_runs
+from timeball.api.routing import Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.views import JobView
 from timeball.domain.instant import MILLISECOND
 from timeball.domain.run.run import Status

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.api.query import LogsQuery, log_cursor
-from timeball.api.route import TEXT, Answer, Call, answer_json
+from timeball.api.routing import TEXT, Answer, Call, answer_json
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import SECOND, render
 from timeball.domain.run.run import Run

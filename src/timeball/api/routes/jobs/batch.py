@@ -10,8 +10,8 @@ from msgspec import Struct
 from timeball.api.batch_body import read_batch
 from timeball.api.bodies import JOB_SHAPES
 from timeball.api.problems import Problem, problem
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.jobs import EXAMPLE, idempotency_key, new_job
+from timeball.api.routes.jobs.jobs import EXAMPLE, idempotency_key, new_job
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import TimeballError
 from timeball.domain.job.large_values import LARGE
 from timeball.jobspec import json_input

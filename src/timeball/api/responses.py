@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import Receive, Send
 
-from timeball.api.route import Answer, Headers
+from timeball.api.routing import Answer, Headers
 
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 

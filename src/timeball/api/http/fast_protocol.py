@@ -14,10 +14,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from timeball.api.app import Asked, Endpoint, Paths
-from timeball.api.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
-from timeball.api.route import Answer, Headers, Request
-from timeball.api.sending import usual_headers
-from timeball.api.wire import WholeAnswers
+from timeball.api.http.buffered_protocol import WholeAnswers
+from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
+from timeball.api.responses import usual_headers
+from timeball.api.routing import Answer, Headers, Request
 
 MOST_BYTES: Final = 65_536
 """Of a request that takes the short way: less than any route's limit of a body."""

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from timeball.api.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
+from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
 from timeball.api.problems import CONTENT_TYPE, Problem
 
 _END: Final = b"\r\n\r\n"

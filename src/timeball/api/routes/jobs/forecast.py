@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from timeball.api.query import ForecastQuery, time_of
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain import duration
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid

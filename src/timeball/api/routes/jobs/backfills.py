@@ -11,8 +11,8 @@ from msgspec import Meta, Struct, field
 from timeball.api import views
 from timeball.api.bodies import BackfillBody
 from timeball.api.query import PageQuery, Text
-from timeball.api.route import JSON, Answer, Call, Headers, Permission, Route, answer_json
-from timeball.api.routes.jobs import idempotency_key
+from timeball.api.routes.jobs.jobs import idempotency_key
+from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain import ids, instant
 from timeball.domain.errors import NotFound

@@ -12,8 +12,8 @@ from typing import Final
 
 import uvicorn
 
-from timeball.api.connection_limits import ConnectionLimits, Connections, Peer
-from timeball.api.express import Express
+from timeball.api.http.connection_limits import ConnectionLimits, Connections, Peer
+from timeball.api.http.fast_protocol import Express
 
 MAX_ACCEPTS_PER_TURN: Final = 16
 CROWDED_PAUSE_SECONDS: Final = 0.025

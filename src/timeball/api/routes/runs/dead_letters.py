@@ -10,8 +10,8 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from timeball.api.bodies import Letters, LettersFilter, RetryLetters
 from timeball.api.problems import Problem, problem
 from timeball.api.query import LetterGroupsQuery, LettersQuery, run_filter
-from timeball.api.route import Answer, Call, Permission, Route, answer_json
-from timeball.api.routes.runs import RunList, answer_runs, chosen_by
+from timeball.api.routes.runs.runs import RunList, answer_runs, chosen_by
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain import ids
 from timeball.domain.errors import Invalid, NotFound

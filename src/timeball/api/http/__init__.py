@@ -1,0 +1,1 @@
+"""HTTP/1.1 connections of the API, with bounds."""
