@@ -15,7 +15,7 @@ from tests.support.api import ADMIN
 from tests.support.live_server import LiveServer
 from timeball import Client
 from timeball.cli.root import timeball
-from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing
+from timeball.client.http_sync import HttpTransport, Incoming, Interrupted, Outgoing
 
 CRONTAB = Path(__file__).parents[1] / "support" / "crontab.txt"
 

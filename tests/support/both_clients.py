@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.stub_server import StubServer
 from timeball import AsyncClient, Client
-from timeball.client.transport import Incoming, Outgoing
+from timeball.client.http_sync import Incoming, Outgoing
 
 BOTH = ["Client", "AsyncClient"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from timeball.client.transport import Incoming, Outgoing
+from timeball.client.http_sync import Incoming, Outgoing
 
 Answer = Incoming | BaseException | tuple[Incoming, BaseException]
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.support.stub_server import StubServer
 from timeball.cli import session
 from timeball.cli.root import timeball
-from timeball.client.transport import Unreachable
+from timeball.client.http_sync import Unreachable
 
 JOB_ID = "j_0194f3a1c2b79f86d081884c7d65"
 RUN_ID = "r_0194f3a1c2b79f86d081884c7d65"

@@ -8,7 +8,7 @@ from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client
 from timeball.client.exchange import Destination
-from timeball.client.transport import Interrupted, Unreachable
+from timeball.client.http_sync import Interrupted, Unreachable
 from timeball.domain import errors
 from timeball.domain.errors import Invalid, NotFound, Problem, TimeballError, Unavailable
 

@@ -8,10 +8,10 @@ import pytest
 from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, NotFound, Unavailable
-from timeball.client import patience
-from timeball.client.following import Lines
+from timeball.client import retrying
+from timeball.client.http_sync import Interrupted, Unreachable
+from timeball.client.log_tail import Lines
 from timeball.client.models import LogChunk
-from timeball.client.transport import Interrupted, Unreachable
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import SECOND
 
@@ -27,7 +27,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time passes only where somebody sleeps."""
     slept: list[float] = []
     pass_the_time(monkeypatch, slept)
-    monkeypatch.setattr(patience, "monotonic", lambda: int(sum(slept) * SECOND))
+    monkeypatch.setattr(retrying, "monotonic", lambda: int(sum(slept) * SECOND))
     return slept
 
 

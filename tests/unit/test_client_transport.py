@@ -14,9 +14,9 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
 from tests.support.both_clients import Blocking
-from timeball.client import async_transport
-from timeball.client.async_transport import AiohttpTransport
-from timeball.client.transport import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
+from timeball.client import http_async
+from timeball.client.http_async import AiohttpTransport
+from timeball.client.http_sync import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
 
 GET = Outgoing("GET", "/hello?x=1", {"X-Mine": "yes"}, None)
 
@@ -214,7 +214,7 @@ def test_threads_may_share_it(server: str) -> None:
 
 @pytest.fixture
 async def tasks_transport(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AiohttpTransport]:
-    monkeypatch.setattr(async_transport, "AT_ONCE", 4)
+    monkeypatch.setattr(http_async, "AT_ONCE", 4)
     transport = AiohttpTransport()
     yield transport
     await transport.close()

@@ -5,9 +5,9 @@ import pytest
 from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, Unavailable
-from timeball.client import patience, waiting
+from timeball.client import retrying, wait
 from timeball.client.exchange import LONGEST_PAUSE, RETRIES, backoff
-from timeball.client.transport import Unreachable
+from timeball.client.http_sync import Unreachable
 from timeball.domain.instant import SECOND
 
 RUN = "/v1/runs/r_1"
@@ -21,7 +21,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time passes only where somebody sleeps."""
     slept: list[float] = []
     pass_the_time(monkeypatch, slept)
-    for module in (patience, waiting):
+    for module in (retrying, wait):
         monkeypatch.setattr(module, "monotonic", lambda: int(sum(slept) * SECOND))
     return slept
 

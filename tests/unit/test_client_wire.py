@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from timeball.client.transport import Incoming
+from timeball.client.http_sync import Incoming
 from timeball.worker.transport.connection import Wire
 
 pytestmark = pytest.mark.timeout(30)

@@ -40,7 +40,7 @@ def first_run(session: Session, job_id: str) -> str:
 
 def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
     """What is seen, as soon as there is something. A server that restarts meanwhile is waited out."""
-    from timeball.client.patience import Patience
+    from timeball.client.retrying import Patience
     from timeball.domain.errors import Unavailable
 
     patience = Patience()

@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from timeball.client import exchange, models, requests
-from timeball.client.async_transport import AiohttpTransport, AsyncTransport
-from timeball.client.choosing import Letters, LettersWhere, Runs
 from timeball.client.exchange import Destination, Sending
-from timeball.client.following import Following, Lines
+from timeball.client.http_async import AiohttpTransport, AsyncTransport
+from timeball.client.http_sync import Incoming, Interrupted, Unreachable
 from timeball.client.job_document import JobOptions, amendment
+from timeball.client.log_tail import Following, Lines
 from timeball.client.requests import Page, Request, When
-from timeball.client.transport import Incoming, Interrupted, Unreachable
-from timeball.client.waiting import Waiting
+from timeball.client.run_selection import Letters, LettersWhere, Runs
+from timeball.client.wait import Waiting
 from timeball.domain.errors import NotFound, Unavailable
 
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from timeball.client import exchange, models, requests
-from timeball.client.choosing import Letters, LettersWhere, Runs
 from timeball.client.exchange import Destination, Sending
+from timeball.client.http_sync import HttpTransport, Incoming, Interrupted, Transport, Unreachable
 from timeball.client.job_document import JobOptions, amendment
 from timeball.client.requests import Page, Request, When
-from timeball.client.transport import HttpTransport, Incoming, Interrupted, Transport, Unreachable
+from timeball.client.run_selection import Letters, LettersWhere, Runs
 from timeball.domain.errors import NotFound, Unavailable
 
 T = TypeVar("T")
@@ -320,7 +320,7 @@ class Client:
         Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
         none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
         """
-        from timeball.client.waiting import Waiting
+        from timeball.client.wait import Waiting
 
         waiting = Waiting(timeout, every)
         while True:
@@ -376,7 +376,7 @@ class Client:
         Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
         if no server answers for a minute.
         """
-        from timeball.client.following import Lines
+        from timeball.client.log_tail import Lines
 
         lines = Lines()
         for chunk in self.follow_output(run_id, attempt=attempt):
@@ -385,7 +385,7 @@ class Client:
 
     def follow_output(self, run_id: str, *, attempt: int | None = None) -> Iterator[models.LogChunk]:
         """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
-        from timeball.client.following import Following
+        from timeball.client.log_tail import Following
 
         following = Following(run_id, attempt)
         while not following.over:

@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from timeball.client import errors
+from timeball.client.http_sync import Incoming, Interrupted, Outgoing, Unreachable
 from timeball.client.requests import Request
-from timeball.client.transport import Incoming, Interrupted, Outgoing, Unreachable
 from timeball.domain.errors import TimeballError, Unavailable
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from timeball.client import models
-from timeball.client.choosing import Letters, LettersWhere, Runs, narrowed
 from timeball.client.job_document import JobOptions, document, moment
+from timeball.client.run_selection import Letters, LettersWhere, Runs, narrowed
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

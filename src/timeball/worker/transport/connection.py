@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from timeball.client.transport import BROKEN_OFF, Incoming
+from timeball.client.http_sync import BROKEN_OFF, Incoming
 from timeball.lookups import Lookups, NotLookedUp
 
 CONNECT: Final = 2.0

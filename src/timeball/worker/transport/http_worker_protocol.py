@@ -12,7 +12,7 @@ import msgspec
 from msgspec.json import Decoder
 
 from timeball.client.errors import from_answer
-from timeball.client.transport import Incoming, reason
+from timeball.client.http_sync import Incoming, reason
 from timeball.domain.errors import TimeballError, TooLarge, Unavailable
 from timeball.domain.instant import SECOND
 from timeball.ports.worker_protocol import (

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from timeball.client import exchange, requests
 from timeball.client.models import LogChunk, LogLine, LogPage, Run
-from timeball.client.patience import Patience
 from timeball.client.requests import Request
+from timeball.client.retrying import Patience
 from timeball.domain.errors import NotFound, Unavailable
 
 PLACES: Final = 1_000_000

@@ -6,7 +6,7 @@ from math import inf
 from typing import Final
 
 from timeball.client.models import Run
-from timeball.client.patience import Patience
+from timeball.client.retrying import Patience
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND
 from timeball.system import monotonic

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import aiohttp
 from yarl import URL
 
-from timeball.client.transport import BROKEN_OFF, Incoming, Interrupted, Outgoing, Unreachable, reason
+from timeball.client.http_sync import BROKEN_OFF, Incoming, Interrupted, Outgoing, Unreachable, reason
 
 AT_ONCE: Final = 100
 """Requests under way. Whoever starts thousands of tasks waits for their turns, not for thousands of connections;
