@@ -230,16 +230,17 @@ def test_a_job_that_was_cancelled_by_hand_is_made_anew_also_if_it_is_another_one
 
 
 def test_two_who_apply_different_files_at_once_make_one_job(client: Client) -> None:
-    from timeball.declared import applying, planning
-    from timeball.declared.files import read
-    from timeball.declared.server import Server
+    from timeball.manifests import apply
+    from timeball.manifests import plan as manifest_plan
+    from timeball.manifests.files import read
+    from timeball.manifests.remote import Server
     from timeball.system import wall
 
     plans = []
     for number, text in enumerate((NIGHTLY, NIGHTLY.replace("30m", "45m"), NIGHTLY)):
         write(text.format(set="race"), f"{number}.yaml")
-        plans.append(planning.make(read([Path(f"{number}.yaml")]), Server(client), wall()))
-    done = [[each.error for each in applying.apply(plan, Server(client))] for plan in plans]
+        plans.append(manifest_plan.make(read([Path(f"{number}.yaml")]), Server(client), wall()))
+    done = [[each.error for each in apply.apply(plan, Server(client))] for plan in plans]
     assert [len(list(client.jobs(name=f"race-{name}"))) for name in ("etl", "ping")] == [1, 1]
     assert done[0] == done[2] == [None, None], "who wants the same gets the same"
     assert "somebody else creates it" in str(done[1][0])
@@ -348,19 +349,19 @@ def test_an_answer_that_got_lost_makes_no_job_twice_and_overwrites_nothing(
 
 
 def test_an_edit_that_comes_between_is_not_overwritten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from timeball.declared import applying
+    from timeball.manifests import apply
 
     write(NIGHTLY.format(set="between"))
     run("apply", "jobs.yaml")
     write(NIGHTLY.format(set="between").replace("30m", "45m").replace("15m}", "20m}"))
     job = the(client, "between-etl")
-    really = applying.apply
+    really = apply.apply
 
     def edited_first(*arguments: Any) -> Any:
         client.update_job(job.job_id, priority="high")
         return really(*arguments)
 
-    monkeypatch.setattr(applying, "apply", edited_first)
+    monkeypatch.setattr(apply, "apply", edited_first)
     refused = invoke("apply", "jobs.yaml")
     assert refused.exit_code == 1
     assert "! between-etl: somebody else changed it meanwhile" in refused.stderr
@@ -372,10 +373,10 @@ def test_an_edit_that_comes_between_is_not_overwritten(client: Client, monkeypat
 def test_who_breaks_off_in_the_middle_does_the_rest_the_next_time(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from timeball.declared import applying
+    from timeball.manifests import apply
 
     write(NIGHTLY.format(set="broken"))
-    really = applying.apply
+    really = apply.apply
 
     def first_only(*arguments: Any) -> Any:
         steps = really(*arguments)
@@ -383,7 +384,7 @@ def test_who_breaks_off_in_the_middle_does_the_rest_the_next_time(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(applying, "apply", first_only)
+        patched.setattr(apply, "apply", first_only)
         run("apply", "jobs.yaml", code=130)
     first = the(client, "broken-etl")
     assert run("apply", "jobs.yaml").splitlines()[-1] == "1 created, 1 unchanged"
@@ -424,7 +425,7 @@ def test_a_paused_job_that_broke_off_half_way_has_not_fired_and_is_made_whole(
         " schedule: {type: cron, expression: '* * * * * *'}}]"
     )
     with monkeypatch.context() as patched:
-        patched.setattr("timeball.declared.server.Server.pause", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr("timeball.manifests.remote.Server.pause", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         run("apply", "jobs.yaml", code=130)
     job = the(client, "half")
     assert (job.status, client.ledger(job.job_id).due) == ("scheduled", 0)

@@ -16,9 +16,9 @@ from tests.support.thorough import THOROUGH
 from timeball.api import views
 from timeball.api.app import ROUTES
 from timeball.client import exchange, requests
-from timeball.declared.exporting import export
 from timeball.domain import instant
 from timeball.domain.instant import MAX, SECOND, render, to_datetime
+from timeball.manifests.export import export
 
 SHELL = {"kind": "shell", "command": "true"}
 EDGES = [

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import THOROUGH
 from timeball.api import views
-from timeball.declared import comparing, files, reading, writing
-from timeball.declared.comparing import Known
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.job.job import OF_TASKS, JobSpec, decode_spec
 from timeball.jobspec import read
+from timeball.manifests import diff, files, parse, write
+from timeball.manifests.diff import Known
 from timeball.slices import at_once
 
 CASES = 1_000 if THOROUGH else 80
@@ -143,29 +143,29 @@ def specs(draw: st.DrawFn, name: str | None = None) -> JobSpec:
 def as_known(spec: JobSpec) -> Known:
     """As it comes back from the API."""
     shown = views.spec_document(spec)
-    return comparing.known({**shown, "jobId": "j_1", "version": 1, "status": "scheduled"})
+    return diff.known({**shown, "jobId": "j_1", "version": 1, "status": "scheduled"})
 
 
 @settings(max_examples=CASES, deadline=None)
 @given(spec=specs(), toml=st.booleans())
 def test_what_is_exported_and_read_again_is_unchanged(spec: JobSpec, toml: bool) -> None:
     job = as_known(spec)
-    content = writing.contents([writing.declaration(job)], "a-set")
+    content = write.contents([write.declaration(job)], "a-set")
     if toml and b"null" not in msgspec.json.encode(content):
-        [document] = reading.read("x.toml", writing.write_toml(content).encode())
+        [document] = parse.read("x.toml", write.write_toml(content).encode())
     else:
-        [document] = reading.read("x.yaml", writing.write_yaml(content).encode())
+        [document] = parse.read("x.yaml", write.write_yaml(content).encode())
     found = files.gather([document])
     assert found.name == "a-set"
     [declared] = found.jobs
-    assert comparing.changes(job.spec, declared.spec) == []
-    assert comparing.patch(job.spec, declared.spec) == {}
+    assert diff.changes(job.spec, declared.spec) == []
+    assert diff.patch(job.spec, declared.spec) == {}
 
 
 @settings(max_examples=CASES, deadline=None)
 @given(old=specs("a"), new=specs("a"))
 def test_the_difference_turns_one_job_into_the_other(old: JobSpec, new: JobSpec) -> None:
-    patch = comparing.patch(old, new)
-    assert bool(patch) == bool(comparing.changes(old, new))
+    patch = diff.patch(old, new)
+    assert bool(patch) == bool(diff.changes(old, new))
     updated = at_once(read.change_from(msgspec.json.encode(patch))(old))
-    assert comparing.changes(updated, new) == []
+    assert diff.changes(updated, new) == []

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from timeball.declared import effect, fires, reading
-from timeball.declared.complaint import Refused
-from timeball.declared.files import FileSet, find, gather
-from timeball.declared.job import Declared
 from timeball.domain.instant import HOUR, Micros, of, parse
 from timeball.domain.job.job import JobSpec, decode_spec
 from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.domain.task.task import Http, Shell
+from timeball.manifests import fire_changes, fires
+from timeball.manifests import parse as manifest_parse
+from timeball.manifests.errors import Refused
+from timeball.manifests.files import FileSet, find, gather
+from timeball.manifests.job import Declared
 
 JOB = "{name: a, task: {kind: shell, command: x}, schedule: {type: cron, expression: '@daily'}}"
 
 
 def load(text: str, file: str = "jobs.yaml") -> FileSet:
-    return gather(reading.read(file, text.encode()))
+    return gather(manifest_parse.read(file, text.encode()))
 
 
 def one(text: str, file: str = "jobs.yaml") -> Declared:
@@ -58,7 +59,7 @@ def refused(text: str, file: str = "jobs.yaml") -> list[str]:
     ],
 )
 def test_yaml_is_read_as_people_mean_it(text: str, value: object) -> None:
-    [document] = reading.read("a.yaml", f"x: {text}\n".encode())
+    [document] = manifest_parse.read("a.yaml", f"x: {text}\n".encode())
     assert document.value == {"x": value}
 
 
@@ -80,7 +81,7 @@ def test_yaml_that_is_broken_or_means_mischief_is_refused(text: str, complaint: 
 
 
 def test_a_few_aliases_that_stand_for_very_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_VALUES", 1_000)
+    monkeypatch.setattr(manifest_parse, "MOST_VALUES", 1_000)
     lines = ["a0: &a0 [x, x, x, x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 5)}]" for n in range(1, 9))]
     assert "jobs.yaml:1: with its aliases it stands for more than 1,000 values" in refused("\n".join(lines))[0]
 
@@ -234,9 +235,9 @@ def spec(expression: str, timezone: str = "UTC", **more: str) -> JobSpec:
     return decode_spec(msgspec.json.encode({"task": {"kind": "shell", "command": "x"}, "schedule": schedule, **more}))
 
 
-def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> effect.Effect:
-    before, after = (fires.of(spec(each, timezone), now, effect.MOST) for each in (old, new))
-    return effect.compare(before, after, now, timezone)
+def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> fire_changes.Effect:
+    before, after = (fires.of(spec(each, timezone), now, fire_changes.MOST) for each in (old, new))
+    return fire_changes.compare(before, after, now, timezone)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from timeball.declared import crontab, kubernetes, reading, translation
-from timeball.declared.translation import Translation
+from timeball.manifests import parse
+from timeball.manifests.importing import crontab, kubernetes, translation
+from timeball.manifests.importing.translation import Translation
 
 CRONTAB = Path(__file__).parents[1] / "support" / "crontab.txt"
 
@@ -224,7 +225,7 @@ spec:
 
 
 def manifests(text: str) -> Translation:
-    found = kubernetes.translate(reading.read("cronjobs.yaml", text.encode()))
+    found = kubernetes.translate(parse.read("cronjobs.yaml", text.encode()))
     translation.declared(found, "cronjobs.yaml", None)
     return found
 

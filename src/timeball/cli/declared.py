@@ -15,10 +15,10 @@ from timeball.cli.session import Session, connected
 from timeball.domain.errors import Invalid, TimeballError
 
 if TYPE_CHECKING:
-    from timeball.declared.applying import Done
-    from timeball.declared.files import FileSet
-    from timeball.declared.planning import Plan
-    from timeball.declared.server import Server
+    from timeball.manifests.apply import Done
+    from timeball.manifests.files import FileSet
+    from timeball.manifests.plan import Plan
+    from timeball.manifests.remote import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,7 +100,7 @@ def apply_command(
       timeball apply jobs.yaml
       timeball apply jobs/ --prune --yes
     """
-    from timeball.declared.complaint import Refused
+    from timeball.manifests.errors import Refused
 
     try:
         made = _plan(session, paths, set_name, prune, take_over)
@@ -126,11 +126,11 @@ def export_command(session: Session, *, set_name: str | None, everything: bool, 
       timeball export --to jobs.yaml
       timeball export --set nightly --toml
     """
-    from timeball.declared import exporting
-    from timeball.declared.server import Server
+    from timeball.manifests import export
+    from timeball.manifests.remote import Server
 
     check_set(set_name)
-    found, left_out = exporting.export(Server(session.client), set_name, everything=everything)
+    found, left_out = export.export(Server(session.client), set_name, everything=everything)
     if session.output.form == "json":
         import msgspec
 
@@ -146,8 +146,8 @@ def export_command(session: Session, *, set_name: str | None, everything: bool, 
 
 def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
     """Do what was planned, and tell; whether all of it was done."""
-    from timeball.declared import applying
     from timeball.domain.text import english
+    from timeball.manifests import apply
 
     gone = made.of("cancel")
     if gone and not yes and sys.stdin.isatty():
@@ -159,7 +159,7 @@ def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
         jobs = english.counted(len(gone), "job")
         raise click.UsageError(f"{jobs} would be cancelled; nobody is there to be asked, so say --yes")
     done = []
-    for each in applying.apply(made, server_of(session)):
+    for each in apply.apply(made, server_of(session)):
         done.append(each)
         if session.output.form != "json":
             _tell(session, each, made.now)
@@ -167,9 +167,9 @@ def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
     if session.output.form == "json":
         import msgspec
 
-        from timeball.declared import telling
+        from timeball.manifests import render
 
-        session.output.json(msgspec.json.encode(telling.applied(made, done)))
+        session.output.json(msgspec.json.encode(render.applied(made, done)))
         return not failed
     _hint(session, made)
     counts = dict.fromkeys(_VERBS.values(), 0)
@@ -187,18 +187,18 @@ _VERBS = {"create": "created", "change": "changed", "cancel": "cancelled"}
 
 
 def show(session: Session, made: Plan) -> None:
-    from timeball.declared import telling
+    from timeball.manifests import render
 
     if session.output.form == "json":
         import msgspec
 
-        session.output.json(msgspec.json.encode(telling.planned(made)))
+        session.output.json(msgspec.json.encode(render.planned(made)))
         return
     for step in made.steps:
-        for line in telling.lines(step, made.now):
+        for line in render.lines(step, made.now):
             click.secho(printable(line), fg=_COLOURS[step.action] if not line.startswith(" ") else None)
     _hint(session, made)
-    click.echo(telling.summary(made))
+    click.echo(render.summary(made))
 
 
 _COLOURS = {"create": "green", "change": "yellow", "cancel": "red", "undeclared": "yellow", "unchanged": None}
@@ -214,7 +214,7 @@ def _hint(session: Session, made: Plan) -> None:
 
 def fail(error: TimeballError) -> NoReturn:
     """Everything that is wrong, one a line, as compilers do."""
-    from timeball.declared.complaint import Refused
+    from timeball.manifests.errors import Refused
 
     if isinstance(error, Refused):
         for complaint in error.complaints:
@@ -226,9 +226,9 @@ def fail(error: TimeballError) -> NoReturn:
 
 
 def write(content: dict[str, Any], to: str | None, *, toml: bool, heading: str = "") -> None:
-    from timeball.declared import writing
+    from timeball.manifests import write as manifest_write
 
-    text = writing.write_toml(content, heading) if toml else writing.write_yaml(content, heading)
+    text = manifest_write.write_toml(content, heading) if toml else manifest_write.write_yaml(content, heading)
     if to is None or to == "-":
         click.echo(text, nl=False)
         return
@@ -239,40 +239,40 @@ def write(content: dict[str, Any], to: str | None, *, toml: bool, heading: str =
 
 
 def server_of(session: Session) -> Server:
-    from timeball.declared.server import Server
+    from timeball.manifests.remote import Server
 
     return Server(session.client)
 
 
 def _tell_undeclared(made: Plan) -> None:
-    from timeball.declared import telling
+    from timeball.manifests import render
 
     for step in made.of("undeclared"):
-        for line in telling.lines(step, made.now):
+        for line in render.lines(step, made.now):
             click.secho(printable(line), fg=_COLOURS[step.action])
 
 
 def _tell(session: Session, done: Done, now: int) -> None:
-    from timeball.declared import telling
+    from timeball.manifests import render
 
     if done.error is not None:
         click.secho(printable(f"! {done.step.name}: {done.error.detail}"), fg="red", err=True)
     else:
-        click.secho(printable(telling.did(done, now)), fg=_COLOURS[done.step.action])
+        click.secho(printable(render.did(done, now)), fg=_COLOURS[done.step.action])
 
 
 def _plan(session: Session, paths: tuple[str, ...], set_name: str | None, prune: bool, take_over: bool) -> Plan:
-    from timeball.declared import planning
+    from timeball.manifests import plan
     from timeball.system import wall
 
     wanted = _read(paths, set_name)
     if prune and wanted.name is None:
         raise Invalid("--prune needs to know the set: write `set: NAME` at the top of a file, or use --set")
-    return planning.make(wanted, server_of(session), wall(), prune=prune, take_over=take_over)
+    return plan.make(wanted, server_of(session), wall(), prune=prune, take_over=take_over)
 
 
 def _read(paths: tuple[str, ...], set_name: str | None) -> FileSet:
-    from timeball.declared import files
+    from timeball.manifests import files
 
     check_set(set_name)
     given = sys.stdin.buffer.read() if files.STANDARD_INPUT in paths else None
@@ -281,7 +281,7 @@ def _read(paths: tuple[str, ...], set_name: str | None) -> FileSet:
 
 
 def check_set(name: str | None) -> None:
-    from timeball.declared import files
+    from timeball.manifests import files
 
     if name is not None and (wrong := files.check_name(name)):
         raise Invalid(wrong)

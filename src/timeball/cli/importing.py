@@ -17,9 +17,9 @@ from timeball.cli.session import Session, connected
 from timeball.domain.errors import Invalid
 
 if TYPE_CHECKING:
-    from timeball.declared.files import FileSet
-    from timeball.declared.job import Declared
-    from timeball.declared.translation import Translation
+    from timeball.manifests.files import FileSet
+    from timeball.manifests.importing.translation import Translation
+    from timeball.manifests.job import Declared
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,8 +76,8 @@ def import_crontab(
       timeball import crontab my.cron --tz Europe/Berlin --to jobs.yaml
     """
     from timeball import machine
-    from timeball.declared import crontab
     from timeball.domain.schedule import zone
+    from timeball.manifests.importing import crontab
 
     text = _raw(file).decode("utf-8-sig", "surrogateescape")
     zone_name = tz or machine.timezone()
@@ -102,11 +102,12 @@ def import_kubernetes(session: Session, file: str, *, set_name: str | None, **ho
       kubectl get cronjobs -A -o yaml | timeball import kubernetes - --dry-run
       timeball import kubernetes cronjobs.yaml --to jobs.yaml
     """
-    from timeball.declared import kubernetes, reading
-    from timeball.declared.complaint import Refused
+    from timeball.manifests import parse
+    from timeball.manifests.errors import Refused
+    from timeball.manifests.importing import kubernetes
 
     try:
-        documents = reading.read("standard input" if file == "-" else file, _raw(file))
+        documents = parse.read("standard input" if file == "-" else file, _raw(file))
     except Refused as error:
         declaring.fail(error)
     _import(session, kubernetes.translate(documents), file, set_name or "kubernetes", **how)
@@ -124,8 +125,9 @@ def _import(
     prefix: str,
     runs_on: tuple[str, ...],
 ) -> None:
-    from timeball.declared import planning, translation, writing
-    from timeball.declared.complaint import Refused
+    from timeball.manifests import plan, write
+    from timeball.manifests.errors import Refused
+    from timeball.manifests.importing import translation
     from timeball.system import wall
 
     found = translation.adapted(found, prefix, runs_on)
@@ -137,14 +139,14 @@ def _import(
             click.secho(printable(f"{'Not imported, ' if remark.lost else ''}{remark}"), fg=colour, err=True)
         done = True
         if to is not None and not dry_run:
-            content = writing.contents([each.document for each in found.jobs], set_name, found.defaults)
+            content = write.contents([each.document for each in found.jobs], set_name, found.defaults)
             heading = f"# Made by `timeball import` of {Path(file).name if file != '-' else 'standard input'}.\n\n"
             declaring.write(content, to, toml=to.endswith(".toml"), heading=heading)
             click.echo(f"Wrote {len(wanted.jobs)} jobs to {to}; look at it, then: timeball apply {to}", err=True)
         elif dry_run:
             _show(session, wanted, found)
         else:
-            made = planning.make(wanted, declaring.server_of(session), wall(), take_over=take_over)
+            made = plan.make(wanted, declaring.server_of(session), wall(), take_over=take_over)
             done = declaring.carry_out(session, made, yes=True)
     except Refused as error:
         declaring.fail(error)
@@ -154,9 +156,9 @@ def _import(
 
 
 def _show(session: Session, wanted: FileSet, found: Translation) -> None:
-    from timeball.declared import effect, fires
-    from timeball.declared.planning import timezone_of
     from timeball.domain import instant
+    from timeball.manifests import fire_changes, fires
+    from timeball.manifests.plan import timezone_of
     from timeball.system import wall
 
     now = wall()
@@ -187,7 +189,7 @@ def _show(session: Session, wanted: FileSet, found: Translation) -> None:
         at = first(job)
         if job.paused or at is None:
             return "paused" if job.paused else "never"
-        return effect.first_fire(at, now, timezone_of(job.spec)) if session.output.pretty else instant.render(at)
+        return fire_changes.first_fire(at, now, timezone_of(job.spec)) if session.output.pretty else instant.render(at)
 
     columns: Sequence[Column[Declared]] = [
         Column("line", lambda job: job.line),
@@ -201,9 +203,9 @@ def _show(session: Session, wanted: FileSet, found: Translation) -> None:
 
 def _schedule(job: Declared) -> str:
     from timeball.cli.jobs import schedule_in_words
-    from timeball.declared import comparing
+    from timeball.manifests import diff
 
-    return schedule_in_words(comparing.document(job.spec)["schedule"])
+    return schedule_in_words(diff.document(job.spec)["schedule"])
 
 
 def _command(job: Declared) -> str:

@@ -10,18 +10,18 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from timeball.declared import comparing, effect, fires
-from timeball.declared.comparing import Change, Known
-from timeball.declared.complaint import Complaint, Refused
-from timeball.declared.effect import Effect
-from timeball.declared.files import FileSet
-from timeball.declared.job import Declared
-from timeball.declared.server import Server
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec, workflow_of
 from timeball.domain.schedule.schedule import Window
 from timeball.domain.text.schedule_text import describe
+from timeball.manifests import diff, fire_changes, fires
+from timeball.manifests.diff import Change, Known
+from timeball.manifests.errors import Complaint, Refused
+from timeball.manifests.files import FileSet
+from timeball.manifests.fire_changes import Effect
+from timeball.manifests.job import Declared
+from timeball.manifests.remote import Server
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
 """`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
@@ -37,7 +37,7 @@ class Step:
     declared: Declared | None = None
     known: Known | None = None
     changes: tuple[Change, ...] = ()
-    effect: Effect | None = None
+    fire_changes: Effect | None = None
     sentence: str = ""
     """Of a new job: what its schedule means."""
     first: Micros | None = None
@@ -160,7 +160,7 @@ class _Planner:
         )
 
     def _comparison(self, job: Declared, current: Known) -> Step:
-        changes = comparing.changes(current.spec, job.spec)
+        changes = diff.changes(current.spec, job.spec)
         if job.paused is not None and current.live and job.paused != current.paused:
             changes.append(Change("paused", current.paused, job.paused))
         owner = next((each for each in current.sets if each != self.wanted.name), None)
@@ -180,20 +180,20 @@ class _Planner:
         old, new = current.spec, job.spec
         if fires.stay(old, new):
             return None, ()
-        coming = self.server.coming(current.job_id, effect.MOST)
+        coming = self.server.coming(current.job_id, fire_changes.MOST)
         anchor = fires.anchor(old, new, coming)
         notes = [_MARGIN] if new.max_runs is not None else []
         if fires.keeps_slot(old, new) and old.calendars == new.calendars:
             ahead = fires.within(new, coming)
         elif fires.are_known_here(new):
-            ahead = fires.of(new, self.now, effect.MOST, anchor)
+            ahead = fires.of(new, self.now, fire_changes.MOST, anchor)
         else:
-            _, ahead = self.server.preview(new, self.now, effect.MOST, anchor)
+            _, ahead = self.server.preview(new, self.now, fire_changes.MOST, anchor)
             notes += _of_slots(new)
         notes += _of_following(new)
         if current.paused and job.paused is not False:
             notes.append("it is paused: none of these fires until it is resumed")
-        return effect.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
+        return fire_changes.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
 
     def _check(self, job: Declared) -> bool:
         """Whether everything is there that the job refers to."""

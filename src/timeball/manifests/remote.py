@@ -12,10 +12,6 @@ import msgspec
 from timeball.client import requests
 from timeball.client.client import Client
 from timeball.client.requests import Request
-from timeball.declared import comparing
-from timeball.declared.comparing import Known
-from timeball.declared.fires import Ahead
-from timeball.declared.job import MARK
 from timeball.domain import instant
 from timeball.domain.errors import (
     Conflict,
@@ -27,6 +23,10 @@ from timeball.domain.errors import (
 )
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
+from timeball.manifests import diff
+from timeball.manifests.diff import Known
+from timeball.manifests.fires import Ahead
+from timeball.manifests.job import MARK
 
 PAGE: Final = 1_000
 NEVER: Final = "9000-01-01T00:00:00Z"
@@ -44,11 +44,11 @@ class Server:
 
     def of_set(self, name: str) -> list[Known]:
         """All jobs of a set, newest first, also those that were cancelled."""
-        return [comparing.known(_shown(each)) for each in self._jobs(tag=f"{MARK}{name}")]
+        return [diff.known(_shown(each)) for each in self._jobs(tag=f"{MARK}{name}")]
 
     def named(self, name: str) -> list[Known]:
         """Jobs of this name that were not cancelled, newest first."""
-        found = (comparing.known(_shown(each)) for each in self._jobs(name=name, status=_THERE))
+        found = (diff.known(_shown(each)) for each in self._jobs(name=name, status=_THERE))
         return [job for job in found if job.name == name]
 
     def last_cancelled(self, name: str) -> str | None:
@@ -101,7 +101,7 @@ class Server:
         for _ in range(GENERATIONS):
             key = _key_of(set_name, spec.name, predecessor)
             try:
-                made = self._known(requests.create_job(comparing.document(spec), key)).job_id
+                made = self._known(requests.create_job(diff.document(spec), key)).job_id
             except IdempotencyMismatch as error:
                 made = _named_in(error)
                 if self._is_there(made, spec.name) is not None:
@@ -117,7 +117,7 @@ class Server:
         """Whatever breaks off in between, it has not fired: it begins in a time that never comes until it is paused."""
         asleep = msgspec.structs.replace(spec, start_at=NEVER, end_at=None)
         paused = self.pause(self.create(asleep, set_name, predecessor))
-        return self.change(paused, comparing.patch(asleep, spec))
+        return self.change(paused, diff.patch(asleep, spec))
 
     def _is_there(self, job_id: str, name: str) -> Known | None:
         try:
@@ -166,7 +166,7 @@ class Server:
         return True
 
     def _known(self, request: Request[Any]) -> Known:
-        return comparing.known(msgspec.json.decode(self._client.send(request)))
+        return diff.known(msgspec.json.decode(self._client.send(request)))
 
     def _jobs(self, **where: Any) -> Iterator[dict[str, Any]]:
         cursor = None
@@ -203,7 +203,7 @@ def _differs(found: Known, body: Mapping[str, Any]) -> bool:
     """Whether a job is not what an update would have made of it."""
     marks = [f"{MARK}{each}" for each in found.sets]
     spec = msgspec.structs.replace(found.spec, tags=[*found.spec.tags, *marks])
-    shown = comparing.shown(spec)
+    shown = diff.shown(spec)
     return any(not _covers(shown.get(name), value) for name, value in body.items())
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import structs
 
-from timeball.declared import comparing, writing
-from timeball.declared.comparing import Known
-from timeball.declared.job import MOST_TAGS
-from timeball.declared.server import Server
+from timeball.manifests import diff, write
+from timeball.manifests.diff import Known
+from timeball.manifests.job import MOST_TAGS
+from timeball.manifests.remote import Server
 
 
 def export(server: Server, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
@@ -23,7 +23,7 @@ def export(server: Server, set_name: str | None, *, everything: bool = False) ->
     else:
         rows = list(server.all("scheduled,paused,completed"))
         unseen = [f"job {row['jobId']} is left out: {row['error']['detail']}" for row in rows if "error" in row]
-        found = [comparing.known(row) for row in rows if "error" not in row]
+        found = [diff.known(row) for row in rows if "error" not in row]
     wanted = [job for job in found if job.live or (everything and job.status == "completed")]
     names = Counter(job.name for job in wanted)
     left_out = unseen + [f"job {job.job_id} has no name, and is left out" for job in wanted if not job.name]
@@ -39,8 +39,8 @@ def export(server: Server, set_name: str | None, *, everything: bool = False) ->
     ]
     kept = [job for job in wanted if job.name and names[job.name] == 1 and len(job.spec.tags) <= MOST_TAGS]
     by_id = {job.job_id: job.name for job in kept}
-    jobs = [writing.declaration(_by_name(job, by_id)) for job in sorted(kept, key=lambda job: job.name)]
-    return writing.contents(jobs, set_name), left_out
+    jobs = [write.declaration(_by_name(job, by_id)) for job in sorted(kept, key=lambda job: job.name)]
+    return write.contents(jobs, set_name), left_out
 
 
 def _by_name(job: Known, names: Mapping[str, str]) -> Known:

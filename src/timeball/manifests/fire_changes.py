@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from timeball.declared.fires import Ahead
 from timeball.domain.instant import DAY, HOUR, SECOND, Micros, to_datetime
 from timeball.domain.schedule import zone
+from timeball.manifests.fires import Ahead
 
 DAYS: Final = 7
 MOST: Final = 1_000

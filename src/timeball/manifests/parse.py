@@ -17,8 +17,8 @@ from typing import Any, Final, NoReturn
 import msgspec
 import yaml
 
-from timeball.declared.complaint import Complaint, Refused
 from timeball.jobspec.validation_text import pointer
+from timeball.manifests.errors import Complaint, Refused
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 MOST_VALUES: Final = 300_000

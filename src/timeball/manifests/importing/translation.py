@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from timeball.declared.complaint import Complaint
-from timeball.declared.files import FileSet
-from timeball.declared.job import Declared, declare
-from timeball.declared.reading import Document
+from timeball.manifests.errors import Complaint
+from timeball.manifests.files import FileSet
+from timeball.manifests.job import Declared, declare
+from timeball.manifests.parse import Document
 
 LONGEST_NAME: Final = 60
 

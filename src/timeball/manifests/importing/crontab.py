@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from timeball.declared.translation import Translated, Translation, slug, unique
 from timeball.domain.errors import Invalid
 from timeball.domain.schedule import cron, zone
+from timeball.manifests.importing.translation import Translated, Translation, slug, unique
 
 AS_CRON_DOES: Final = {"retry": {"maxRetries": 0}, "overlap": "allow", "catchUp": "none"}
 """Cron tries nothing again, lets runs overlap, and forgets what it slept through."""

@@ -9,13 +9,13 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from timeball.declared.complaint import Complaint
-from timeball.declared.reading import Document
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job.job import OF_TASKS, JobSpec
 from timeball.domain.schedule import schedule
 from timeball.domain.task import task
 from timeball.jobspec import read
+from timeball.manifests.errors import Complaint
+from timeball.manifests.parse import Document
 
 MARK: Final = "declared:"
 """What the tag begins with by which a server knows the set that a job belongs to."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from timeball.declared import reading
-from timeball.declared.complaint import Complaint, Refused
-from timeball.declared.job import Declared, declare, path_of
-from timeball.declared.reading import Document
 from timeball.jobspec.validation_text import did_you_mean, pointer
+from timeball.manifests import parse
+from timeball.manifests.errors import Complaint, Refused
+from timeball.manifests.job import Declared, declare, path_of
+from timeball.manifests.parse import Document
 
 SUFFIXES: Final = (".yaml", ".yml", ".toml", ".json")
 STANDARD_INPUT: Final = "-"
@@ -61,14 +61,14 @@ def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes |
     wrong: list[Complaint] = []
     for path in paths:
         try:
-            documents += reading.read(str(path), path.read_bytes())
+            documents += parse.read(str(path), path.read_bytes())
         except Refused as error:
             wrong += error.complaints
         except OSError as error:
             wrong.append(Complaint(str(path), None, f"it cannot be read: {error.strerror or error}"))
     if standard_input is not None:
         try:
-            documents += reading.read("standard input", standard_input)
+            documents += parse.read("standard input", standard_input)
         except Refused as error:
             wrong += error.complaints
     try:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from timeball.declared import comparing, reading
-from timeball.declared.comparing import Known
 from timeball.domain.errors import Invalid
+from timeball.manifests import diff, parse
+from timeball.manifests.diff import Known
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _WIDTH: Final = 110
@@ -38,13 +38,13 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
-for _tag, _pattern, _first in reading.PLAIN:
+for _tag, _pattern, _first in parse.PLAIN:
     _Dumper.add_implicit_resolver(_tag, _pattern, _first)
 
 
 def declaration(job: Known) -> dict[str, Any]:
     """A job of a server as a file declares it. That a one-shot is paused is no file's business."""
-    said = comparing.document(job.spec)
+    said = diff.document(job.spec)
     return {**said, "paused": True} if job.paused and not job.spec.one_shot else said
 
 

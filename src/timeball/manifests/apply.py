@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from timeball.declared import comparing
-from timeball.declared.comparing import Known
-from timeball.declared.planning import Plan, Step
-from timeball.declared.server import Server
 from timeball.domain.errors import (
     Conflict,
     IdempotencyMismatch,
@@ -20,6 +16,10 @@ from timeball.domain.errors import (
     TooLarge,
 )
 from timeball.domain.job.job import JobSpec
+from timeball.manifests import diff
+from timeball.manifests.diff import Known
+from timeball.manifests.plan import Plan, Step
+from timeball.manifests.remote import Server
 
 # About one job, and no reason to leave the others undone.
 _ITS_OWN = (Conflict, IdempotencyMismatch, Invalid, NotFound, PreconditionFailed, TooLarge)
@@ -61,7 +61,7 @@ def _do(step: Step, plan: Plan, server: Server) -> Known | None:
 
 def _create(step: Step, plan: Plan, server: Server) -> Known:
     assert step.declared is not None
-    spec = comparing.marked(step.declared.spec, plan.set_name)
+    spec = diff.marked(step.declared.spec, plan.set_name)
     create = server.create_paused if step.declared.paused else server.create
     return create(spec, plan.set_name, step.predecessor)
 
@@ -74,7 +74,7 @@ def _change(step: Step, plan: Plan, server: Server) -> Known:
     paused = next((bool(change.new) for change in step.changes if change.field == "paused"), None)
     if paused:
         job = server.pause(job)
-    if body := comparing.patch(_whole(step.known), _wanted(step, plan)):
+    if body := diff.patch(_whole(step.known), _wanted(step, plan)):
         job = server.change(job, body)
     return server.resume(job) if paused is False else job
 
@@ -83,7 +83,7 @@ def _whole(known: Known) -> JobSpec:
     """With its marks."""
     spec = known.spec
     for name in known.sets:
-        spec = comparing.marked(spec, name)
+        spec = diff.marked(spec, name)
     return spec
 
 
@@ -94,7 +94,7 @@ def _wanted(step: Step, plan: Plan) -> JobSpec:
     sets = step.known.sets if plan.set_name is None else (plan.set_name,)
     spec = step.declared.spec
     for name in sets:
-        spec = comparing.marked(spec, name)
+        spec = diff.marked(spec, name)
     return spec
 
 

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from timeball.declared.reading import Document
-from timeball.declared.translation import Translated, Translation, unique
 from timeball.domain import duration
 from timeball.domain.dispatch import placement
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND
+from timeball.manifests.importing.translation import Translated, Translation, unique
+from timeball.manifests.parse import Document
 
 AS_KUBERNETES_DOES: Final = {"overlap": "allow", "catchUp": "last", "retry": {"maxRetries": 6, "cap": "6m"}}
 """Unless the manifest says otherwise. A missed start is made up for once."""

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.declared import effect
-from timeball.declared.applying import Done
-from timeball.declared.effect import Effect
-from timeball.declared.planning import Plan, Step
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
+from timeball.manifests import fire_changes
+from timeball.manifests.apply import Done
+from timeball.manifests.fire_changes import Effect
+from timeball.manifests.plan import Plan, Step
 
 LONGEST: Final = 200
 MOST_FIRES: Final = 100
@@ -28,7 +28,9 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
     match step.action:
         case "create":
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
-            first = "" if step.first is None else f"; first fire {effect.first_fire(step.first, now, step.timezone)}"
+            first = (
+                "" if step.first is None else f"; first fire {fire_changes.first_fire(step.first, now, step.timezone)}"
+            )
             yield f"    {step.sentence}{first}"
             yield from (f"    {note}" for note in step.notes)
         case "change":
@@ -68,7 +70,7 @@ def did(done: Done, now: Micros) -> str:
     if step.action == "create" and done.job is not None and done.job.paused:
         return f"{named}, paused"
     if step.action == "create" and step.first is not None and not step.notes:
-        return f"{named}; first fire {effect.first_fire(step.first, now, step.timezone)}"
+        return f"{named}; first fire {fire_changes.first_fire(step.first, now, step.timezone)}"
     return named
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from timeball.api import views
-from timeball.declared.job import MARK
 from timeball.domain.job.job import JobSpec, decode_spec, encode_spec
+from timeball.manifests.job import MARK
 
 FIELDS: Final = JobSpec.__struct_encode_fields__
 _WHOLE: Final = ("parameters", "retry", "schedule", "task", "resources", "concurrency", "rateLimit")

@@ -1,0 +1,1 @@
+"""Crontabs and Kubernetes CronJobs as manifests."""
