@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.processes import KEY, Api, until
-from timeball.cli import measuring
 from timeball.cli.root import timeball
+from timeball.cli.tools import load_test
 
 ECHO = {"kind": "shell", "command": "echo hello from $TIMEBALL_RUN_ID; echo '::progress 50 half way'"}
 
@@ -123,7 +123,7 @@ def test_the_installation_is_measured_with_jobs_that_every_worker_can_run(
 ) -> None:
     small = {"ONE_BY_ONE": 5, "BATCH": 100, "SPREAD": 20, "SPREAD_SECONDS": 1, "LEAD": 1}
     for name, value in small.items():
-        monkeypatch.setattr(measuring, name, value)
+        monkeypatch.setattr(load_test, name, value)
     command = ["bench", "--jobs", "250", "--url", api.url, "--token", KEY, "-o", "json"]
     result = CliRunner().invoke(timeball, command)
     assert result.exit_code == 0, result.output

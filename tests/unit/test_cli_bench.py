@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.stub_server import StubServer
-from timeball.cli import measuring, session
-from timeball.cli.measuring import Figures
+from timeball.cli import session
 from timeball.cli.root import timeball
+from timeball.cli.tools import load_test
+from timeball.cli.tools.load_test import Figures
 from timeball.client.models import Failure, Run
 from timeball.registry import NOOP
 
@@ -37,7 +38,7 @@ def worker(name: str = "rack", **more: Any) -> dict[str, Any]:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubServer:
     server = StubServer()
     monkeypatch.setattr(session, "make_transport", lambda: server)
-    monkeypatch.setattr("timeball.cli.measuring.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("timeball.cli.tools.load_test.time.sleep", lambda seconds: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     return server
@@ -55,7 +56,7 @@ def run(server: StubServer) -> Timeball:
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each measurement was asked for."""
     asked: list[int] = []
-    monkeypatch.setattr(measuring, "measure", lambda client, jobs, say: asked.append(jobs) or GOOD)
+    monkeypatch.setattr(load_test, "measure", lambda client, jobs, say: asked.append(jobs) or GOOD)
     return asked
 
 
@@ -125,7 +126,7 @@ def test_figures_stand_beside_what_was_run(server: StubServer, run: Timeball, me
 def test_jobs_that_did_not_succeed_are_told(server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = Run(run_id=RUN_ID, status="dead", error=Failure(message="the worker is broken"))
     bad = Figures(**{name: getattr(GOOD, name) for name in Figures.__slots__} | {"unwell": [dead, dead]})
-    monkeypatch.setattr(measuring, "measure", lambda client, jobs, say: bad)
+    monkeypatch.setattr(load_test, "measure", lambda client, jobs, say: bad)
     server.on("GET", "/v1/workers", {"items": [worker()]})
     result = run()
     assert result.exit_code == 1
@@ -135,7 +136,7 @@ def test_jobs_that_did_not_succeed_are_told(server: StubServer, run: Timeball, m
 def test_jobs_that_do_not_end_are_not_waited_for_for_ever(
     server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "PATIENCE", 0.0)
+    monkeypatch.setattr(load_test, "PATIENCE", 0.0)
     server.on("GET", "/v1/workers", {"items": [worker()]})
     server.on("POST", "/v1/jobs", {"jobId": JOB_ID}, status=201)
     server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "queued"})

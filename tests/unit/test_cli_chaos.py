@@ -13,8 +13,8 @@ from timeball.chaos.campaign import Observer, Outcome, Settings
 from timeball.chaos.checker import Judgement, Violation
 from timeball.chaos.history import KINDS, Fault
 from timeball.chaos.planted import PLANTS
-from timeball.cli import chaos as command
 from timeball.cli.root import timeball
+from timeball.cli.tools import chaos as command
 from timeball.domain.instant import SECOND
 
 Timeball = Callable[..., Result]

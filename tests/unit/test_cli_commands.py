@@ -47,7 +47,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubServer:
     server = StubServer()
     monkeypatch.setattr(session, "make_transport", lambda: server)
     monkeypatch.setattr("timeball.client.client.time.sleep", lambda seconds: None)
-    monkeypatch.setattr("timeball.cli.waiting.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("timeball.cli.wait.time.sleep", lambda seconds: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     return server
@@ -546,7 +546,7 @@ def test_nothing_happens_to_many_by_accident(
         assert run(*command, "--all", "--tag", "x").exit_code == 2
     assert run("dead", "retry", RUN_ID, "--all").exit_code == 2
     assert not server.seen
-    monkeypatch.setattr("timeball.cli.choosing.asks", lambda *, yes: not yes)
+    monkeypatch.setattr("timeball.cli.options.run_selection.asks", lambda *, yes: not yes)
     counted = {"matched": 7, "createdBefore": "2026-03-01T02:00:00Z"}
     for path, command, question in (
         ("/v1/dead-letters:retry", ("dead", "retry", "--tag", "x"), "Retry 7 dead letters?"),
@@ -647,7 +647,7 @@ def test_a_job_with_calendars(server: StubServer, run: Timeball) -> None:
 
 
 def test_a_window_in_words() -> None:
-    from timeball.cli.jobs import schedule_in_words
+    from timeball.cli.jobs.jobs import schedule_in_words
 
     window = {"type": "window", "from": "01:00", "to": "05:00"}
     assert schedule_in_words(window) == "between 01:00 and 05:00"
@@ -673,7 +673,7 @@ def test_forecast(server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyP
 
 
 def test_a_bar_is_as_long_as_there_are_fires() -> None:
-    from timeball.cli.forecast import WIDTH, bar
+    from timeball.cli.inspect.forecast import WIDTH, bar
 
     assert (bar(0, 10), bar(10, 10), bar(5, 10)) == ("", "█" * WIDTH, "█" * (WIDTH // 2))
     assert (bar(1, 100_000), bar(0, 0)) == ("▏", "")

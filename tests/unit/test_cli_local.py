@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from timeball import __version__, config
-from timeball.cli import serve, times
+from timeball.cli.output import times
 from timeball.cli.root import timeball
+from timeball.cli.serve import processes
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, of
 
@@ -204,7 +205,7 @@ def test_a_wrong_setting_is_told_before_anything_starts(tmp_path: Path, monkeypa
 
 
 def test_flags_carry_no_secret_that_every_process_could_read() -> None:
-    for command in (serve.up, serve.server):
+    for command in (processes.up, processes.server):
         assert "admin_key" not in {parameter.name for parameter in command.params}
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from timeball.cli.output import Column
+from timeball.cli.output.output import Column
 from timeball.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])

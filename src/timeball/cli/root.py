@@ -7,36 +7,36 @@ from typing import Any
 import click
 
 from timeball import __version__
-from timeball.cli import failures
-from timeball.cli.lazy import LazyGroup
+from timeball.cli.lazy_group import LazyGroup
+from timeball.cli.output import failures
 from timeball.domain.errors import TimeballError
 
 _COMMANDS = {
-    "up": "timeball.cli.serve:up",
-    "server": "timeball.cli.serve:server",
-    "worker": "timeball.cli.serve:worker",
-    "jobs": "timeball.cli.jobs:jobs",
-    "runs": "timeball.cli.runs:runs",
-    "workflows": "timeball.cli.workflows:workflows",
-    "backfills": "timeball.cli.backfills:backfills",
-    "next": "timeball.cli.next:next_command",
-    "why": "timeball.cli.why:why",
-    "audit": "timeball.cli.audit:audit",
-    "forecast": "timeball.cli.forecast:forecast",
-    "dead": "timeball.cli.dead:dead",
-    "plan": "timeball.cli.declared:plan_command",
-    "apply": "timeball.cli.declared:apply_command",
-    "export": "timeball.cli.declared:export_command",
-    "import": "timeball.cli.importing:import_group",
-    "tasks": "timeball.cli.tasks:tasks",
-    "calendars": "timeball.cli.calendars:calendars",
-    "workers": "timeball.cli.workers:workers",
-    "keys": "timeball.cli.keys:keys",
-    "clock": "timeball.cli.clock:clock",
-    "migrate": "timeball.cli.migrate:migrate",
-    "bench": "timeball.cli.bench:bench",
-    "chaos": "timeball.cli.chaos:chaos",
-    "version": "timeball.cli.version:version",
+    "up": "timeball.cli.serve.processes:up",
+    "server": "timeball.cli.serve.processes:server",
+    "worker": "timeball.cli.serve.processes:worker",
+    "jobs": "timeball.cli.jobs.jobs:jobs",
+    "runs": "timeball.cli.runs.runs:runs",
+    "workflows": "timeball.cli.jobs.workflows:workflows",
+    "backfills": "timeball.cli.jobs.backfills:backfills",
+    "next": "timeball.cli.inspect.next:next_command",
+    "why": "timeball.cli.inspect.why:why",
+    "audit": "timeball.cli.inspect.audit:audit",
+    "forecast": "timeball.cli.inspect.forecast:forecast",
+    "dead": "timeball.cli.runs.dead_letters:dead",
+    "plan": "timeball.cli.declare.manifests:plan_command",
+    "apply": "timeball.cli.declare.manifests:apply_command",
+    "export": "timeball.cli.declare.manifests:export_command",
+    "import": "timeball.cli.declare.importing:import_group",
+    "tasks": "timeball.cli.jobs.tasks:tasks",
+    "calendars": "timeball.cli.jobs.calendars:calendars",
+    "workers": "timeball.cli.inspect.workers:workers",
+    "keys": "timeball.cli.tools.keys:keys",
+    "clock": "timeball.cli.tools.clock:clock",
+    "migrate": "timeball.cli.serve.migrate:migrate",
+    "bench": "timeball.cli.tools.bench:bench",
+    "chaos": "timeball.cli.tools.chaos:chaos",
+    "version": "timeball.cli.tools.version:version",
 }
 
 

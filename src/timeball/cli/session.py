@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from timeball.cli.output import Form, Output
+from timeball.cli.output.output import Form, Output
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.ids import is_id
 

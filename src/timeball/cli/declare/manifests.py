@@ -1,0 +1,287 @@
+"""`timeball plan`, `timeball apply` and `timeball export`: jobs that live in files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from timeball.cli.output import failures
+from timeball.cli.output.failures import printable
+from timeball.cli.session import Session, connected
+from timeball.domain.errors import Invalid, TimeballError
+
+if TYPE_CHECKING:
+    from timeball.manifests.apply import Done
+    from timeball.manifests.files import FileSet
+    from timeball.manifests.plan import Plan
+    from timeball.manifests.remote import Server
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PENDING = 2
+WRONG = 1
+
+
+class _WrongUsage(click.UsageError):
+    exit_code = WRONG
+
+
+class PlanCommand(click.Command):
+    """2 means that there is something to do, so everything that goes wrong exits with 1, also a misspelt option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise _WrongUsage(error.message, error.ctx) from None
+
+
+def file_options(command: F) -> F:
+    for option in reversed(
+        (
+            click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-..."),
+            click.option("--set", "set_name", metavar="NAME", help="The set that the files are; else as they say."),
+            click.option("--prune", is_flag=True, help="Cancel jobs of the set that are no longer declared."),
+            click.option("--take-over", is_flag=True, help="Also change jobs that belong to another set."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("plan", cls=PlanCommand)
+@file_options
+@connected
+def plan_command(
+    session: Session, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool
+) -> None:
+    """Show what `apply` would do: which jobs are created, changed or cancelled, and which of the coming fires move, are
+    added or fall away by that. Changes nothing.
+
+    Files are YAML or TOML with `jobs`, and maybe `defaults` for all of them and the name of a `set`: docs/declared.md.
+
+    Exits with 0 if there is nothing to do, 2 if there is, 1 if something is wrong.
+
+    \b
+    Examples:
+      timeball plan jobs.yaml
+      timeball plan jobs/ --prune
+      timeball export | timeball plan -
+    """
+    try:
+        made = _plan(session, paths, set_name, prune, take_over)
+    except TimeballError as error:
+        fail(error)
+    show(session, made)
+    click.get_current_context().exit(PENDING if made.pending else 0)
+
+
+@click.command("apply")
+@file_options
+@click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are cancelled.")
+@connected
+def apply_command(
+    session: Session, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool, yes: bool
+) -> None:
+    """Make the server's jobs what the files declare. Doing it again changes nothing; if it breaks off, doing it again
+    does the rest.
+
+    A job that somebody else changes meanwhile is left as it is, and told. No change fires an instant again that has
+    passed.
+
+    Exits with 0 if all is done, 1 if the files are wrong or a job could not be applied.
+
+    \b
+    Examples:
+      timeball apply jobs.yaml
+      timeball apply jobs/ --prune --yes
+    """
+    from timeball.manifests.errors import Refused
+
+    try:
+        made = _plan(session, paths, set_name, prune, take_over)
+    except Refused as error:
+        fail(error)
+    if session.output.form != "json":
+        _tell_undeclared(made)
+    if not carry_out(session, made, yes=yes):
+        click.get_current_context().exit(WRONG)
+
+
+@click.command("export")
+@click.option("--set", "set_name", metavar="NAME", help="Only the jobs of this set.")
+@click.option("--all", "everything", is_flag=True, help="Also jobs that are over.")
+@click.option("--to", metavar="FILE", help="Write it there: YAML, or TOML if it ends in .toml.")
+@click.option("--toml", is_flag=True, help="TOML instead of YAML.")
+@connected
+def export_command(session: Session, *, set_name: str | None, everything: bool, to: str | None, toml: bool) -> None:
+    """Write the server's jobs as a file that `plan` finds unchanged.
+
+    \b
+    Examples:
+      timeball export --to jobs.yaml
+      timeball export --set nightly --toml
+    """
+    from timeball.manifests import export
+    from timeball.manifests.remote import Server
+
+    check_set(set_name)
+    found, left_out = export.export(Server(session.client), set_name, everything=everything)
+    if session.output.form == "json":
+        import msgspec
+
+        session.output.json(msgspec.json.encode(found))
+    else:
+        write(found, to, toml=toml or (to or "").endswith(".toml"))
+    for reason in left_out:
+        click.secho(f"Warning: {printable(reason)}", fg="yellow", err=True)
+
+
+# --- shared with `import` -----------------------------------------------------------------------------------------
+
+
+def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
+    """Do what was planned, and tell; whether all of it was done."""
+    from timeball.domain.text import english
+    from timeball.manifests import apply
+
+    gone = made.of("cancel")
+    if gone and not yes and sys.stdin.isatty():
+        names = ", ".join(step.name for step in gone[:10])
+        more = ", …" if len(gone) > 10 else ""
+        jobs = english.counted(len(gone), "job")
+        click.confirm(printable(f"Cancel {jobs} and all live runs for good ({names}{more})?"), abort=True)
+    elif gone and not yes:
+        jobs = english.counted(len(gone), "job")
+        raise click.UsageError(f"{jobs} would be cancelled; nobody is there to be asked, so say --yes")
+    done = []
+    for each in apply.apply(made, server_of(session)):
+        done.append(each)
+        if session.output.form != "json":
+            _tell(session, each, made.now)
+    failed = [each for each in done if each.error is not None]
+    if session.output.form == "json":
+        import msgspec
+
+        from timeball.manifests import render
+
+        session.output.json(msgspec.json.encode(render.applied(made, done)))
+        return not failed
+    _hint(session, made)
+    counts = dict.fromkeys(_VERBS.values(), 0)
+    for each in done:
+        if each.error is None:
+            counts[_VERBS[each.step.action]] += 1
+    summary = [f"{count:,} {verb}" for verb, count in counts.items() if count]
+    summary += [f"{len(failed):,} refused"] if failed else []
+    unchanged = len(made.of("unchanged"))
+    click.echo(", ".join([*summary, f"{unchanged:,} unchanged"]))
+    return not failed
+
+
+_VERBS = {"create": "created", "change": "changed", "cancel": "cancelled"}
+
+
+def show(session: Session, made: Plan) -> None:
+    from timeball.manifests import render
+
+    if session.output.form == "json":
+        import msgspec
+
+        session.output.json(msgspec.json.encode(render.planned(made)))
+        return
+    for step in made.steps:
+        for line in render.lines(step, made.now):
+            click.secho(printable(line), fg=_COLOURS[step.action] if not line.startswith(" ") else None)
+    _hint(session, made)
+    click.echo(render.summary(made))
+
+
+_COLOURS = {"create": "green", "change": "yellow", "cancel": "red", "undeclared": "yellow", "unchanged": None}
+
+
+def _hint(session: Session, made: Plan) -> None:
+    if made.set_name is None and session.output.pretty:
+        click.echo(
+            "These files name no set, so what leaves them stays on the server; `set: NAME` at the top keeps account.",
+            err=True,
+        )
+
+
+def fail(error: TimeballError) -> NoReturn:
+    """Everything that is wrong, one a line, as compilers do."""
+    from timeball.manifests.errors import Refused
+
+    if isinstance(error, Refused):
+        for complaint in error.complaints:
+            click.echo(printable(str(complaint)), err=True)
+        failures.say(error.detail)
+    else:
+        failures.tell(error)
+    click.get_current_context().exit(WRONG)
+
+
+def write(content: dict[str, Any], to: str | None, *, toml: bool, heading: str = "") -> None:
+    from timeball.manifests import write as manifest_write
+
+    text = manifest_write.write_toml(content, heading) if toml else manifest_write.write_yaml(content, heading)
+    if to is None or to == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(to).write_text(text, "utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {to}: {error.strerror or error}") from None
+
+
+def server_of(session: Session) -> Server:
+    from timeball.manifests.remote import Server
+
+    return Server(session.client)
+
+
+def _tell_undeclared(made: Plan) -> None:
+    from timeball.manifests import render
+
+    for step in made.of("undeclared"):
+        for line in render.lines(step, made.now):
+            click.secho(printable(line), fg=_COLOURS[step.action])
+
+
+def _tell(session: Session, done: Done, now: int) -> None:
+    from timeball.manifests import render
+
+    if done.error is not None:
+        click.secho(printable(f"! {done.step.name}: {done.error.detail}"), fg="red", err=True)
+    else:
+        click.secho(printable(render.did(done, now)), fg=_COLOURS[done.step.action])
+
+
+def _plan(session: Session, paths: tuple[str, ...], set_name: str | None, prune: bool, take_over: bool) -> Plan:
+    from timeball.manifests import plan
+    from timeball.system import wall
+
+    wanted = _read(paths, set_name)
+    if prune and wanted.name is None:
+        raise Invalid("--prune needs to know the set: write `set: NAME` at the top of a file, or use --set")
+    return plan.make(wanted, server_of(session), wall(), prune=prune, take_over=take_over)
+
+
+def _read(paths: tuple[str, ...], set_name: str | None) -> FileSet:
+    from timeball.manifests import files
+
+    check_set(set_name)
+    given = sys.stdin.buffer.read() if files.STANDARD_INPUT in paths else None
+    found = files.find([path for path in paths if path != files.STANDARD_INPUT])
+    return files.read(found, set_name, given)
+
+
+def check_set(name: str | None) -> None:
+    from timeball.manifests import files
+
+    if name is not None and (wrong := files.check_name(name)):
+        raise Invalid(wrong)

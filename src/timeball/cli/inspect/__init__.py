@@ -1,0 +1,1 @@
+"""Commands that explain what happened or what will."""

@@ -1,0 +1,97 @@
+"""`timeball audit`: was every fire kept?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from timeball.cli.output import times
+from timeball.cli.output.failures import RUN_FAILED, printable
+from timeball.cli.output.output import Column
+from timeball.cli.session import Session, connected
+
+if TYPE_CHECKING:
+    from timeball.client.models import Ledger, LedgerEntry
+
+MOST_REASONS: Final = 2
+"""More than these would bury the sum; the list below it has all of them."""
+_ORDER: Final = ("on_time", "late", "caught_up", "skipped", "missed", "cancelled", "open")
+
+
+@click.command(short_help="Account for every fire of a job.")
+@click.argument("job", metavar="JOB")
+@click.option("--from", "since", metavar="WHEN", help="From this time on, or from so long ago: 24h. All, by default.")
+@click.option("--to", "until", metavar="WHEN", help="Up to this time, or so long ago; now by default.")
+@connected
+def audit(session: Session, job: str, *, since: str | None, until: str | None) -> None:
+    """Account for every fire of a job: what fell due, and what became of it.
+
+    Prints one line that has to add up, then every fire that was not on time, with the reason. Exits with 1 if it does
+    not add up; that would be a fault of Timeball's.
+
+    \b
+    Examples:
+      timeball audit etl --from 24h
+      timeball audit etl --from 2026-03-01 --to 2026-04-01
+    """
+    from timeball.client import requests
+    from timeball.system import wall
+
+    now = wall()
+    start = times.when(since, now, past=True) if since else None
+    end = times.when(until, now, past=True) if until else None
+    job_id = session.job_id(job)
+    if session.output.form == "json":
+        from timeball.client import exchange
+
+        request = requests.ledger(job_id, since=start, until=end)
+        body = session.client.send(request)
+        session.output.json(body)
+        ledger = exchange.read(request, body)
+    else:
+        ledger = session.client.ledger(job_id, start, end)
+        click.echo(printable(summary(ledger)))
+        exceptions = [entry for entry in ledger.items if entry.verdict != "on_time"]
+        if exceptions:
+            session.output.table(EXCEPTIONS, exceptions, nothing="")
+    if not ledger.balanced:
+        click.secho(f"This does not add up: {sum(ledger.counts.values()):,} of {ledger.due:,}.", fg="red", err=True)
+        click.get_current_context().exit(RUN_FAILED)
+
+
+def summary(ledger: Ledger) -> str:
+    """`1,440 due = 1,437 on time + 2 late + 1 skipped (run r_… was still running)`."""
+    if not ledger.due:
+        return "0 due"
+    known = [*_ORDER, *(verdict for verdict in ledger.counts if verdict not in _ORDER)]
+    parts = [
+        f"{count:,} {verdict.replace('_', ' ')}{_reason(ledger, verdict)}"
+        for verdict in known
+        if (count := ledger.counts.get(verdict, 0))
+    ]
+    return f"{ledger.due:,} due = {' + '.join(parts) or 'nothing'}"
+
+
+def _reason(ledger: Ledger, verdict: str) -> str:
+    """The reasons of the fires with this verdict, if there are only a few."""
+    reasons = dict.fromkeys(entry.reason for entry in ledger.items if entry.verdict == verdict and entry.reason)
+    return f" ({'; '.join(reasons)})" if 0 < len(reasons) <= MOST_REASONS else ""
+
+
+def _due(entry: LedgerEntry) -> str:
+    start = times.exact(entry.fire_time)
+    if entry.count == 1 or entry.fire_until is None:
+        return start
+    return f"{start} to {times.exact(entry.fire_until)}"
+
+
+EXCEPTIONS: list[Column[LedgerEntry]] = [
+    Column("fire time", _due),
+    Column("fires", lambda entry: entry.count),
+    Column("verdict", lambda entry: entry.verdict),
+    Column("late", lambda entry: None if entry.late_ms is None else f"{entry.late_ms:g} ms"),
+    Column("of which", lambda entry: str(entry.lateness) if entry.lateness else None),
+    Column("run", lambda entry: entry.run_id),
+    Column("reason", lambda entry: entry.reason),
+]

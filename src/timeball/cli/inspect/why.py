@@ -1,0 +1,91 @@
+"""`timeball why`: what does it wait for, why did it not run, why was it late?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from timeball.cli.inspect.audit import EXCEPTIONS
+from timeball.cli.output.failures import printable
+from timeball.cli.output.output import Column
+from timeball.cli.session import Session, connected
+from timeball.domain.ids import is_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timeball.client.models import JobWhy, Reason, RunWhy
+
+
+@click.command(short_help="Say why a job or a run waits, did not run, or was late.")
+@click.argument("ident", metavar="JOB|RUN")
+@connected
+def why(session: Session, ident: str) -> None:
+    """Say why a job or a run waits, did not run, or was late: the answer in one sentence, then every other reason, and
+    what would change it.
+
+    Name a run by its id, a job by its name or id.
+
+    \b
+    Examples:
+      timeball why etl
+      timeball why r_0194f3a1c2b79f86d081884c7d65
+    """
+    from timeball.client import requests
+
+    if is_id("r", ident):
+        run = session.ask(requests.why_run(ident))
+        if run is not None:
+            _tell_run(session, run)
+        return
+    job = session.ask(requests.why_job(session.job_id(ident)))
+    if job is not None:
+        _tell_job(session, job)
+
+
+def _tell_run(session: Session, run: RunWhy) -> None:
+    called = f" of {run.job_name}" if run.job_name else ""
+    _answer(session, run.answer, f"Run {run.run_id}{called} is {run.status}.")
+    _reasons(session, run.reasons, run.answer)
+
+
+def _tell_job(session: Session, job: JobWhy) -> None:
+    _answer(session, job.answer, f"Job {job.job_name or job.job_id} is {job.state}.")
+    reasons = job.reasons if job.run is None else [*job.reasons, *job.run.reasons]
+    if job.run is not None and job.answer == job.run.answer:
+        reasons = [*job.run.reasons, *job.reasons]
+    _reasons(session, reasons, job.answer)
+    if job.run is not None and session.output.pretty:
+        click.secho(f"\nThis is about run {job.run.run_id}, which is {job.run.status}.", dim=True)
+    if job.exceptions:
+        click.echo("\nThe newest fires that did not start on time:" if session.output.pretty else "")
+        session.output.table(EXCEPTIONS, job.exceptions, nothing="")
+
+
+def _answer(session: Session, answer: str, subject: str) -> None:
+    if session.output.pretty:
+        click.secho(printable(subject), dim=True)
+        click.echo()
+    click.secho(printable(answer), bold=session.output.pretty)
+
+
+def _reasons(session: Session, reasons: Sequence[Reason], answer: str) -> None:
+    if not session.output.pretty:
+        session.output.table(_COLUMNS, reasons, nothing="")
+        return
+    for reason in reasons:
+        if reason.text != answer:
+            click.echo(f"\n{printable(reason.text)}")
+        if reason.unblocks:
+            click.secho(f"  → {printable(reason.unblocks)}", fg="cyan")
+
+
+_COLUMNS: list[Column[Reason]] = [
+    Column("code", lambda reason: reason.code),
+    Column("reason", lambda reason: reason.text),
+    Column("unblocks", lambda reason: reason.unblocks),
+    Column("since", lambda reason: reason.since),
+    Column("until", lambda reason: reason.until),
+    Column("run", lambda reason: reason.run_id),
+]

@@ -1,0 +1,1 @@
+"""Commands about jobs and what they refer to."""

@@ -1,0 +1,135 @@
+"""`timeball calendars`: when jobs do not fire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from timeball.cli import listing
+from timeball.cli.lazy_group import LazyGroup
+from timeball.cli.options.job_options import read_json
+from timeball.cli.output.output import Column
+from timeball.cli.session import Session, connected
+
+if TYPE_CHECKING:
+    from timeball.client.models import Calendar
+
+_name = click.argument("name", metavar="NAME")
+
+
+@click.group(cls=LazyGroup)
+def calendars() -> None:
+    """Say when jobs do not fire: holidays, freezes, weekends. Jobs refer to calendars with --calendar."""
+
+
+@calendars.command("set")
+@_name
+@click.option("--tz", metavar="ZONE", help="Time zone of its times, such as Europe/Berlin; UTC by default.")
+@click.option("--date", "dates", multiple=True, metavar="DATE", help="A whole day: 2026-12-25; repeatable.")
+@click.option("--closed", "spans", multiple=True, metavar="FROM..TO", help="2026-12-20T00:00..2027-01-03T00:00")
+@click.option("--window", "windows", multiple=True, metavar="CRON=LENGTH", help="'0 22 * * FRI=58h'; repeatable.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; the ledger tells it.")
+@click.option("--file", "-f", metavar="FILE|-", help="The calendar as JSON.")
+@connected
+def set_calendar(session: Session, name: str, *, file: str | None, **flags: Any) -> None:
+    """Create a calendar, or replace the one of that name. It counts from the answer on, for all jobs that refer to it.
+
+    \b
+    Examples:
+      timeball calendars set holidays --tz Europe/Berlin --date 2026-12-25 --date 2026-12-26
+      timeball calendars set freeze --closed 2026-12-20T00:00..2027-01-03T00:00 --reason "year-end freeze"
+      timeball calendars set weekends --tz Europe/Berlin --window "0 22 * * FRI=58h"
+    """
+    from timeball.client import requests
+
+    entries = _entries(flags)
+    if (file is None) == (not entries):
+        raise click.UsageError("say when it is closed: --date, --closed, --window or --file")
+    body = read_json(file) if file else {"timezone": flags["tz"] or "UTC", "entries": entries}
+    answer = session.ask(requests.put_calendar(name, body))
+    if answer is not None:
+        session.output.done(name, f"Calendar {name} is set; this is its version {answer.version}.")
+
+
+@calendars.command("list")
+@listing.limits
+@connected
+def list_calendars(session: Session, *, limit: int, everything: bool) -> None:
+    """List calendars."""
+    from timeball.client import requests
+
+    listing.show(
+        session,
+        lambda cursor: requests.calendars(limit=limit, cursor=cursor),
+        _COLUMNS,
+        everything=everything,
+        nothing="There are no calendars.",
+    )
+
+
+@calendars.command("show")
+@_name
+@connected
+def show(session: Session, name: str) -> None:
+    """Show a calendar."""
+    from timeball.client import requests
+
+    found = session.ask(requests.calendar(name))
+    if found is not None:
+        session.output.fields(
+            [
+                ("name", found.name),
+                ("time zone", found.timezone),
+                ("description", found.description or None),
+                *((f"closed {place}", _told(entry)) for place, entry in enumerate(found.entries, 1)),
+                ("version", found.version),
+                ("updated", found.updated_at),
+            ]
+        )
+
+
+@calendars.command("delete")
+@_name
+@connected
+def delete(session: Session, name: str) -> None:
+    """Delete a calendar that no job uses any more."""
+    from timeball.client import requests
+
+    if session.ask(requests.delete_calendar(name)) is not None:
+        session.output.done(name, f"Deleted calendar {name}.")
+
+
+def _entries(flags: dict[str, Any]) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = [{"dates": list(flags["dates"])}] if flags["dates"] else []
+    for text in flags["spans"]:
+        begin, dots, end = text.partition("..")
+        if not dots:
+            raise click.UsageError(f"--closed {text!r} has no '..'; write 2026-12-20T00:00..2027-01-03T00:00")
+        entries.append({"from": begin.strip(), "to": end.strip()})
+    for text in flags["windows"]:
+        cron, equals, length = text.rpartition("=")
+        if not equals:
+            raise click.UsageError(f"--window {text!r} has no length; write '0 22 * * FRI=58h'")
+        entries.append({"cron": cron.strip(), "for": length.strip()})
+    return [entry | {"reason": flags["reason"]} for entry in entries] if flags["reason"] else entries
+
+
+def _told(entry: dict[str, Any]) -> str:
+    """An entry in words: `2026-12-25, 2026-12-26 (holiday)`."""
+    if "cron" in entry:
+        words = f"{entry.get('for')} from {entry['cron']} on"
+    elif "from" in entry:
+        words = f"from {entry['from']} to {entry.get('to')}"
+    else:
+        words = ", ".join(entry.get("dates", []))
+    return f"{words} ({entry['reason']})" if entry.get("reason") else words
+
+
+_COLUMNS: list[Column[Calendar]] = [
+    Column("name", lambda calendar: calendar.name),
+    Column("time zone", lambda calendar: calendar.timezone),
+    Column("entries", lambda calendar: len(calendar.entries)),
+    Column("version", lambda calendar: calendar.version),
+    Column("updated", lambda calendar: calendar.updated_at),
+]

@@ -1,0 +1,101 @@
+"""`timeball tasks`: tasks registered under a name, for jobs to share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from timeball.cli import listing
+from timeball.cli.lazy_group import LazyGroup
+from timeball.cli.options.job_options import read_json, task_body, task_options
+from timeball.cli.output.output import Column
+from timeball.cli.session import Session, connected
+
+if TYPE_CHECKING:
+    from timeball.client.models import Task
+
+_task_id = click.argument("task_id", metavar="ID")
+
+
+@click.group(cls=LazyGroup)
+def tasks() -> None:
+    """Register tasks under a name. Jobs run them with --task-id, and follow when they change."""
+
+
+@tasks.command("set")
+@_task_id
+@task_options
+@click.option("--file", "-f", metavar="FILE|-", help="The task as JSON.")
+@connected
+def set_task(session: Session, task_id: str, *, file: str | None, **flags: Any) -> None:
+    """Register a task, or replace the one of that name.
+
+    \b
+    Examples:
+      timeball tasks set backup --shell "pg_dump app | gzip > /backup/app.gz"
+      timeball tasks set hook --http https://example.com/hook --header "X-Team: data"
+    """
+    from timeball.client import requests
+
+    named = task_body(flags)
+    if (file is None) == (named is None):
+        raise click.UsageError("say what to run: --shell, --http, --script, --python or --file")
+    body = read_json(file) if file else named or {}
+    answer = session.ask(requests.put_task(task_id, body))
+    if answer is not None:
+        session.output.done(task_id, f"Task {task_id} is set; this is its version {answer.version}.")
+
+
+@tasks.command("list")
+@listing.limits
+@connected
+def list_tasks(session: Session, *, limit: int, everything: bool) -> None:
+    """List registered tasks."""
+    from timeball.client import requests
+
+    listing.show(
+        session,
+        lambda cursor: requests.tasks(limit=limit, cursor=cursor),
+        _COLUMNS,
+        everything=everything,
+        nothing="No tasks are registered.",
+    )
+
+
+@tasks.command("show")
+@_task_id
+@connected
+def show(session: Session, task_id: str) -> None:
+    """Show a registered task."""
+    from timeball.client import requests
+
+    found = session.ask(requests.task(task_id))
+    if found is not None:
+        session.output.fields(
+            [
+                ("id", found.task_id),
+                *((name, str(value)) for name, value in found.task.items()),
+                ("version", found.version),
+                ("updated", found.updated_at),
+            ]
+        )
+
+
+@tasks.command("delete")
+@_task_id
+@connected
+def delete(session: Session, task_id: str) -> None:
+    """Delete a registered task that no job uses any more."""
+    from timeball.client import requests
+
+    if session.ask(requests.delete_task(task_id)) is not None:
+        session.output.done(task_id, f"Deleted task {task_id}.")
+
+
+_COLUMNS: list[Column[Task]] = [
+    Column("id", lambda task: task.task_id),
+    Column("kind", lambda task: task.task.get("kind")),
+    Column("version", lambda task: task.version),
+    Column("updated", lambda task: task.updated_at),
+]

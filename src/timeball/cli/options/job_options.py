@@ -1,0 +1,239 @@
+"""What may be said of a job on the command line, once for `create` and `update`, and of a task for `tasks set`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from timeball.cli.options.order_options import NONE, order_fields, order_options, removed_fields, said, whole
+from timeball.cli.output import times
+from timeball.domain.errors import Invalid
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def task_options(command: F) -> F:
+    for option in reversed(
+        (
+            click.option("--shell", metavar="COMMAND", help="Run a command with sh -c."),
+            click.option("--cwd", metavar="DIR", help="The folder that the command starts in."),
+            click.option("--http", metavar="URL", help="Call a URL; a POST with the parameters by default."),
+            click.option("--method", metavar="METHOD", help="GET, POST, PUT, …; for --http."),
+            click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For --http; repeatable."),
+            click.option("--body", metavar="TEXT|@FILE", help="What --http sends; JSON is sent as JSON."),
+            click.option("--no-breaker", is_flag=True, help="Let --http call also while its host keeps failing."),
+            click.option("--script", metavar="FILE", help="Run a file of the worker's scripts folder."),
+            click.option("--python", metavar="NAME", help="Call a function registered with @timeball.task."),
+            click.option("--env", multiple=True, metavar="NAME=VALUE", help="For --shell and --script; repeatable."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def job_options(command: F) -> F:
+    """Everything but the name."""
+    command = order_options(command)
+    for option in reversed(
+        (
+            click.option("--task-id", metavar="ID", help="Run a task that was registered with `tasks set`."),
+            click.option("--cron", metavar="EXPR", help="When: 5 fields, or 6 with seconds first."),
+            click.option("--every", metavar="TIME", help="When: every 90s, 15m, 1h30m."),
+            click.option("--at", metavar="WHEN", help="When: 2026-03-01T02:00:00Z, or 10m from now."),
+            click.option("--window", metavar="FROM-TO", help="When: daily, in a slot of its own: 01:00-05:00."),
+            click.option("--follow", metavar="JOB", help="When: after each run of another job, by its id or name."),
+            click.option("--on", metavar="END", help="Of --follow: succeeded, failed, finished; else succeeded."),
+            click.option("--tz", metavar="ZONE", help="Time zone of --cron or --window: Europe/Berlin; else UTC."),
+            click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help=_PARAM_HELP),
+            click.option("--priority", metavar="LEVEL", help="high, medium, low, or 0 to 9."),
+            click.option("--timeout", metavar="TIME", help="Stop an attempt that takes longer."),
+            click.option("--retries", type=int, metavar="N", help="How often to try again after a failure; else 3."),
+            click.option("--catch-up", metavar="RULE", help="Fires missed during an outage: all, last, none."),
+            click.option("--catch-up-window", metavar="TIME", help="How far back --catch-up looks; else 1h."),
+            click.option("--start-at", metavar="WHEN", help="No fire before; --every counts from here."),
+            click.option("--end-at", metavar="WHEN", help="No fire after."),
+            click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
+            click.option("--jitter", metavar="TIME", help="Start each fire up to this much later."),
+            click.option("--start-deadline", metavar="TIME", help="Skip what has not started so long after its time."),
+            click.option("--result-location", metavar="FOLDER", help="Keep all results there in the object storage."),
+            click.option("--tag", "tags", multiple=True, metavar="TAG", help="Repeatable."),
+            click.option("--description", metavar="TEXT", help="A note for people."),
+            click.option("--file", "-f", metavar="FILE|-", help="The job as JSON; options add to it and win over it."),
+        )
+    ):
+        command = option(command)
+    return task_options(command)
+
+
+_REMOVABLE = {
+    "timeout": "timeout",
+    "start_at": "startAt",
+    "end_at": "endAt",
+    "max_runs": "maxRuns",
+    "jitter": "jitter",
+    "start_deadline": "startDeadline",
+    "result_location": "resultLocation",
+}
+_PARAM_HELP = "A parameter; the value is JSON if it can be read so, else text. Repeatable."
+
+
+def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of a job from the options above."""
+    from timeball.client.job_document import JobOptions, document
+    from timeball.system import wall
+
+    body = read_json(flags["file"]) if flags.get("file") else {}
+    options: dict[str, Any] = {
+        "name": flags.get("name"),
+        "task": task_body(flags),
+        "task_id": flags["task_id"],
+        "schedule": flags.get("schedule"),
+        "cron": flags["cron"],
+        "every": flags["every"],
+        "at": times.when(flags["at"], wall()) if flags["at"] else None,
+        "window": flags["window"],
+        "follow": flags["follow"],
+        "on": flags["on"],
+        "timezone": flags["tz"],
+        "parameters": _parameters(flags, body),
+        "priority": _level(flags["priority"]),
+        "timeout": _said(flags["timeout"]),
+        "max_retries": flags["retries"],
+        "catch_up": flags["catch_up"],
+        "catch_up_window": flags["catch_up_window"],
+        "start_at": _when(flags["start_at"]),
+        "end_at": _when(flags["end_at"]),
+        "max_runs": whole(flags["max_runs"], "--max-runs") if said(flags["max_runs"]) else None,
+        "jitter": _said(flags["jitter"]),
+        "start_deadline": _said(flags["start_deadline"]),
+        "result_location": _said(flags["result_location"]),
+        **order_fields(flags),
+        "tags": flags["tags"] or None,
+        "description": flags["description"],
+    }
+    job = document(cast(JobOptions, options))
+    if "task" in job or "taskId" in job:
+        body = {name: value for name, value in body.items() if name not in ("task", "taskId")}
+    removed = {field: None for name, field in _REMOVABLE.items() if flags[name] == NONE} | removed_fields(flags)
+    return {**body, **job, **removed}
+
+
+def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Those of the job that is updated, those of the file, and those of the options, which win."""
+    given = pairs(flags["params"], "--param")
+    return {**flags.get("parameters", {}), **body.get("parameters", {}), **given} if given else None
+
+
+def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The JSON of a task from the options above; None if they name none."""
+    named = [kind for kind in ("shell", "http", "script", "python") if flags[kind]]
+    if len(named) > 1:
+        raise click.UsageError(f"--{named[0]} and --{named[1]} both say what to run; give one of them")
+    kind = named[0] if named else ""
+    _only_for(flags, kind, ("http",), ("method", "headers", "body", "no_breaker"))
+    _only_for(flags, kind, ("shell", "script"), ("env",))
+    _only_for(flags, kind, ("shell",), ("cwd",))
+    env = {name: str(value) for name, value in pairs(flags["env"], "--env", as_json=False).items()}
+    match kind:
+        case "shell":
+            return _without_none(kind="shell", command=flags["shell"], cwd=flags["cwd"], env=env or None)
+        case "http":
+            return _without_none(
+                kind="http",
+                url=flags["http"],
+                method=flags["method"].upper() if flags["method"] else None,
+                headers=_headers(flags["headers"]) or None,
+                body=_http_body(flags["body"]),
+                breaker=False if flags["no_breaker"] else None,
+            )
+        case "script":
+            return _without_none(kind="script", script=flags["script"], env=env or None)
+        case "python":
+            return {"kind": "python", "function": flags["python"]}
+        case _:
+            return None
+
+
+def pairs(words: Sequence[str], option: str, *, as_json: bool = True) -> dict[str, Any]:
+    """`name=value` words; values are JSON where they can be read so."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} {word!r} is not NAME=VALUE")
+        found[name] = _json_or_text(value) if as_json else value
+    return found
+
+
+def read_json(file: str) -> dict[str, Any]:
+    """A JSON object from a file, or from standard input for `-`."""
+    import msgspec
+
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file}: {error.strerror or error}") from None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise Invalid(f"{'standard input' if file == '-' else file} is not a JSON object: {error}") from None
+
+
+def _only_for(flags: Mapping[str, Any], kind: str, kinds: tuple[str, ...], options: tuple[str, ...]) -> None:
+    for option in options:
+        if flags[option] and kind not in kinds:
+            shown = {"headers": "header"}.get(option, option).replace("_", "-")
+            raise click.UsageError(f"--{shown} goes with {' or '.join(f'--{name}' for name in kinds)}")
+
+
+def _said(text: str | None) -> str | None:
+    return None if text == NONE else text
+
+
+def _when(text: str | None) -> str | None:
+    from timeball.system import wall
+
+    return None if _said(text) is None else times.when(str(text), wall())
+
+
+def _level(text: str | None) -> str | int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+
+
+def _headers(lines: Sequence[str]) -> dict[str, str]:
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise click.UsageError(f"--header {line!r} is not 'NAME: VALUE'")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _http_body(text: str | None) -> Any:
+    if text is None:
+        return None
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"cannot read {text[1:]}: {error}") from None
+    value = _json_or_text(text)
+    return value if isinstance(value, dict | list) else text
+
+
+def _json_or_text(text: str) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

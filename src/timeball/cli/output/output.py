@@ -1,0 +1,157 @@
+"""What a command prints: a table for people on a terminal, tab-separated text in a pipe, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+import click
+
+from timeball.cli.output import times
+from timeball.cli.output.failures import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+T = TypeVar("T")
+Form = Literal["table", "plain", "json"]
+Value = str | int | float | datetime | Sequence[str] | None
+
+_COLOURS = {
+    "scheduled": "cyan",
+    "queued": "cyan",
+    "blocked": "yellow",
+    "running": "blue",
+    "retrying": "yellow",
+    "paused": "yellow",
+    "succeeded": "green",
+    "completed": "green",
+    "on_time": "green",
+    "failed": "red",
+    "dead": "bold red",
+    "missed": "red",
+    "late": "yellow",
+    "caught_up": "yellow",
+    "skipped": "yellow",
+    "cancelled": "bright_black",
+}
+
+
+class Column(NamedTuple, Generic[T]):
+    title: str
+    of: Callable[[T], Value]
+
+
+class Output:
+    """Knows where it prints to. In a pipe nothing is coloured, boxed, shortened or relative."""
+
+    def __init__(self, form: Form | None) -> None:
+        self.form: Form = form or ("table" if sys.stdout.isatty() else "plain")
+
+    @property
+    def pretty(self) -> bool:
+        return self.form == "table"
+
+    def json(self, body: bytes) -> None:
+        """An answer of the API as it came; indented, if a person reads it."""
+        if not body:  # 204: there is nothing to tell
+            return
+        import msgspec
+
+        shown = msgspec.json.format(body, indent=2) if sys.stdout.isatty() else body
+        click.echo(shown.decode())
+
+    def done(self, ident: str, sentence: str) -> None:
+        """Something was done: a sentence for people, the id alone for scripts."""
+        click.echo(printable(sentence) if self.pretty else ident)
+
+    def table(self, columns: Sequence[Column[T]], items: Iterable[T], *, nothing: str) -> None:
+        if self.pretty:
+            self._pretty_table(columns, list(items), nothing)
+            return
+        lines = ("\t".join(plain(column.of(item)) for column in columns) for item in items)
+        first = next(lines, None)  # before anything is printed: fetching it may fail
+        click.echo("\t".join(column.title.upper() for column in columns))
+        if first is not None:
+            click.echo(first)
+        for line in lines:
+            click.echo(line)
+
+    def fields(self, pairs: Iterable[tuple[str, Value]]) -> None:
+        """Name and value, one a line; what has no value is left out."""
+        known = [(name, value) for name, value in pairs if value not in (None, "", [], ())]
+        if not self.pretty:
+            for name, value in known:
+                click.echo(f"{name}\t{plain(value)}")
+            return
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="bright_black", no_wrap=True)
+        grid.add_column(overflow="fold")
+        now = _now()
+        for name, value in known:
+            grid.add_row(name, _cell(value, now, exact=True))
+        console().print(grid)
+
+    def _pretty_table(self, columns: Sequence[Column[T]], items: list[T], nothing: str) -> None:
+        if not items:
+            click.echo(nothing)
+            return
+        from rich import box
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column.title, overflow="fold", no_wrap=column.title == "id")
+        now = _now()
+        for item in items:
+            table.add_row(*(_cell(column.of(item), now) for column in columns))
+        console().print(table)
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def plain(value: Value) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case str():
+            return printable(value.replace("\t", " ").replace("\n", " "))
+        case datetime():
+            return times.exact(value)
+        case int() | float():
+            return str(value)
+        case _:
+            return plain(",".join(value))
+
+
+def _cell(value: Any, now: int, *, exact: bool = False) -> Text:
+    from rich.text import Text
+
+    match value:
+        case datetime() if exact:
+            return Text(f"{times.exact(value)}  ({times.relative(value, now)})")
+        case datetime():
+            return Text(times.relative(value, now))
+        case str() if value in _COLOURS:
+            return Text(value, style=_COLOURS[value])
+        case None | "" | [] | ():
+            return Text("")
+        case str() if exact:
+            return Text(printable(value))
+        case _:
+            return Text(plain(value))
+
+
+def _now() -> int:
+    from timeball.system import wall
+
+    return wall()

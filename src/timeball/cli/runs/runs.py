@@ -1,0 +1,298 @@
+"""`timeball runs`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from timeball.cli import listing
+from timeball.cli import wait as cli_wait
+from timeball.cli.lazy_group import LazyGroup
+from timeball.cli.options import run_selection
+from timeball.cli.output import rule_text
+from timeball.cli.output.output import Column
+from timeball.cli.session import Session, connected
+from timeball.domain.text import english
+
+if TYPE_CHECKING:
+    from timeball.client.models import Attempt, Run
+
+_run = click.argument("run", metavar="RUN")
+
+
+def _status(command: Any) -> Any:
+    origin = click.option("--origin", metavar="ORIGIN", help="schedule, catch_up, manual, retry, replay, backfill.")
+    status = click.option("--status", metavar="STATUS", help="queued, running, retrying, succeeded, failed, dead, …")
+    return status(origin(command))
+
+
+@click.group(cls=LazyGroup)
+def runs() -> None:
+    """Look at runs, wait for them, cancel, retry and replay them.
+
+    RUN is a run's id (r_…), or a job's name or id: then the run of it that started last is meant.
+    """
+
+
+@runs.command("list")
+@_status
+@run_selection.narrowing
+@click.option("--archived", is_flag=True, help="Those that have left the store for the archive.")
+@listing.limits
+@connected
+def list_runs(session: Session, *, archived: bool, limit: int, everything: bool, **flags: Any) -> None:
+    """List runs, newest fire time first.
+
+    \b
+    Examples:
+      timeball runs list --job etl --from 24h
+      timeball runs list --status failed -o json
+      timeball runs list --archived --job etl --from 2026-03-01 --to 2026-04-01
+    """
+    from timeball.client import requests
+
+    where = run_selection.meant(session, flags)
+    listing.show(
+        session,
+        lambda cursor: requests.runs(**where, archived=archived, limit=limit, cursor=cursor),
+        COLUMNS,
+        everything=everything,
+        nothing="No runs.",
+        at_least=1 if archived else 0,
+    )
+
+
+@runs.command("show")
+@_run
+@connected
+def show(session: Session, run: str) -> None:
+    """Show a run: what became of it, and of every attempt."""
+    from timeball.client import requests
+
+    found = session.ask(requests.run(session.run_id(run)))
+    if found is None:
+        return
+    session.output.fields(
+        [
+            ("run", found.run_id),
+            ("job", f"{found.job_name} ({found.job_id})" if found.job_name else found.job_id),
+            ("status", found.status),
+            ("waits for", rule_text.waits_for(found.blocked_by)),
+            ("error", f"{found.error.kind}: {found.error.message}" if found.error else None),
+            ("verdict", found.verdict),
+            ("reason", found.reason),
+            ("origin", found.origin),
+            ("fire time", found.fire_time),
+            ("due", found.due_at),
+            ("start by", found.start_by),
+            ("in order of", found.ordering_key),
+            ("started", found.start_time),
+            ("late", None if found.late_ms is None else f"{found.late_ms:g} ms"),
+            ("of which", str(found.lateness) if found.lateness else None),
+            ("ended", found.end_time),
+            ("progress", found.progress),
+            ("note", found.progress_note),
+            ("worker", found.executor_id),
+            ("makes room for", found.preempted_by),
+            ("made room", _times(len(found.preemptions))),
+            ("cancel requested", found.cancel_requested_at),
+            ("because", found.cancel_reason),
+            ("retry of", found.retry_of),
+            ("retried as", found.retried_as),
+            ("replay of", found.replay_of),
+            ("came after", found.followed_run_id),
+            ("backfill", found.backfill_id),
+            ("group", found.fingerprint),
+            ("discarded", found.discarded_at),
+            ("archived", "yes" if found.archived else None),
+            *((f"attempt {attempt.attempt}", _attempt(attempt)) for attempt in found.attempts),
+        ]
+    )
+
+
+@runs.command("logs")
+@_run
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@click.option("--attempt", type=int, metavar="N", help="Only of this attempt.")
+@connected
+def logs(session: Session, run: str, *, follow: bool, attempt: int | None) -> None:
+    """Print what a run wrote, exactly as it wrote it.
+
+    With --follow and -o json, every line is a JSON object of its own. A server that restarts is waited for.
+    """
+    from timeball.client import requests
+
+    run_id = session.run_id(run)
+    if follow:
+        _follow(session, run_id, attempt)
+    elif session.output.form == "json":
+        listing.show_json(
+            session, lambda cursor: requests.log_page(run_id, attempt=attempt, cursor=cursor), everything=True
+        )
+    else:
+        _write(session.client.send(requests.logs(run_id, attempt=attempt)))
+
+
+@runs.command("cancel")
+@_run
+@connected
+def cancel(session: Session, run: str) -> None:
+    """Cancel a run. One that is running is stopped with everything it started; it ends as cancelled."""
+    from timeball.client import requests
+
+    run_id = session.run_id(run)
+    found = session.ask(requests.cancel(run_id))
+    if found is not None:
+        session.output.done(run_id, f"Run {run_id} is {found.status}{_being_cancelled(found)}.")
+
+
+@runs.command("retry")
+@_run
+@run_selection.editing
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@connected
+def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
+    """Run a failed, dead or cancelled run again, as it was or edited; one that waits for its next attempt, at once."""
+    from timeball.client import requests
+
+    again = session.ask(requests.retry(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
+    if again is None:
+        return
+    cli_wait.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}.", wait=wait)
+
+
+@runs.command("replay")
+@_run
+@run_selection.editing
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@connected
+def replay(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
+    """Run a run that has ended once more, whatever its end was: by what its job says now, or edited."""
+    from timeball.client import requests
+
+    again = session.ask(requests.replay(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
+    if again is None:
+        return
+    cli_wait.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}: {again.detail}.", wait=wait)
+
+
+@runs.command("bulk")
+@click.argument("action", type=click.Choice(["cancel", "retry", "replay"]))
+@_status
+@run_selection.narrowing
+@click.option("--all", "everything", is_flag=True, help="Everything that can be, whatever it is of.")
+@run_selection.editing
+@click.option("--dry-run", is_flag=True, help="Only say how many there are.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@connected
+def bulk(
+    session: Session,
+    action: Literal["cancel", "retry", "replay"],
+    *,
+    everything: bool,
+    params: tuple[str, ...],
+    edit: str | None,
+    dry_run: bool,
+    yes: bool,
+    **flags: Any,
+) -> None:
+    """Cancel, retry or replay all runs that are meant, however many, oldest first.
+
+    \b
+    Examples:
+      timeball runs bulk cancel --job etl --dry-run
+      timeball runs bulk retry --status failed --tag nightly --yes
+      timeball runs bulk replay --job etl --from 2026-03-01 --to 2026-03-02
+    """
+    from timeball.client import requests
+
+    where: Any = run_selection.meant(session, flags)
+    if bool(where) == everything:
+        raise click.UsageError("say which: options such as --status or --job, or --all")
+    if everything:
+        where = {"everything": True}
+    changes = run_selection.edit_of(params, edit)
+    if dry_run:
+        counted = session.ask(requests.bulk(action, where, edit=changes, dry_run=True))
+        if counted is not None:
+            run_selection.counted(session, counted.matched, "run" if counted.matched == 1 else "runs")
+        return
+    if run_selection.asks(yes=yes):
+        found = session.client.ask(requests.bulk(action, where, edit=changes, dry_run=True))
+        click.confirm(f"{action.capitalize()} {found.matched:,} run{'' if found.matched == 1 else 's'}?", abort=True)
+        where["created_before"] = found.created_before
+    answer = session.ask(requests.bulk(action, where, edit=changes))
+    if answer is not None:
+        run_selection.summed_up(session, _DONE[action], answer.matched, answer.changed, answer.failed)
+
+
+_DONE = {"cancel": "cancelled", "retry": "retried", "replay": "replayed"}
+
+
+@runs.command("wait")
+@_run
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after this long, with exit code 124.")
+@connected
+def wait(session: Session, run: str, *, timeout: float | None) -> None:
+    """Wait until a run ends. Exits with 0 if it succeeded, else with 1."""
+    cli_wait.wait_and_exit(session, session.run_id(run), timeout)
+
+
+def _follow(session: Session, run_id: str, attempt: int | None) -> None:
+    if session.output.form != "json":
+        for chunk in session.client.follow_output(run_id, attempt=attempt):
+            _write(chunk.text.encode())
+        return
+    import msgspec
+
+    for line in session.client.follow_logs(run_id, attempt=attempt):
+        _write(msgspec.json.encode(line) + b"\n")
+
+
+def _write(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def _being_cancelled(run: Run) -> str:
+    return " and asked to stop" if run.cancel_requested_at is not None and not run.done else ""
+
+
+def _times(count: int) -> str | None:
+    return f"{count} time{'' if count == 1 else 's'}" if count else None
+
+
+def _attempt(attempt: Attempt) -> str:
+    fate = "ended" if attempt.end_time else "is running"
+    if attempt.error:
+        fate = f"{attempt.error.kind}: {attempt.error.message}"
+    return f"{fate} (on {attempt.executor_id or 'no worker'})"
+
+
+def took(run: Run) -> str:
+    if run.start_time is None or run.end_time is None:
+        return ""
+    return english.about(int((run.end_time - run.start_time).total_seconds() * 1_000_000))
+
+
+def why(run: Run) -> str | None:
+    """Why it waits, is being stopped, failed or did not run."""
+    if run.blocked_by:
+        return f"waits for {rule_text.waits_for(run.blocked_by)}"
+    if run.cancel_requested_at is not None and not run.done:
+        return f"being cancelled: {run.cancel_reason}" if run.cancel_reason else "being cancelled"
+    return run.error.message if run.error else run.reason
+
+
+COLUMNS: list[Column[Run]] = [
+    Column("id", lambda run: run.run_id),
+    Column("job", lambda run: run.job_name or run.job_id),
+    Column("status", lambda run: run.status),
+    Column("fire time", lambda run: run.fire_time),
+    Column("took", took),
+    Column("attempt", lambda run: run.attempt),
+    Column("worker", lambda run: run.executor_id),
+    Column("why", why),
+]

@@ -1,0 +1,1 @@
+"""Commands that start Timeball or move its store."""

@@ -1,0 +1,189 @@
+"""`timeball migrate`: from one machine to a fleet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from timeball import config
+from timeball.cli.output.output import Column, Form, Output
+from timeball.cli.session import output_option
+from timeball.domain.instant import MILLISECOND, SECOND
+from timeball.domain.text import english
+
+if TYPE_CHECKING:
+    from timeball.ports.store_transfer import Move, Progress, Report
+
+ROWS_PER_LINE: Final = 500_000
+"""In a pipe: how many rows of a table are a line worth telling."""
+
+
+@click.command(short_help="Move everything from the embedded store to PostgreSQL.")
+@click.option("--to", metavar="DSN", help="An empty PostgreSQL database: postgresql://user@host/database.")
+@click.option("--to-file", metavar="PATH", help="A file with that DSN, if there is a password in it.")
+@click.option(
+    config.DATA_DIR.flag,
+    config.DATA_DIR.name,
+    metavar="DIR",
+    help="The folder of the Timeball that is moved (TIMEBALL_DATA_DIR; default ~/.local/share/timeball).",
+)
+@click.option(
+    config.STORE.flag,
+    config.STORE.name,
+    metavar="DSN",
+    help="The store that is moved, if it is not in the data folder: sqlite:///path (TIMEBALL_STORE).",
+)
+@click.option(
+    config.OBJECTS.flag,
+    "to_objects",
+    metavar="FOLDER|URL",
+    help="Where the servers on PostgreSQL will keep large values; those that there are go there, too.",
+)
+@click.option("--dry-run", is_flag=True, help="Tell what would be moved, and whether it could be. Changes nothing.")
+@click.option("--take-back", is_flag=True, help="Let a store that was moved be used again, as it was.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, with --take-back.")
+@output_option
+def migrate(*, dry_run: bool, take_back: bool, yes: bool, form: Form | None, **flags: Any) -> None:
+    """Move everything from the embedded store to PostgreSQL: jobs, runs, history, logs and keys.
+
+    Stop Timeball first: nothing may change while it moves. What falls due meanwhile is caught up by the rules of each
+    job once a server runs on the new store, and what was running then goes on as after a crash. No fire is lost, and
+    none happens twice.
+
+    It is all or nothing: interrupted at any moment, it can be started again. Afterwards the old store refuses to be
+    used, because both would fire every job.
+
+    \b
+    Examples:
+      timeball migrate --to postgresql://timeball@db/timeball --dry-run
+      timeball migrate --to postgresql://timeball@db/timeball
+      timeball migrate --take-back
+    """
+    if take_back == (flags["to"] is not None or flags["to_file"] is not None):
+        raise click.UsageError("say where to with --to, or --take-back")
+    settings = config.migrate(flags)
+    output = Output(form)
+    from timeball import bootstrap
+
+    if take_back:
+        if not yes:
+            click.confirm(f"Nobody uses the new store of {settings.source} any more?", abort=True)
+        bootstrap.take_back(settings)
+        output.done(str(settings.source), f"{settings.source} can be used again, as it was when it was moved.")
+        return
+    if dry_run:
+        _tell(output, bootstrap.rehearse_migrate(settings), settings, dry_run=True)
+        return
+    with _shown(output) as report:
+        move = bootstrap.run_migrate(settings, report)
+    _tell(output, move, settings, dry_run=False)
+
+
+@contextlib.contextmanager
+def _shown(output: Output) -> Iterator[Report]:
+    """How far it is: bars on a terminal, a line now and then elsewhere. On stderr, apart from what came of it."""
+    if not output.pretty:
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
+
+        def draw(progress: Progress) -> None:
+            if not progress.rows:
+                for over in bars.task_ids:
+                    bars.remove_task(over)
+                bars.add_task(progress.doing, total=progress.of)
+            bars.update(bars.task_ids[-1], completed=progress.rows)
+
+        yield draw
+
+
+class _Lines:
+    """A line for each table, more for large ones, and one for whatever else takes a while."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.of is None:
+            click.echo(progress.doing, err=True)
+        elif progress.rows == 0:
+            self._told = 0
+        elif progress.rows == progress.of or progress.rows - self._told >= ROWS_PER_LINE:
+            self._told = progress.rows
+            click.echo(f"{progress.doing}: {progress.rows:,} of {progress.of:,} rows", err=True)
+
+
+def _tell(output: Output, move: Move, settings: config.MigrateConfig, *, dry_run: bool) -> None:
+    next_steps = _next_steps(move, settings, dry_run=dry_run)
+    if output.form == "json":
+        import msgspec
+
+        output.json(msgspec.json.encode(_as_json(move, next_steps, dry_run=dry_run)))
+        return
+    columns: list[Column[tuple[str, int]]] = [Column("table", lambda row: row[0]), Column("rows", lambda row: row[1])]
+    if not move.was_complete:
+        rows = [(table, count) for table, count in move.rows.items() if count or not output.pretty]
+        output.table(columns, rows, nothing="There is nothing in it.")
+    click.echo("", err=True)
+    click.echo(_headline(move, dry_run=dry_run), err=True)
+    if abs(move.ahead) >= SECOND:
+        side = "ahead of" if move.ahead > 0 else "behind"
+        click.echo(
+            f"PostgreSQL's clock is {english.about(abs(move.ahead))} {side} this machine's; fire times go by it.",
+            err=True,
+        )
+    for step in next_steps:
+        click.echo(f"  {step}", err=True)
+
+
+def _headline(move: Move, *, dry_run: bool) -> str:
+    if move.was_complete:
+        return f"Everything had arrived in {move.target} before this was asked; the old store knows that now."
+    count = english.counted(sum(move.rows.values()), "row")
+    if dry_run:
+        return f"{count} would go from {move.source} to {move.target}. Nothing was changed."
+    return f"{count} went from {move.source} to {move.target}, and were counted there. The old store is closed."
+
+
+def _next_steps(move: Move, settings: config.MigrateConfig, *, dry_run: bool) -> list[str]:
+    if dry_run:
+        return [f"first stop process {move.held_by}, which uses it now"] if move.held_by else []
+    import shlex
+
+    options = ["--store", move.target, "--data-dir", str(settings.data_dir)]
+    if settings.target_objects is not None:
+        place, query, _ = settings.target_objects.partition("?")  # behind which there may be a secret
+        options += ["--objects", f"{place}?…" if query else place]
+    store = shlex.join(options)
+    steps = [
+        f"start it here again:  timeball up {store}",
+        f"or a server alone:    timeball server {store} --host 0.0.0.0",
+        "and more workers:     timeball worker --server http://HOST:1300 --token-file PATH",
+    ]
+    if move.target != settings.target:
+        steps.append(
+            "The password is left out here. Put the DSN into a file that only Timeball can read: TIMEBALL_STORE_FILE."
+        )
+    return steps
+
+
+def _as_json(move: Move, next_steps: list[str], *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "source": move.source,
+        "target": move.target,
+        "dryRun": dry_run,
+        "rows": dict(move.rows),
+        "lastToken": move.token,
+        "clockAheadMs": move.ahead // MILLISECOND,
+        "heldBy": move.held_by,
+        "wasComplete": move.was_complete,
+        "next": next_steps,
+    }

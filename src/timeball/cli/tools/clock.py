@@ -1,0 +1,58 @@
+"""`timeball clock`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from timeball.cli.lazy_group import LazyGroup
+from timeball.cli.session import Session, connected
+
+if TYPE_CHECKING:
+    from timeball.client.models import StoreClock
+
+
+@click.group(cls=LazyGroup)
+def clock() -> None:
+    """Show the store's time, or accept the wall clock after a step."""
+
+
+@clock.command("show")
+@connected
+def show(session: Session) -> None:
+    """Show the store's time, the wall clock, and whether planning is held.
+
+    Planning of an embedded store is held when the wall clock steps ahead by more than an hour, until it has agreed with
+    the machine's steady clock for 60 s or is accepted.
+    """
+    from timeball.client import requests
+
+    found = session.ask(requests.clock())
+    if found is not None:
+        _print(session, found)
+
+
+@clock.command("accept")
+@connected
+def accept(session: Session) -> None:
+    """Accept the wall clock: planning resumes at once, and leases and timers move with the step.
+
+    It never sets the store's time back. For that, restart the server with --accept-clock.
+    """
+    from timeball.client import requests
+
+    found = session.ask(requests.accept_clock())
+    if found is not None:
+        _print(session, found)
+
+
+def _print(session: Session, found: StoreClock) -> None:
+    session.output.fields(
+        [
+            ("store time", found.store_time),
+            ("wall clock", found.wall_clock),
+            ("planning held since", found.planning_held_since),
+            ("why", found.why),
+        ]
+    )

@@ -1,0 +1,88 @@
+"""Wait for a run, and show how it is getting on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from timeball.cli.output.failures import RUN_FAILED, printable
+from timeball.cli.session import Session
+
+if TYPE_CHECKING:
+    from timeball.client.models import Run
+
+T = TypeVar("T")
+
+
+def wait_and_exit(session: Session, run_id: str, timeout: float | None) -> None:
+    """Exit with 0 if the run succeeds and with 1 if it ends in any other way."""
+    run = _watched(session, run_id, timeout) if session.output.pretty else session.client.wait(run_id, timeout)
+    _tell(session, run)
+    if not run.succeeded:
+        click.get_current_context().exit(RUN_FAILED)
+
+
+def wait_or_say(session: Session, run_id: str, sentence: str, *, wait: bool) -> None:
+    """Of a run that has begun: how it ends, or that it has."""
+    if wait:
+        wait_and_exit(session, run_id, None)
+    else:
+        session.output.done(run_id, sentence)
+
+
+def first_run(session: Session, job_id: str) -> str:
+    """The run that a job's first fire becomes."""
+    return look_until(lambda: session.client.status(job_id).run_id)
+
+
+def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
+    """What is seen, as soon as there is something. A server that restarts meanwhile is waited out."""
+    from timeball.client.retrying import Patience
+    from timeball.domain.errors import Unavailable
+
+    patience = Patience()
+    while True:
+        try:
+            if (seen := look()) is not None:
+                return seen
+            patience.relax()
+            pause = every
+        except Unavailable as error:
+            pause = patience.pause(error)
+        time.sleep(pause)
+
+
+def _watched(session: Session, run_id: str, timeout: float | None) -> Run:
+    from timeball.cli.output.output import console
+
+    with console().status("waiting") as line:
+        return session.client.wait(run_id, timeout, seen=lambda run: line.update(_how_it_goes(run)))
+
+
+def _how_it_goes(run: Run) -> str:
+    from rich.markup import escape
+
+    parts = [run.status, str(run.progress or ""), run.progress_note]
+    if run.attempt > 1:
+        parts.append(f"attempt {run.attempt}")
+    return escape(printable(" · ".join(part for part in parts if part)))
+
+
+def _tell(session: Session, run: Run) -> None:
+    if session.output.form == "json":
+        from timeball.client import requests
+
+        session.ask(requests.run(run.run_id))
+        return
+    sentence = f"{run.run_id} {run.status}"
+    if run.error is not None and not run.succeeded:
+        sentence += f": {run.error.message}"
+    elif run.reason:
+        sentence += f": {run.reason}"
+    if session.output.pretty:
+        click.secho(printable(sentence), fg="green" if run.succeeded else "red")
+    else:
+        click.echo(f"{run.run_id}\t{run.status}")
