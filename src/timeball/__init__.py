@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from timeball.client.client import Client
     from timeball.client.preview import next_fires
     from timeball.domain.errors import Conflict, Invalid, NotFound, TimeballError, Unauthorized, Unavailable
-    from timeball.registry import Context, task
+    from timeball.tasks import Context, task
 
 __version__ = "0.1.0"
 
@@ -36,14 +36,14 @@ _HOMES = {
     "AsyncClient": "timeball.client.async_client",
     "Client": "timeball.client.client",
     "Conflict": _ERRORS,
-    "Context": "timeball.registry",
+    "Context": "timeball.tasks",
     "Invalid": _ERRORS,
     "NotFound": _ERRORS,
     "TimeballError": _ERRORS,
     "Unauthorized": _ERRORS,
     "Unavailable": _ERRORS,
     "next_fires": "timeball.client.preview",
-    "task": "timeball.registry",
+    "task": "timeball.tasks",
 }
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.shortage import is_shortage
+from timeball.resource_shortage import is_shortage
 
 MAX_LOOKUPS: Final = 256
 """Names that are looked up at a time. A thread that waits for a name server costs some 50 KiB."""

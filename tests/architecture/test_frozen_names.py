@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.plants import PLANTS
-from timeball import registry
+from timeball import tasks
 from timeball.chaos import witness
 from timeball.chaos.bugs import BUGS
 from timeball.domain.job import large_values
@@ -59,7 +59,7 @@ def frozen_names() -> dict[str, Any]:
         "messages": sorted(",".join(kind.__struct_encode_fields__) for kind in MESSAGES),
         "columns": _columns(),
         "objects": [large_values.key(kind, 1, 0, "name") for kind in large_values.KINDS],
-        "tasks": [registry.NOOP, witness.FUNCTION],
+        "tasks": [tasks.NOOP, witness.FUNCTION],
         "planted bugs": sorted([*BUGS, *PLANTS]),
     }
 

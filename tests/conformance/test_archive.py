@@ -25,7 +25,7 @@ from timeball.domain.run import archive_record
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
 from timeball.domain.task.retry import Retry
-from timeball.objects.bucket import Bucket, open_objects
+from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.operation.storage import archive as writing
 from timeball.operation.storage import search_archive
 from timeball.operation.storage.archive import Archived, archive_day

@@ -11,7 +11,7 @@ from tests.support.history import add, finished
 from timeball import system
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.run import archive_record
-from timeball.objects.bucket import open_objects
+from timeball.object_stores.bucket import open_objects
 from timeball.operation.context import Context
 from timeball.operation.storage import archive as writing
 from timeball.operation.storage.search_archive import Archive

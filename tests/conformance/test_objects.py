@@ -14,7 +14,7 @@ from timeball import system
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR, SECOND
-from timeball.objects.bucket import Bucket, Unopened, open_objects
+from timeball.object_stores.bucket import Bucket, Unopened, open_objects
 from timeball.operation.storage.archive import archive_day
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.queries import RunFilter

@@ -10,7 +10,7 @@ from tests.support.api import OTHER, Api, FakeWorker, running_api, serving
 from timeball import system
 from timeball.domain.instant import DAY, MINUTE
 from timeball.domain.run import archive_record
-from timeball.objects.bucket import Bucket, open_objects
+from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.operation.storage.archive import archive_day
 from timeball.operation.storage.search_archive import Archive
 from timeball.stores.sqlite.store import SqliteStore

@@ -15,7 +15,7 @@ from timeball.domain.instant import DAY, MINUTE
 from timeball.domain.job import large_values
 from timeball.domain.job.job import StowedSpec
 from timeball.domain.run import archive_record
-from timeball.objects.bucket import Bucket, open_objects
+from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.operation.storage.archive import archive_day
 from timeball.operation.storage.search_archive import Archive
 

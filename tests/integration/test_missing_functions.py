@@ -11,7 +11,7 @@ from timeball.domain.run.lifecycle import Status
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import Python
 from timeball.executors.python.executor import PythonExecutor
-from timeball.registry import Registry
+from timeball.tasks import Registry
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fake_dispatch import FakeDispatch, assignment, python
-from timeball.bootstrap.standby import Standby
+from timeball.bootstrap.heartbeat_thread import Standby
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.executors.guard.guard import ProcessGuard

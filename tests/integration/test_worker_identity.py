@@ -12,7 +12,7 @@ import pytest
 from tests.support.api import ADMIN, WORKER, Api, FakeWorker, serving
 from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
-from timeball.objects.bucket import Bucket, open_objects
+from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Hello

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import timeball
-from timeball.registry import Context
+from timeball.tasks import Context
 
 
 class NoWords:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import timeball
-from timeball.registry import Context
+from timeball.tasks import Context
 
 
 @timeball.task("process.add", mode="process")

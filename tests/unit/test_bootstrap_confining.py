@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from timeball import config
-from timeball.bootstrap import confining
+from timeball.bootstrap import confinement
 from timeball.config import UpConfig
 
 
@@ -20,7 +20,7 @@ def settings(folder: Path, **flags: object) -> UpConfig:
 
 def said(found: UpConfig) -> list[str]:
     with structlog.testing.capture_logs() as logs:
-        confining.confine(found)
+        confinement.confine(found)
     return [entry["event"] for entry in logs if entry["log_level"] == "warning" and "sudo" in entry["event"]]
 
 

@@ -14,7 +14,7 @@ from timeball.cli.root import timeball
 from timeball.cli.tools import load_test
 from timeball.cli.tools.load_test import Figures
 from timeball.client.models import Failure, Run
-from timeball.registry import NOOP
+from timeball.tasks import NOOP
 
 JOB_ID = "j_0194f3a1c2b79f86d081884c7d65"
 RUN_ID = "r_0194f3a1c2b79f86d081884c7d65"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from timeball import config, machine
+from timeball import config, host
 from timeball.config import InvalidSetting
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.instant import DAY, MINUTE, SECOND
@@ -77,7 +77,7 @@ def test_the_file_is_named_or_found_at_home(elsewhere: Path) -> None:
 
 def test_a_worker_offers_what_the_machine_has_unless_it_is_told(elsewhere: Path) -> None:
     plain = config.up({}, {})
-    assert (plain.cpu, plain.memory_mb, plain.dedicated) == (machine.cpus(), machine.memory_mb(), False)
+    assert (plain.cpu, plain.memory_mb, plain.dedicated) == (host.cpus(), host.memory_mb(), False)
     told = config.worker({"token": "k", "cpu": "0.5", "memory": "0", "labels": ("gpu",), "dedicated": True}, {})
     assert (told.cpu, told.memory_mb, told.dedicated) == (0.5, 0, True)
     (elsewhere / "timeball.toml").write_text("cpu = 4\nmemory = 8192\nlabels = ['gpu']\ndedicated = true\n")

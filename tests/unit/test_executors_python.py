@@ -22,7 +22,7 @@ from timeball.executors.process.process import Processes
 from timeball.executors.python import streams
 from timeball.executors.python.executor import PythonExecutor
 from timeball.executors.python.process import PythonProcesses
-from timeball.registry import REGISTRY, Context, Registry, load
+from timeball.tasks import REGISTRY, Context, Registry, load
 from timeball.telemetry.logging import StandardError
 
 

@@ -31,8 +31,8 @@ from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.worker_protocol import Ended, Hello
-from timeball.registry import Registry
 from timeball.system import SystemClock, dice
+from timeball.tasks import Registry
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)

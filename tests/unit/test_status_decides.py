@@ -23,7 +23,7 @@ from timeball.executors.process.process import Processes
 from timeball.executors.python.executor import PythonExecutor
 from timeball.executors.python.process import PythonProcesses
 from timeball.executors.shell import ShellExecutor
-from timeball.registry import REGISTRY, Context, Registry
+from timeball.tasks import REGISTRY, Context, Registry
 
 
 def result(outcome: Outcome) -> Any:

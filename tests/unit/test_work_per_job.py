@@ -22,12 +22,12 @@ from timeball.jobspec import json_input
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.worker_protocol import Ended, Hello, Report
-from timeball.registry import Registry
 from timeball.server.loops.dispatcher import Dispatcher
 from timeball.server.wakeups import LocalHints
 from timeball.server.worker_gateway.gateway import Desk
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
+from timeball.tasks import Registry
 from timeball.worker.worker import Worker
 
 JOBS = 1_000

@@ -11,7 +11,7 @@ from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Released
 from timeball.executors.python.executor import PythonExecutor
 from timeball.ports.executor import Executor
-from timeball.registry import Context, Registry
+from timeball.tasks import Context, Registry
 from timeball.worker import assignment as worker_assignment
 from timeball.worker.assignment import REFUSED_KIND_DELAY, Reader
 from timeball.worker.attempt import HeldAttempt

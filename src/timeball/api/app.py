@@ -27,7 +27,7 @@ from timeball.operation.context import Context
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.worker_protocol import KeyedDispatch
-from timeball.shortage import is_shortage
+from timeball.resource_shortage import is_shortage
 from timeball.slices import beside
 
 ROUTES: Final[tuple[Route, ...]] = (

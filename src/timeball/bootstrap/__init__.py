@@ -13,8 +13,8 @@ import structlog
 import uvloop
 
 from timeball import system
-from timeball.bootstrap.first_process import stay_as_init
 from timeball.bootstrap.hardening import hide_secrets
+from timeball.bootstrap.init_process import stay_as_init
 from timeball.bootstrap.private_files import make_new_files_private
 from timeball.bootstrap.process import StopSignals, tune_interpreter
 from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
@@ -78,7 +78,7 @@ def _mover(config: MigrateConfig) -> Mover:
 
 
 def _carrier(config: MigrateConfig) -> CarryObjects:
-    from timeball.objects.bucket import Unopened
+    from timeball.object_stores.bucket import Unopened
     from timeball.operation.storage.copy_objects import CarryObjects
 
     here, there = config.objects, config.target_objects
@@ -92,7 +92,9 @@ def _carrier(config: MigrateConfig) -> CarryObjects:
 
 
 async def _up(config: UpConfig) -> int:
-    from timeball.bootstrap import admin_key, crew, serving, standby
+    from timeball.bootstrap import admin_key, heartbeat_thread
+    from timeball.bootstrap import server as bootstrap_server
+    from timeball.bootstrap import worker as bootstrap_worker
     from timeball.bootstrap.descriptors import raise_limit
 
     stop = StopSignals()
@@ -100,9 +102,9 @@ async def _up(config: UpConfig) -> int:
     config = replace(config, slots=descriptors.slots(config.slots, serving=True))
     async with contextlib.AsyncExitStack() as stack:
         limits = descriptors.connections(config.slots)
-        server, address, key = await serving.start_server(config, stack, stop, limits)
-        beats = standby.to_store(config, server.context.store)
-        await crew.start_worker(config, server.desk, stack, stop, descriptors=descriptors, beats=beats)
+        server, address, key = await bootstrap_server.start_server(config, stack, stop, limits)
+        beats = heartbeat_thread.to_store(config, server.context.store)
+        await bootstrap_worker.start_worker(config, server.desk, stack, stop, descriptors=descriptors, beats=beats)
         tune_interpreter()
         admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -111,13 +113,14 @@ async def _up(config: UpConfig) -> int:
 
 
 async def _server(config: ServerConfig) -> int:
-    from timeball.bootstrap import admin_key, serving
+    from timeball.bootstrap import admin_key
+    from timeball.bootstrap import server as bootstrap_server
     from timeball.bootstrap.descriptors import raise_limit
 
     stop = StopSignals()
     limits = raise_limit().connections(slots=0)
     async with contextlib.AsyncExitStack() as stack:
-        _, address, key = await serving.start_server(config, stack, stop, limits)
+        _, address, key = await bootstrap_server.start_server(config, stack, stop, limits)
         tune_interpreter()
         admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -125,7 +128,8 @@ async def _server(config: ServerConfig) -> int:
 
 
 async def _worker(config: WorkerConfig) -> int:
-    from timeball.bootstrap import crew, standby
+    from timeball.bootstrap import heartbeat_thread
+    from timeball.bootstrap import worker as bootstrap_worker
     from timeball.bootstrap.descriptors import raise_limit
     from timeball.worker.transport.http_worker_protocol import HttpDispatch
 
@@ -135,8 +139,8 @@ async def _worker(config: WorkerConfig) -> int:
     async with contextlib.AsyncExitStack() as stack:
         home = system.dice().randrange(len(config.servers))
         dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home, ca=config.ca))
-        beats = standby.over_http(config)
-        worker = await crew.start_worker(
+        beats = heartbeat_thread.over_http(config)
+        worker = await bootstrap_worker.start_worker(
             config, dispatch, stack, stop, descriptors=descriptors, beats=beats, alone=True
         )
         tune_interpreter()

@@ -21,7 +21,7 @@ from timeball.chaos.load import LEAD, Load
 from timeball.chaos.plan import Planned, plan
 from timeball.client.async_client import AsyncClient
 from timeball.domain.instant import MINUTE, SECOND
-from timeball.registry import NOOP
+from timeball.tasks import NOOP
 
 PATIENCE: Final = 90.0
 """Seconds until every run has to have ended when nothing is broken any more: lease, and a minute."""

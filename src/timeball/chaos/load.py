@@ -14,7 +14,7 @@ from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.ids import made_at
 from timeball.domain.instant import MILLISECOND, SECOND, Micros, of, to_datetime
 from timeball.ports.clock import Dice
-from timeball.registry import NOOP
+from timeball.tasks import NOOP
 
 NAME: Final = "timeball-chaos"
 LEAD: Final = 3 * SECOND

@@ -15,8 +15,8 @@ from typing import Final
 
 from timeball.chaos.history import Sighting
 from timeball.domain.instant import of
-from timeball.registry import Context, task
 from timeball.system import wall
+from timeball.tasks import Context, task
 
 FUNCTION: Final = "timeball.chaos.witness"
 _PREFIX: Final = "witness-"

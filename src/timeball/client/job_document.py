@@ -197,7 +197,7 @@ def _task(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _registered_name(function: object) -> str:
-    from timeball.registry import REGISTRY
+    from timeball.tasks import REGISTRY
 
     for name in REGISTRY.names:
         known = REGISTRY.get(name)

@@ -13,7 +13,7 @@ from timeball.domain.task.task import Script
 from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
 from timeball.executors.process.process import Processes, outcome_of
 from timeball.ports.executor import Attempt, OutOfResources
-from timeball.shortage import is_shortage
+from timeball.resource_shortage import is_shortage
 
 
 class ScriptExecutor:

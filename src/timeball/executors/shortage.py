@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from timeball.ports.executor import OutOfResources
-from timeball.shortage import is_shortage
+from timeball.resource_shortage import is_shortage
 
 
 @contextmanager

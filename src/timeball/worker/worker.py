@@ -227,7 +227,7 @@ class Worker:
         if self._guard is not None:
             self._guard.renew(deadline)
 
-    # What a thread asks that stands in for a stalled event loop: see `bootstrap.standby`.
+    # What a thread asks that stands in for a stalled event loop: see `bootstrap.heartbeat_thread`.
 
     def beat_for_stalled_loop(self) -> Beat | None:
         """The beat that the event loop owes, if it is stalled and its attempts may go on without it: for a while, and

@@ -75,12 +75,12 @@ def import_crontab(
       timeball import crontab /etc/crontab --set web1 --prefix web1- --runs-on web1
       timeball import crontab my.cron --tz Europe/Berlin --to jobs.yaml
     """
-    from timeball import machine
+    from timeball import host
     from timeball.domain.schedule import zone
     from timeball.manifests.importing import crontab
 
     text = _raw(file).decode("utf-8-sig", "surrogateescape")
-    zone_name = tz or machine.timezone()
+    zone_name = tz or host.timezone()
     zone.get(zone_name)
     columns = bool(crontab.SYSTEM_FILES.search(str(Path(file).resolve()))) if user_column is None else user_column
     found = crontab.translate(text, user_column=columns, timezone=zone_name)

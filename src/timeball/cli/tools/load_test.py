@@ -15,8 +15,8 @@ from timeball.client import models, requests
 from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.ids import made_at
 from timeball.domain.instant import SECOND, of, to_datetime
-from timeball.registry import NOOP
 from timeball.system import monotonic
+from timeball.tasks import NOOP
 
 if TYPE_CHECKING:
     from timeball.client.client import Client

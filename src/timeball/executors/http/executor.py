@@ -34,7 +34,7 @@ from timeball.executors.http.pool import CleanConnector, HeadUnread
 from timeball.executors.http.response import Answer
 from timeball.lookups import Lookups, NotLookedUp
 from timeball.ports.executor import Attempt, OutOfResources, TryLater
-from timeball.shortage import is_shortage
+from timeball.resource_shortage import is_shortage
 
 DEFAULT_TIMEOUT: Final = 300.0
 """Seconds for the whole call when the job has no timeout of its own."""

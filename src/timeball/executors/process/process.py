@@ -31,7 +31,7 @@ from timeball.executors.shortage import beginning
 from timeball.executors.threads import aside
 from timeball.job_user import JobUser
 from timeball.ports.executor import Attempt, OutOfResources
-from timeball.shortage import SHORTAGES
+from timeball.resource_shortage import SHORTAGES
 
 LINGER: Final = 1.0
 """Seconds to wait for the end of the output once the process and its group are gone: somebody may hold the pipe."""

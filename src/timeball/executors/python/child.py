@@ -19,7 +19,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
 from timeball.executors.python.child_protocol import Order, Word
 from timeball.executors.python.executor import line, raised, returned, step
-from timeball.registry import REGISTRY, Context
+from timeball.tasks import REGISTRY, Context
 
 WORDS: Final = 3
 """The descriptor on which the worker listens."""

@@ -19,7 +19,7 @@ from timeball.executors import results
 from timeball.executors.python.streams import SPEAKER
 from timeball.executors.threads import Threads
 from timeball.ports.executor import Attempt
-from timeball.registry import Context, Function, Registry
+from timeball.tasks import Context, Function, Registry
 
 MOST_UNHEARD: Final = 1024 * 1024
 """Characters a thread may log faster than the event loop takes them; more is dropped."""

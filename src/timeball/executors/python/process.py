@@ -13,7 +13,7 @@ from timeball.executors import results
 from timeball.executors.process.process import Exit, Processes, outcome_of
 from timeball.executors.python.child_protocol import Order, Word
 from timeball.ports.executor import Attempt
-from timeball.registry import Function
+from timeball.tasks import Function
 
 CHILD: Final = "timeball.executors.python.child"
 LONGEST_WORD: Final = 2 * results.LARGEST

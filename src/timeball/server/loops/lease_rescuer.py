@@ -6,9 +6,9 @@ from typing import Final
 
 import structlog
 
+from timeball.batch_isolation import in_halves
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
-from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement

@@ -7,10 +7,10 @@ from typing import Final
 
 import structlog
 
+from timeball.batch_isolation import in_halves
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
-from timeball.isolation import in_halves
 from timeball.operation.context import Context
 from timeball.operation.jobs.pause import end_pauses
 from timeball.ports.wakeups import Topic

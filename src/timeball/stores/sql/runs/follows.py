@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from timeball.batch_isolation import in_halves
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState
@@ -23,7 +24,6 @@ from timeball.domain.planning.planning import Fire, Plan, Span
 from timeball.domain.run import follow
 from timeball.domain.run.ledger import FORGONE, Origin, Verdict
 from timeball.domain.run.lifecycle import Status
-from timeball.isolation import in_halves
 from timeball.ports.store.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import Part

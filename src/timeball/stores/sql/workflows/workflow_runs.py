@@ -17,6 +17,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from timeball.batch_isolation import in_halves
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec, StowedSpec, decode_spec, encode_spec, stowed
@@ -26,7 +27,6 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State, Status
 from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
-from timeball.isolation import in_halves
 from timeball.ports.store.workflows import NONE, TaskOfRun, WorkflowRun, Woven
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import Part

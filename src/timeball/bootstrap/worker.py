@@ -12,11 +12,11 @@ from functools import partial
 import structlog
 
 import timeball
-from timeball import registry, system
-from timeball.bootstrap.confining import confine
+from timeball import system, tasks
+from timeball.bootstrap.confinement import confine
 from timeball.bootstrap.descriptors import Descriptors
+from timeball.bootstrap.heartbeat_thread import Connect, Standby
 from timeball.bootstrap.process import StopSignals
-from timeball.bootstrap.standby import Connect, Standby
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
 from timeball.executors.guard.guard import ProcessGuard
@@ -47,16 +47,16 @@ async def start_worker(
     """`beats` opens the connection over which leases are renewed while the event loop is stalled. `alone`: nothing but
     the worker lives in this process, so that it may end with a lost session."""
     stack.enter_context(streams.listening())
-    registry.REGISTRY.add(registry.noop, registry.NOOP)
+    tasks.REGISTRY.add(tasks.noop, tasks.NOOP)
     for module in config.tasks:
-        registry.load(module)
+        tasks.load(module)
     config.scripts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     guard = ProcessGuard(confine(config), job_descriptors=descriptors.original)
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
     http = OnDemand("http", _http)
     stack.push_async_callback(http.close)
-    python = PythonExecutor(registry.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
+    python = PythonExecutor(tasks.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
     stack.callback(python.close)
     executors: tuple[Executor, ...] = (
         http,
@@ -64,7 +64,7 @@ async def start_worker(
         ScriptExecutor(processes, config.scripts_dir),
         python,
     )
-    functions = registry.REGISTRY.names
+    functions = tasks.REGISTRY.names
     if len(functions) > MAX_FUNCTIONS:
         _log.warning("a worker names at most so many functions; the others run, and are not listed", most=MAX_FUNCTIONS)
     hello = Hello(

@@ -129,7 +129,7 @@ async def _depot(config: ServerConfig, store: Store) -> Depot:
     """Where large values go to, if they go anywhere."""
     if config.objects is None:
         return Depot()
-    from timeball.objects.bucket import Unopened
+    from timeball.object_stores.bucket import Unopened
 
     number = await store.number(system.dice().getrandbits(62))
     return Depot(Place(Unopened(config.objects), store, number, system.SystemClock()))
@@ -141,7 +141,7 @@ async def _archive(
     """Where history goes to, if it goes anywhere, and who brings it there."""
     if config.archive is None:
         return None, None
-    from timeball.objects.bucket import open_objects  # 25 ms that others need not pay
+    from timeball.object_stores.bucket import open_objects  # 25 ms that others need not pay
 
     objects = open_objects(config.archive)
     archivist = DayArchivist(store, objects, system.SystemClock(), depot)
