@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from timeball import host as timeball_host
+from timeball import host as machine
 from timeball import job_user, secret_files, trust
 from timeball.domain import duration, retention
 from timeball.domain.dispatch.priority import CREDIT
@@ -837,8 +837,8 @@ class _Given:
         return {
             "name": _or(self(NAME), _own_name()),
             "slots": _or(self(SLOTS), DEFAULT_SLOTS),
-            "cpu": _or(self(CPU), timeball_host.cpus()),
-            "memory_mb": _or(self(MEMORY), timeball_host.memory_mb()),
+            "cpu": _or(self(CPU), machine.cpus()),
+            "memory_mb": _or(self(MEMORY), machine.memory_mb()),
             "labels": labels,
             "dedicated": dedicated,
             "kinds": self(TAKEN_KINDS),

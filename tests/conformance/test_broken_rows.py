@@ -35,7 +35,7 @@ from timeball.server.loops.pause_resumer import Waker
 from timeball.server.loops.planner import BATCH, Planner
 from timeball.server.loops.workflow_advancer import Weaver
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sql.runs.claim import LOOK_AT
+from timeball.stores.sql.runs.claiming import LOOK_AT
 from timeball.stores.sql.workflows.workflow_runs import MOST_BEGUN
 
 BROKEN = BATCH + 20

@@ -12,7 +12,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.runs import claim as run_claim
+from timeball.stores.sql.runs import claiming
 
 
 async def claim(store: Store, *wants: tuple[str, int]) -> list[Claim]:
@@ -208,8 +208,8 @@ async def test_who_cannot_run_a_run_does_not_hide_it_from_who_can(stores: tuple[
     sent = await asking(here, runs_on=["gpu"])
     inside, done = asyncio.Event(), asyncio.Event()
 
-    async def slow(tx: Tx) -> run_claim.Handed:
-        claimed = await run_claim.claim(tx, [Want("w_1", "", 4)], 0, MINUTE, here.now())
+    async def slow(tx: Tx) -> claiming.Handed:
+        claimed = await claiming.claim(tx, [Want("w_1", "", 4)], 0, MINUTE, here.now())
         inside.set()
         if stores[0] is not stores[1]:
             await done.wait()

@@ -32,7 +32,7 @@ from timeball.ports.store.store import Store
 from timeball.server.loops.follow_trigger import Listener
 from timeball.server.loops.planner import Planner
 from timeball.server.wakeups import LocalHints
-from timeball.stores.sql.runs import settle as run_settle
+from timeball.stores.sql.runs import settling
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
 NO_RETRY = Retry(max_retries=0)
@@ -148,7 +148,7 @@ async def test_an_end_and_what_follows_are_one_transaction(store: Store, monkeyp
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_settle, "_persist", killed)
+        patch.setattr(settling, "_persist", killed)
         with pytest.raises(ZeroDivisionError):
             await store.settle([settlement(claimed, at=store.now())])
     assert await fires(store, second) == [], "it has not ended"

@@ -14,7 +14,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.registry import RegisteredTask
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.store.store import Store
-from timeball.stores.sql.runs import claim as run_claim
+from timeball.stores.sql.runs import claiming
 
 SHELL, HTTP, PYTHON = Shell(command="true"), Http(url="http://a"), Python(function="f")
 
@@ -56,7 +56,7 @@ async def test_a_worker_gets_only_runs_of_the_kinds_that_it_takes(store: Store) 
 async def test_a_run_that_no_worker_takes_is_in_no_other_ones_way(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_claim, "LOOK_AT", 5)
+    monkeypatch.setattr(claiming, "LOOK_AT", 5)
     await submit(store, 17, task=SHELL, priority="high")
     await submit(store, 17, task=SHELL, priority="high", resources=Resources(cpu=1))
     (wanted,) = await submit(store, task=HTTP, priority="low")
@@ -147,7 +147,7 @@ async def test_workers_are_shown_with_their_kinds_and_no_label_pretends_to_be_on
 async def test_runs_whose_task_cannot_be_read_are_in_no_other_ones_way(
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_claim, "LOOK_AT", 5)
+    monkeypatch.setattr(claiming, "LOOK_AT", 5)
     strange = await submit(store, 7, task=SHELL, priority="high")
     for run in strange:
         await tamper(f"UPDATE runs SET spec = '{{\"task\": {{\"kind\": 7}}}}' WHERE id = '{run}'")

@@ -4,7 +4,7 @@ import importlib.util
 import time
 from pathlib import Path
 
-PROGRAM = Path(__file__).parents[2] / "src" / "timeball" / "executors" / "guard_program.py"
+PROGRAM = Path(__file__).parents[2] / "src" / "timeball" / "executors" / "guard" / "guard_program.py"
 spec = importlib.util.spec_from_file_location("guard_program", PROGRAM)
 assert spec is not None
 assert spec.loader is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.api import Api, running_api
-from timeball.jobspec import json_input, read
+from timeball.jobspec import job_reader, json_input
 from timeball.ports.store.jobs import Submission, Submitted
 from timeball.ports.store.runs import Claim, Want
 from timeball.ports.wakeups import Topic
@@ -62,7 +62,7 @@ async def test_a_batch_of_a_thousand_is_one_commit_and_one_hint(api: Api, monkey
 async def test_a_batch_in_the_canonical_shape_is_decoded_as_a_whole(
     api: Api, monkeypatch: pytest.MonkeyPatch, lines: bool
 ) -> None:
-    monkeypatch.delattr(read, "read_job")
+    monkeypatch.delattr(job_reader, "read_job")
     for jobs in ([JOB] * 3, [{**JOB, "idempotencyKey": key} for key in ("a", "b", "a")]):
         texts = [json.dumps(job) for job in jobs]
         answer = await api("POST", "/v1/jobs:batch", content="\n".join(texts) if lines else f"[{','.join(texts)}]")

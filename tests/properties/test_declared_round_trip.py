@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import THOROUGH
-from timeball.api import views
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.job.job import OF_TASKS, JobSpec, decode_spec
-from timeball.jobspec import read
-from timeball.manifests import diff, files, parse, write
+from timeball.jobspec import job_reader, spec_view
+from timeball.manifests import diff, files, parse, writer
 from timeball.manifests.diff import Known
 from timeball.slices import at_once
 
@@ -142,7 +141,7 @@ def specs(draw: st.DrawFn, name: str | None = None) -> JobSpec:
 
 def as_known(spec: JobSpec) -> Known:
     """As it comes back from the API."""
-    shown = views.spec_document(spec)
+    shown = spec_view.spec_document(spec)
     return diff.known({**shown, "jobId": "j_1", "version": 1, "status": "scheduled"})
 
 
@@ -150,11 +149,11 @@ def as_known(spec: JobSpec) -> Known:
 @given(spec=specs(), toml=st.booleans())
 def test_what_is_exported_and_read_again_is_unchanged(spec: JobSpec, toml: bool) -> None:
     job = as_known(spec)
-    content = write.contents([write.declaration(job)], "a-set")
+    content = writer.contents([writer.declaration(job)], "a-set")
     if toml and b"null" not in msgspec.json.encode(content):
-        [document] = parse.read("x.toml", write.write_toml(content).encode())
+        [document] = parse.read("x.toml", writer.write_toml(content).encode())
     else:
-        [document] = parse.read("x.yaml", write.write_yaml(content).encode())
+        [document] = parse.read("x.yaml", writer.write_yaml(content).encode())
     found = files.gather([document])
     assert found.name == "a-set"
     [declared] = found.jobs
@@ -167,5 +166,5 @@ def test_what_is_exported_and_read_again_is_unchanged(spec: JobSpec, toml: bool)
 def test_the_difference_turns_one_job_into_the_other(old: JobSpec, new: JobSpec) -> None:
     patch = diff.patch(old, new)
     assert bool(patch) == bool(diff.changes(old, new))
-    updated = at_once(read.change_from(msgspec.json.encode(patch))(old))
+    updated = at_once(job_reader.change_from(msgspec.json.encode(patch))(old))
     assert diff.changes(updated, new) == []

@@ -36,19 +36,15 @@ from timeball.stores.sql.maintenance import maintenance
 from timeball.stores.sql.planning import plans
 from timeball.stores.sql.registry import calendars
 from timeball.stores.sql.runs import (
-    claim as run_claim,
-)
-from timeball.stores.sql.runs import (
+    claiming,
     follows,
     gates,
     ordering_keys,
     overlap,
     runs,
     settle_plain_success,
+    settling,
     workers,
-)
-from timeball.stores.sql.runs import (
-    settle as run_settle,
 )
 from timeball.stores.sql.workflows import advance
 from timeball.stores.sqlite import clock
@@ -93,7 +89,7 @@ def _text(module: Any, name: str, old: str, new: str) -> Any:
 
 def _no_fencing(world: World) -> Patches:
     """Whoever reports an end is believed, whatever token, attempt and session it had."""
-    real = run_settle.settle
+    real = settling.settle
     current = Query("current_claims", "SELECT id, attempt, token, session FROM runs WHERE state = 'running'")
 
     async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -106,12 +102,12 @@ def _no_fencing(world: World) -> Patches:
         ]
         return await real(tx, believed)
 
-    return [mock.patch.object(run_settle, "settle", settle)]
+    return [mock.patch.object(settling, "settle", settle)]
 
 
 def _no_session_guard(world: World) -> Patches:
     """Whoever knows a run, its attempt and its token may end it."""
-    real = run_settle.settle
+    real = settling.settle
     current = Query("current_sessions", "SELECT id, session FROM runs WHERE state = 'running'")
 
     async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -120,7 +116,7 @@ def _no_session_guard(world: World) -> Patches:
         return await real(tx, believed)
 
     return [
-        mock.patch.object(run_settle, "settle", settle),
+        mock.patch.object(settling, "settle", settle),
         _text(settle_plain_success, "RECORD_SUCCESSES", "AND r.session = :session", ""),
         _text(settle_plain_success, "RECORD_SUCCESSES_OF_SESSIONS", "AND r.session = b.session", ""),
     ]
@@ -133,7 +129,7 @@ def _every_key_fits(world: World) -> Patches:
 
 def _unguarded_settle(world: World) -> Patches:
     """A run that has ended is ended again by the next report."""
-    real = run_settle.settle
+    real = settling.settle
     status = Query("ended_status", "SELECT status FROM history WHERE id = :id")
     overwrite = Query("overwrite", "UPDATE history SET status = 'succeeded' WHERE id = :id")
 
@@ -146,7 +142,7 @@ def _unguarded_settle(world: World) -> Patches:
                 answers[index] = Settled(item.run_id, lifecycle.Status.SUCCEEDED)
         return answers
 
-    return [mock.patch.object(run_settle, "settle", settle)]
+    return [mock.patch.object(settling, "settle", settle)]
 
 
 def _answer_before_commit(world: World) -> Patches:
@@ -276,7 +272,7 @@ def _delivered_again(world: World) -> Patches:
 
 def _starts_forgotten(world: World) -> Patches:
     """What is handed back counts as never started."""
-    return [mock.patch.object(run_settle, "_may_have_started", return_value=False)]
+    return [mock.patch.object(settling, "_may_have_started", return_value=False)]
 
 
 def _retries_unseen(world: World) -> Patches:
@@ -322,7 +318,7 @@ def _permit_kept(world: World) -> Patches:
 
 def _permit_leaked(world: World) -> Patches:
     """A run that waits for its retry keeps its permit."""
-    return [_text(run_settle, "READY_AGAIN", "permit = NULL, ", "")]
+    return [_text(settling, "READY_AGAIN", "permit = NULL, ", "")]
 
 
 def _limit_ignored(world: World) -> Patches:
@@ -356,7 +352,7 @@ def _turn_ignored(world: World) -> Patches:
 
 def _turn_stolen(world: World) -> Patches:
     """A run that gave up keeps nobody waiting."""
-    return [mock.patch.object(run_settle, "Gone", lambda key, run_id, stays: ordering_keys.Gone(key, run_id))]
+    return [mock.patch.object(settling, "Gone", lambda key, run_id, stays: ordering_keys.Gone(key, run_id))]
 
 
 def _no_change_of_places(world: World) -> Patches:
@@ -374,20 +370,20 @@ def _labels_ignored(world: World) -> Patches:
 
 def _resources_ignored(world: World) -> Patches:
     """What the running attempts of a worker hold of it is not looked at."""
-    return [_text(run_claim, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
+    return [_text(claiming, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
 
 
 def _nothing_reserved(world: World) -> Patches:
     async def reserve(*_: Any) -> None:
         return None
 
-    return [mock.patch.object(run_claim._Choice, "_reserve", reserve)]
+    return [mock.patch.object(claiming._Choice, "_reserve", reserve)]
 
 
 def _rank_ignored(world: World) -> Patches:
     """High priorities always go first, however long others wait."""
-    real = run_claim._claimable
-    return [mock.patch.object(run_claim, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
+    real = claiming._claimable
+    return [mock.patch.object(claiming, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
 
 
 def _expirer_asleep(world: World) -> Patches:
@@ -399,13 +395,13 @@ def _expirer_asleep(world: World) -> Patches:
 
 def _deadline_ignored(world: World) -> Patches:
     """What is too late to start is handed out nevertheless."""
-    real = run_claim._claimable
+    real = claiming._claimable
 
     def claimable(credit: int, of_one_level: bool) -> Query:
         query = real(credit, of_one_level)
         return Query(f"{query.name}_planted", query.text.replace("(start_by IS NULL OR", "(1 = 1 OR"))
 
-    return [mock.patch.object(run_claim, "_claimable", claimable), *_expirer_asleep(world)]
+    return [mock.patch.object(claiming, "_claimable", claimable), *_expirer_asleep(world)]
 
 
 def _previous_spared(world: World) -> Patches:

@@ -28,7 +28,7 @@ from timeball.ports.store.maintenance import Lead
 from timeball.ports.store.paging import Page
 from timeball.ports.store.queries import LedgerSums, LogLine, RunFilter
 from timeball.server.loops import maintenance
-from timeball.stores.sql.maintenance import maintenance as maintenance_maintenance
+from timeball.stores.sql.maintenance import maintenance as sql_maintenance
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -48,7 +48,7 @@ def keep_for(seed: int) -> Micros:
 def short_days() -> Iterator[None]:
     patches = [
         mock.patch.object(retention, "DAY", DAY),
-        mock.patch.object(maintenance_maintenance, "DAY", DAY),
+        mock.patch.object(sql_maintenance, "DAY", DAY),
         mock.patch.object(maintenance, "LEASE", S),
         mock.patch.object(maintenance, "REST", S // 2),
         mock.patch.object(maintenance, "SELDOM", 3 * S),

@@ -19,7 +19,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.loop import Deadlock
 from tests.simulation.records import Violation
 from tests.simulation.world import World
-from timeball.stores.sql.runs import claim
+from timeball.stores.sql.runs import claiming
 
 if TYPE_CHECKING:
     from tests.simulation.plants import Plant
@@ -89,8 +89,8 @@ def _violation(world: World) -> Violation | None:
 
 def _small_claims(world: World) -> AbstractContextManager[object]:
     """In some worlds one claim hands out so little that the next is often made before its workers are back."""
-    most = random.Random(f"claims {world.seed}").choice((1, 2, 5, claim.MOST_CLAIMS, claim.MOST_CLAIMS))
-    return mock.patch.object(claim, "MOST_CLAIMS", most)
+    most = random.Random(f"claims {world.seed}").choice((1, 2, 5, claiming.MOST_CLAIMS, claiming.MOST_CLAIMS))
+    return mock.patch.object(claiming, "MOST_CLAIMS", most)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from timeball.api.batch_body import MOST_JOBS, read_batch
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.jobspec import json_input
 from timeball.jobspec.errors import Malformed
-from timeball.jobspec.read import JobBody, read_job
+from timeball.jobspec.job_reader import JobBody, read_job
 from timeball.system import SystemClock
 
 CLOCK = SystemClock()

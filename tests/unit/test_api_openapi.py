@@ -9,12 +9,12 @@ import pytest
 
 from timeball.api import openapi, problems
 from timeball.api.app import ROUTES
-from timeball.api.bodies import JobChange
 from timeball.api.docs_page import docs_page
 from timeball.api.routing import Permission
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
 from timeball.domain.job.job import JobSpec
+from timeball.jobspec.documents import JobChange
 
 ASKS_WITH_A_BODY = {"/v1/schedules:preview"}
 OPEN = {"/livez", "/readyz", "/openapi.json", "/docs"}

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from timeball.api import problems
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
-from timeball.jobspec import json_input
-from timeball.jobspec import read as jobspec_read
+from timeball.jobspec import job_reader, json_input
 from timeball.slices import at_once
 
 TASK = {"kind": "shell", "command": "true"}
@@ -19,7 +18,7 @@ TASK = {"kind": "shell", "command": "true"}
 
 def refused(raw: bytes) -> TimeballError:
     with pytest.raises(TimeballError) as caught:
-        jobspec_read.read_job(raw)
+        job_reader.read_job(raw)
     return caught.value
 
 
@@ -123,7 +122,7 @@ def test_numbers_out_of_range_are_refused(number: bytes) -> None:
 
 def test_surrogate_pairs_and_long_digits_in_texts_are_fine() -> None:
     raw = b'{"task":{"kind":"shell","command":"\\ud83d\\ude00 12345678901234567890 \\\\u0000"}}'
-    task = jobspec_read.read_job(raw).spec.task
+    task = job_reader.read_job(raw).spec.task
     assert task is not None
     assert getattr(task, "command") == "😀 12345678901234567890 \\u0000"  # noqa: B009
 
@@ -148,15 +147,15 @@ def status_of(read: Callable[[bytes], object], raw: bytes) -> int:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(raw: bytes) -> None:
-    assert status_of(jobspec_read.read_job, raw) in (400, 422)
+    assert status_of(job_reader.read_job, raw) in (400, 422)
 
 
 @given(st.dictionaries(FIELDS, JSON_VALUES | st.sampled_from([TASK, "cron", "future", {"type": "cron"}, 60, True])))
 def test_no_json_breaks_the_reader(document: dict[str, Any]) -> None:
     raw = msgspec.json.encode(document)
-    base = jobspec_read.read_job(msgspec.json.encode({"task": TASK})).spec
-    assert status_of(jobspec_read.read_job, raw) in (200, 422)
-    assert status_of(lambda raw: at_once(jobspec_read.change_from(raw)(base)), raw) in (200, 422)
+    base = job_reader.read_job(msgspec.json.encode({"task": TASK})).spec
+    assert status_of(job_reader.read_job, raw) in (200, 422)
+    assert status_of(lambda raw: at_once(job_reader.change_from(raw)(base)), raw) in (200, 422)
 
 
 # --- bodies -----------------------------------------------------------------------------------------------------------

@@ -5,17 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from timeball.api import views
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.job.job import JobSpec
-from timeball.jobspec import read as jobspec_read
+from timeball.jobspec import job_reader, spec_view
 from timeball.slices import at_once
 
 TASK = {"kind": "shell", "command": "true"}
 
 
-def read(document: Any) -> jobspec_read.JobBody:
-    return jobspec_read.read_job(msgspec.json.encode(document))
+def read(document: Any) -> job_reader.JobBody:
+    return job_reader.read_job(msgspec.json.encode(document))
 
 
 def canonical(document: Any) -> Any:
@@ -132,8 +131,8 @@ def test_one_fingerprint_for_every_way_to_write_a_job() -> None:
     flat = read({"scheduleType": "immediate", "payload": {"script": "a.py", "params": {"x": 1, "y": 2}}})
     plain = read({"parameters": {"y": 2, "x": 1}, "task": {"script": "a.py", "kind": "script"}})
     other = read({"parameters": {"y": 3, "x": 1}, "task": {"script": "a.py", "kind": "script"}})
-    assert jobspec_read.fingerprint(flat.spec) == jobspec_read.fingerprint(plain.spec)
-    assert jobspec_read.fingerprint(flat.spec) != jobspec_read.fingerprint(other.spec)
+    assert job_reader.fingerprint(flat.spec) == job_reader.fingerprint(plain.spec)
+    assert job_reader.fingerprint(flat.spec) != job_reader.fingerprint(other.spec)
 
 
 # --- updates ----------------------------------------------------------------------------------------------------------
@@ -148,7 +147,7 @@ CRON = {
 
 
 def change(current: Any, written: Any) -> Any:
-    spec = at_once(jobspec_read.change_from(msgspec.json.encode(written))(read(current).spec))
+    spec = at_once(job_reader.change_from(msgspec.json.encode(written))(read(current).spec))
     assert isinstance(spec, JobSpec)
     return msgspec.json.decode(msgspec.json.encode(spec))
 
@@ -207,14 +206,14 @@ def test_a_task_id_takes_the_place_of_a_task_and_the_other_way_round() -> None:
     ],
 )
 def test_a_whole_answer_can_be_sent_back_with_one_edit(edit: Any, effect: Any) -> None:
-    answer = views.spec_document(read(CRON).spec) | {"jobId": "j_x", "version": 3, "status": "scheduled"}
+    answer = spec_view.spec_document(read(CRON).spec) | {"jobId": "j_x", "version": 3, "status": "scheduled"}
     assert change(CRON, answer | edit) == {**CRON, **effect}
 
 
 @pytest.mark.parametrize("written", [[], "x", None, 5])
 def test_an_update_is_an_object(written: Any) -> None:
     with pytest.raises(Invalid):
-        jobspec_read.change_from(msgspec.json.encode(written))
+        job_reader.change_from(msgspec.json.encode(written))
 
 
 def test_a_bad_update_points_at_what_was_written() -> None:

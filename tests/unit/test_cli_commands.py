@@ -47,7 +47,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubServer:
     server = StubServer()
     monkeypatch.setattr(session, "make_transport", lambda: server)
     monkeypatch.setattr("timeball.client.client.time.sleep", lambda seconds: None)
-    monkeypatch.setattr("timeball.cli.wait.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("timeball.cli.waiting.time.sleep", lambda seconds: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     return server

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from timeball.cli.wait import look_until
+from timeball.cli.waiting import look_until
 from timeball.domain.errors import Unavailable
 
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr("timeball.cli.wait.time.sleep", slept.append)
+    monkeypatch.setattr("timeball.cli.waiting.time.sleep", slept.append)
     return slept
 
 

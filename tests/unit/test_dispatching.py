@@ -115,7 +115,7 @@ async def test_what_one_claim_cannot_hand_out_is_claimed_while_the_first_ones_ex
 ) -> None:
     """And is there when the worker polls again. Nothing is claimed on top of that: the worker may be back, and have its
     answer, before it is."""
-    monkeypatch.setattr("timeball.stores.sql.runs.claim.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
     session = await house.worker()
     await house.fire(*[0] * 6)
     waiting = await house.poll(session, free=6)
@@ -130,7 +130,7 @@ async def test_what_one_claim_cannot_hand_out_is_claimed_while_the_first_ones_ex
 async def test_what_was_claimed_ahead_is_for_others_when_the_server_stops(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.sql.runs.claim.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
     session = await house.worker()
     await house.fire(*[0] * 4)
     waiting = await house.poll(session, free=4)
@@ -145,7 +145,7 @@ async def test_what_was_claimed_ahead_is_for_others_when_the_server_stops(
 async def test_what_is_claimed_ahead_fits_into_the_slots_that_are_left(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.sql.runs.claim.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
     session = await house.worker(slots=14)
     now = house.store.now()
     await house.store.submit([one_shot(now, resources=Resources(slots=3)) for _ in range(6)])
@@ -158,7 +158,7 @@ async def test_what_is_claimed_ahead_fits_into_the_slots_that_are_left(
 
 async def test_a_turn_ends_however_much_there_is_to_claim(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who watches the loops sees it turn, and it goes on at once."""
-    monkeypatch.setattr("timeball.stores.sql.runs.claim.MOST_CLAIMS", 1)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 1)
     waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(MOST_ROUNDS + 5)]
     await house.fire(*[0] * len(waiting))
     assert await house.dispatcher.turn() == 0
@@ -172,7 +172,7 @@ async def test_a_turn_ends_however_much_there_is_to_claim(house: House, monkeypa
 async def test_what_one_claim_cannot_hand_out_is_handed_to_others_that_wait(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.sql.runs.claim.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
     waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(5)]
     await house.fire(*[0] * 5)
     await house.dispatcher.turn()
@@ -212,7 +212,7 @@ async def test_runs_that_are_still_to_come_are_handed_out_by_one_claim(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their delays count from when they arrive: of two answers the second might start first."""
-    monkeypatch.setattr("timeball.stores.sql.runs.claim.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
     waiting = await house.poll(await house.worker(), free=6)
     await house.fire(0, *[200 * MILLISECOND] * 5)
     await house.dispatcher.turn()

@@ -10,10 +10,11 @@ import pytest
 from timeball.stores.sql import store
 from timeball.stores.sql.dialect import POSTGRES, SQLITE, Dialect, Query
 from timeball.stores.sql.migrate import known
+from timeball.stores.sql.statements import files
 
 BLOCKS = [
     block
-    for file in resources.files("timeball.stores.sql").joinpath("queries").iterdir()
+    for file in files(resources.files("timeball.stores.sql").joinpath("queries"))
     for block in re.split(r"^-- name: ", file.read_text("utf-8"), flags=re.MULTILINE)[1:]
 ]
 QUERIES = sorted(

@@ -11,7 +11,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow import validation, workflow
 from timeball.domain.workflow.workflow import Known, Missing, Step, TaskState, WorkflowTask
-from timeball.jobspec.read import read_job
+from timeball.jobspec.job_reader import read_job
 
 TRUE = Shell(command="true")
 

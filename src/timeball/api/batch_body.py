@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.api.bodies import CanonicalJob
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job.job import JobSpec
 from timeball.domain.workflow.workflow import Workflow
-from timeball.jobspec import json_input
-from timeball.jobspec import read as jobspec_read
+from timeball.jobspec import job_reader, json_input
+from timeball.jobspec.documents import CanonicalJob
 from timeball.jobspec.errors import Malformed
-from timeball.jobspec.read import JobBody
+from timeball.jobspec.job_reader import JobBody
 from timeball.ports.clock import Clock
 from timeball.slices import Slice
 
@@ -102,12 +101,12 @@ class _Lines:
         if json_input.is_suspicious(piece) or json_input.has_exponents(piece):
             return False
         try:
-            if jobspec_read.has_keys(piece):
-                bodies = [jobspec_read.with_key(job) for job in self._decode(piece, _KEYED)]
+            if job_reader.has_keys(piece):
+                bodies = [job_reader.with_key(job) for job in self._decode(piece, _KEYED)]
             else:
                 bodies = [JobBody(spec) for spec in self._decode(piece, _TYPED)]
             for body in bodies:
-                jobspec_read.check_nesting(body.spec)
+                job_reader.check_nesting(body.spec)
                 if type(body.spec.task) is Workflow:  # to check one takes a while
                     return False
         except (msgspec.DecodeError, RecursionError, Invalid):
@@ -138,7 +137,7 @@ class _Lines:
             self._count(item)
             self.has_large = self.has_large or len(item) > PIECE_BYTES
             try:
-                self._read.append(await jobspec_read.read_job_in_slices(item, self._clock))
+                self._read.append(await job_reader.read_job_in_slices(item, self._clock))
             except TimeballError as error:
                 error.__traceback__ = error.__context__ = None  # they would keep all that was read alive
                 self._read.append(error)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.api import views
 from timeball.domain.job.job import JobSpec, decode_spec, encode_spec
+from timeball.jobspec import spec_view
 from timeball.manifests.job import MARK
 
 FIELDS: Final = JobSpec.__struct_encode_fields__
@@ -110,7 +110,7 @@ def patch(old: JobSpec, new: JobSpec) -> dict[str, Any]:
 
 def shown(spec: JobSpec) -> dict[str, Any]:
     """Its fields as the API shows them, with the defaults filled in."""
-    told = views.spec_document(spec)
+    told = spec_view.spec_document(spec)
     return {name: told[name] for name in FIELDS if told.get(name) is not None}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from timeball.manifests import diff, write
+from timeball.manifests import diff, writer
 from timeball.manifests.diff import Known
 from timeball.manifests.job import MOST_TAGS
 from timeball.manifests.remote import Server
@@ -39,8 +39,8 @@ def export(server: Server, set_name: str | None, *, everything: bool = False) ->
     ]
     kept = [job for job in wanted if job.name and names[job.name] == 1 and len(job.spec.tags) <= MOST_TAGS]
     by_id = {job.job_id: job.name for job in kept}
-    jobs = [write.declaration(_by_name(job, by_id)) for job in sorted(kept, key=lambda job: job.name)]
-    return write.contents(jobs, set_name), left_out
+    jobs = [writer.declaration(_by_name(job, by_id)) for job in sorted(kept, key=lambda job: job.name)]
+    return writer.contents(jobs, set_name), left_out
 
 
 def _by_name(job: Known, names: Mapping[str, str]) -> Known:

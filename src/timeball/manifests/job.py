@@ -13,7 +13,7 @@ from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job.job import OF_TASKS, JobSpec
 from timeball.domain.schedule import schedule
 from timeball.domain.task import task
-from timeball.jobspec import read
+from timeball.jobspec import job_reader
 from timeball.manifests.errors import Complaint
 from timeball.manifests.parse import Document
 
@@ -109,7 +109,7 @@ def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | 
             raw = msgspec.json.encode(given)
             if len(raw) > MOST_BYTES:
                 raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job has at most {MOST_BYTES:,}")
-            return read.read_job(raw).spec
+            return job_reader.read_job(raw).spec
         except Invalid as error:
             problem = error.problems[0]
             complain(problem.pointer, problem.detail)

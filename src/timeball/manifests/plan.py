@@ -37,7 +37,7 @@ class Step:
     declared: Declared | None = None
     known: Known | None = None
     changes: tuple[Change, ...] = ()
-    fire_changes: Effect | None = None
+    effect: Effect | None = None
     sentence: str = ""
     """Of a new job: what its schedule means."""
     first: Micros | None = None

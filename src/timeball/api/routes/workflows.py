@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from timeball.api import views
-from timeball.api.bodies import JobChange, PauseBody
+from timeball.api.bodies import PauseBody
 from timeball.api.query import PageQuery, RunListQuery, Text, job_statuses, run_filter
 from timeball.api.routes.jobs.job_actions import RunNowAnswer
 from timeball.api.routes.jobs.jobs import (
@@ -35,8 +35,8 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.workflow.workflow import MOST_TASKS, RunIf, WorkflowTask
-from timeball.jobspec import json_input
-from timeball.jobspec import read as jobspec_read
+from timeball.jobspec import job_reader, json_input
+from timeball.jobspec.documents import JobChange
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
 from timeball.operation.runs.cancel import cancel_job, cancel_run
@@ -163,10 +163,10 @@ async def create(call: Call) -> Answer:
     clock = call.context.clock
     await json_input.check_in_slices(call.raw, clock)
     document = _as_job(json_input.parse(call.raw), complete=True)
-    body = await in_slices(jobspec_read.reading_document(document, _ORIGINS), clock)
+    body = await in_slices(job_reader.reading_document(document, _ORIGINS), clock)
     [created] = await call.services.submit([new_job(call.tenant, body, idempotency_key(call), len(call.raw))])
     if isinstance(created, TimeballError):
-        raise jobspec_read.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
+        raise job_reader.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     answer = created_answer(created, "/v1/workflows/")
     assert isinstance(answer.body, bytes)
     return structs.replace(answer, body=_as_workflow(answer.body))
@@ -196,7 +196,7 @@ async def read(call: Call) -> Answer:
 async def change(call: Call) -> Answer:
     await json_input.check_in_slices(call.raw, call.context.clock)
     await find_workflow(call.context, call.tenant, call.workflow_id)
-    changed = jobspec_read.change_of(_as_job(json_input.parse(call.raw), complete=False), _ORIGINS)
+    changed = job_reader.change_of(_as_job(json_input.parse(call.raw), complete=False), _ORIGINS)
     return await _answer(
         call, await update(call.context, call.tenant, call.workflow_id, changed, if_match=if_match(call))
     )

@@ -125,7 +125,7 @@ def _import(
     prefix: str,
     runs_on: tuple[str, ...],
 ) -> None:
-    from timeball.manifests import plan, write
+    from timeball.manifests import plan, writer
     from timeball.manifests.errors import Refused
     from timeball.manifests.importing import translation
     from timeball.system import wall
@@ -139,7 +139,7 @@ def _import(
             click.secho(printable(f"{'Not imported, ' if remark.lost else ''}{remark}"), fg=colour, err=True)
         done = True
         if to is not None and not dry_run:
-            content = write.contents([each.document for each in found.jobs], set_name, found.defaults)
+            content = writer.contents([each.document for each in found.jobs], set_name, found.defaults)
             heading = f"# Made by `timeball import` of {Path(file).name if file != '-' else 'standard input'}.\n\n"
             declaring.write(content, to, toml=to.endswith(".toml"), heading=heading)
             click.echo(f"Wrote {len(wanted.jobs)} jobs to {to}; look at it, then: timeball apply {to}", err=True)

@@ -226,9 +226,9 @@ def fail(error: TimeballError) -> NoReturn:
 
 
 def write(content: dict[str, Any], to: str | None, *, toml: bool, heading: str = "") -> None:
-    from timeball.manifests import write as manifest_write
+    from timeball.manifests import writer
 
-    text = manifest_write.write_toml(content, heading) if toml else manifest_write.write_yaml(content, heading)
+    text = writer.write_toml(content, heading) if toml else writer.write_yaml(content, heading)
     if to is None or to == "-":
         click.echo(text, nl=False)
         return

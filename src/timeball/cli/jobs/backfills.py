@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from timeball.cli import listing, wait
+from timeball.cli import listing, waiting
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.output import times
 from timeball.cli.output.failures import RUN_FAILED
@@ -116,11 +116,11 @@ def _watched(session: Session, backfill_id: str) -> Backfill:
         return found if found.over else None
 
     if not session.output.pretty:
-        return wait.look_until(lambda: look(lambda _: None), EVERY)
+        return waiting.look_until(lambda: look(lambda _: None), EVERY)
     from timeball.cli.output.output import console
 
     with console().status("waiting") as line:
-        return wait.look_until(lambda: look(line.update), EVERY)
+        return waiting.look_until(lambda: look(line.update), EVERY)
 
 
 def _how_far(found: Backfill) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from timeball.cli import listing
-from timeball.cli import wait as cli_wait
+from timeball.cli import listing, waiting
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import job_body, job_options
 from timeball.cli.output import rule_text, times
@@ -64,7 +63,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
         return
     _warn(job)
     if wait:
-        cli_wait.wait_and_exit(session, cli_wait.first_run(session, job.job_id), None)
+        waiting.wait_and_exit(session, waiting.first_run(session, job.job_id), None)
     else:
         session.output.done(job.job_id, f"Created {_called(job)}{_next(job)}.")
 
@@ -211,7 +210,7 @@ def run(session: Session, job: str, *, wait: bool) -> None:
     if run is None:
         return
     because = f": {run.detail}" if run.detail else ""
-    cli_wait.wait_or_say(session, run.run_id, f"Run {run.run_id} is {run.status}{because}.", wait=wait)
+    waiting.wait_or_say(session, run.run_id, f"Run {run.run_id} is {run.status}{because}.", wait=wait)
 
 
 @jobs.command("backfill")

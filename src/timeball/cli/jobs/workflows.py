@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from timeball.cli import listing
-from timeball.cli import wait as cli_wait
+from timeball.cli import listing, waiting
 from timeball.cli.jobs.jobs import schedule_in_words
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import read_json
@@ -70,7 +69,7 @@ def create(
     if made is None:
         return
     if wait:
-        cli_wait.wait_and_exit(session, cli_wait.first_run(session, made.workflow_id), None)
+        waiting.wait_and_exit(session, waiting.first_run(session, made.workflow_id), None)
     else:
         session.output.done(made.workflow_id, f"Created {_called(made)}{_next(made)}.")
 
@@ -147,7 +146,7 @@ def run(session: Session, workflow: str, *, wait: bool) -> None:
     if begun is None:
         return
     because = f": {begun.detail}" if begun.detail else ""
-    cli_wait.wait_or_say(session, begun.run_id, f"Run {begun.run_id} is {begun.status}{because}.", wait=wait)
+    waiting.wait_or_say(session, begun.run_id, f"Run {begun.run_id} is {begun.status}{because}.", wait=wait)
 
 
 @workflows.command("pause")
@@ -249,7 +248,7 @@ def retry(session: Session, run: str, *, wait: bool) -> None:
     if found is None:
         return
     run_id = found.workflow_run_id
-    cli_wait.wait_or_say(session, run_id, f"Run {run_id} takes the place of {found.retry_of}.", wait=wait)
+    waiting.wait_or_say(session, run_id, f"Run {run_id} takes the place of {found.retry_of}.", wait=wait)
 
 
 def _show_run(session: Session, found: WorkflowRun) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from timeball.cli import listing
-from timeball.cli import wait as cli_wait
+from timeball.cli import listing, waiting
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options import run_selection
 from timeball.cli.output import rule_text
@@ -160,7 +159,7 @@ def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | No
     again = session.ask(requests.retry(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
     if again is None:
         return
-    cli_wait.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}.", wait=wait)
+    waiting.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}.", wait=wait)
 
 
 @runs.command("replay")
@@ -175,7 +174,7 @@ def replay(session: Session, run: str, *, params: tuple[str, ...], edit: str | N
     again = session.ask(requests.replay(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
     if again is None:
         return
-    cli_wait.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}: {again.detail}.", wait=wait)
+    waiting.wait_or_say(session, again.run_id, f"Run {again.run_id} is {again.status}: {again.detail}.", wait=wait)
 
 
 @runs.command("bulk")
@@ -237,7 +236,7 @@ _DONE = {"cancel": "cancelled", "retry": "retried", "replay": "replayed"}
 @connected
 def wait(session: Session, run: str, *, timeout: float | None) -> None:
     """Wait until a run ends. Exits with 0 if it succeeded, else with 1."""
-    cli_wait.wait_and_exit(session, session.run_id(run), timeout)
+    waiting.wait_and_exit(session, session.run_id(run), timeout)
 
 
 def _follow(session: Session, run_id: str, attempt: int | None) -> None:

@@ -27,7 +27,7 @@ import time
 from typing import Any, NamedTuple
 
 # An isolated interpreter does not know the folder that Timeball is in.
-sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
 
 from timeball.executors.guard import keeper as guard_keeper
 from timeball.executors.guard.confiner import PR_SET_DUMPABLE, Confiner, prctl

@@ -1,7 +1,7 @@
 """Check what a task may not contain: one rule for jobs, workflows, registered tasks, updates and edits of runs.
 
-Headers of HTTP tasks (`domain.task.http_headers`), variables of scripts (`domain.task.script_environment`). Workers check both
-once more, for jobs that were stored before there was such a rule.
+Headers of HTTP tasks (`domain.task.http_headers`), variables of scripts (`domain.task.script_environment`).
+Workers check both once more, for jobs that were stored before there was such a rule.
 """
 
 from __future__ import annotations

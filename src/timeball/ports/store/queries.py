@@ -158,8 +158,8 @@ class ArchiveStore(Protocol):
 
 
 class LargeStore(Protocol):
-    """What rows say about objects that are kept elsewhere, see `domain.job.large_values`. A row that would begin to refer to one
-    too late is not written: whoever submits, amends or triggers that raises `Unavailable`."""
+    """What rows say about objects that are kept elsewhere, see `domain.job.large_values`. A row that would begin to
+    refer to one too late is not written: whoever submits, amends or triggers that raises `Unavailable`."""
 
     async def number(self, fresh: int) -> int:
         """The number of this store, by which its objects are told from those of others: the one it was given first,

@@ -1,9 +1,11 @@
-"""The statements, read from `queries/*.sql` once. Each begins with `-- name: ...` and a line that says what for."""
+"""The statements, read from `queries/*/*.sql` once. Each begins with `-- name: ...` and a line that says what for."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Final
 
 from timeball.stores.sql.dialect import Query
@@ -14,14 +16,22 @@ _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 def _read() -> dict[str, str]:
     texts: dict[str, str] = {}
-    for file in resources.files("timeball.stores.sql").joinpath("queries").iterdir():
-        if file.name.endswith(".sql"):
-            _, *parts = _NAME.split(file.read_text("utf-8"))
-            for name, text in zip(parts[::2], parts[1::2], strict=True):
-                if name in texts:
-                    raise ValueError(f"two statements are called {name!r}; the second is in {file.name}")
-                texts[name] = _COMMENT.sub("", text).strip()
+    for file in files(resources.files("timeball.stores.sql").joinpath("queries")):
+        _, *parts = _NAME.split(file.read_text("utf-8"))
+        for name, text in zip(parts[::2], parts[1::2], strict=True):
+            if name in texts:
+                raise ValueError(f"two statements are called {name!r}; the second is in {file.name}")
+            texts[name] = _COMMENT.sub("", text).strip()
     return texts
+
+
+def files(folder: Traversable) -> Iterator[Traversable]:
+    """All files with statements, in all folders below."""
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from files(each)
+        elif each.name.endswith(".sql"):
+            yield each
 
 
 _TEXTS: Final = _read()

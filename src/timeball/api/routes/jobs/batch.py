@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.batch_body import read_batch
-from timeball.api.bodies import JOB_SHAPES
 from timeball.api.problems import Problem, problem
 from timeball.api.routes.jobs.jobs import EXAMPLE, idempotency_key, new_job
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain.errors import TimeballError
 from timeball.domain.job.large_values import LARGE
 from timeball.jobspec import json_input
-from timeball.jobspec.read import JobBody
+from timeball.jobspec.documents import JOB_SHAPES
+from timeball.jobspec.job_reader import JobBody
 from timeball.operation.jobs.submit import Created, NewJob
 from timeball.slices import let_go, map_in_slices
 

@@ -7,13 +7,13 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from timeball.api import views
-from timeball.api.bodies import JOB_SHAPES, JobChange
 from timeball.api.query import JobsQuery
 from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
-from timeball.jobspec import read as jobspec_read
+from timeball.jobspec import job_reader
+from timeball.jobspec.documents import JOB_SHAPES, JobChange
 from timeball.operation.find import find_scheduled
 from timeball.operation.jobs.submit import Created, NewJob
 from timeball.operation.jobs.update import update
@@ -48,26 +48,26 @@ class CancelledJob(Struct, frozen=True, rename="camel"):
 
 
 async def create(call: Call) -> Answer:
-    body = await jobspec_read.read_job_in_slices(call.raw, call.context.clock)
+    body = await job_reader.read_job_in_slices(call.raw, call.context.clock)
     new = new_job(call.tenant, body, idempotency_key(call), len(call.raw))
     [created] = await call.services.submit([new])
     if isinstance(created, TimeballError):
-        raise jobspec_read.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
+        raise job_reader.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     return created_answer(created)
 
 
-def new_job(tenant: str, body: jobspec_read.JobBody, key: str | None, size: int) -> NewJob:
+def new_job(tenant: str, body: job_reader.JobBody, key: str | None, size: int) -> NewJob:
     if key is not None and body.key is not None and key != body.key:
         raise Invalid("the header Idempotency-Key says something else", "/idempotencyKey")
     key = key if body.key is None else body.key
     if key is None:
         return NewJob(tenant, body.spec, size=size)
-    return NewJob(tenant, body.spec, key, jobspec_read.fingerprint(body.spec), size)
+    return NewJob(tenant, body.spec, key, job_reader.fingerprint(body.spec), size)
 
 
 def idempotency_key(call: Call) -> str | None:
     key = call.headers.get(b"idempotency-key")
-    return None if key is None else jobspec_read.check_key(key.decode("latin-1"), "/header/Idempotency-Key")
+    return None if key is None else job_reader.check_key(key.decode("latin-1"), "/header/Idempotency-Key")
 
 
 def created_answer(created: Created, at: str = "/v1/jobs/") -> Answer:
@@ -101,7 +101,7 @@ async def read(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    changed = await jobspec_read.change_from_in_slices(call.raw, call.context.clock)
+    changed = await job_reader.change_from_in_slices(call.raw, call.context.clock)
     found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call))
     return await _answer_open(call, found)
 

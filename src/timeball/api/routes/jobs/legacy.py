@@ -6,7 +6,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.api.bodies import JOB_SHAPES
 from timeball.api.query import LegacyQuery, run_filter
 from timeball.api.routes.jobs import jobs
 from timeball.api.routes.runs.runs import page_of_runs
@@ -14,6 +13,7 @@ from timeball.api.routing import Answer, Call, Headers, Permission, Route, answe
 from timeball.api.views import JobView
 from timeball.domain.instant import MILLISECOND
 from timeball.domain.run.run import Status
+from timeball.jobspec.documents import JOB_SHAPES
 
 
 class Execution(Struct, frozen=True, rename="camel"):

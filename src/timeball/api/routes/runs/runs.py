@@ -12,9 +12,10 @@ from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, run_filter
 from timeball.api.routes.runs.logs import LogPage, answer_logs
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
-from timeball.api.views import RunView, SpecView
+from timeball.api.views import RunView
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.run.run import Run, Status
+from timeball.jobspec.spec_view import SpecView, spec_view
 from timeball.operation.find import find_run, find_run_anywhere
 from timeball.operation.runs.cancel import cancel_run
 from timeball.operation.runs.replay_run import replay_run, retry_archived
@@ -131,7 +132,7 @@ async def spec(call: Call) -> Answer:
     if found is None:
         raise Conflict(f"what run {run.id} executes cannot be read by this version of Timeball")
     whole = await call.context.depot.whole(found.spec)
-    return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=views.spec_view(whole)))
+    return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=spec_view(whole)))
 
 
 async def logs(call: Call) -> Answer:

@@ -27,10 +27,10 @@ from timeball.stores.sql.planning import calendars, ledger_spans
 from timeball.stores.sql.planning.ledger_spans import Tail
 from timeball.stores.sql.planning.plans import NOW, UNBLOCK
 from timeball.stores.sql.rows import job_row, plain, read_jobs, tag_rows, unstarted
-from timeball.stores.sql.runs import follows, ordering_keys, runs, settle
+from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
 from timeball.stores.sql.runs.follows import Waiting
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL
-from timeball.stores.sql.runs.settle import DELETE_RUNS
+from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema import TAGS, VERSIONS, RunRow
 from timeball.stores.sql.statements import query
 
@@ -290,7 +290,7 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
 async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
-        await settle.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way
+        await settling.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way
         await ordering_keys.leave(tx, [gone for run in writes.dropped if (gone := ordering_keys.gone(run)) is not None])
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)

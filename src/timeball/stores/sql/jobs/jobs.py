@@ -41,7 +41,7 @@ from timeball.stores.sql.planning import calendars
 from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, read_jobs, readable, tag_rows
 from timeball.stores.sql.runs import follows, ordering_keys
 from timeball.stores.sql.runs.assign_on_submit import hand_over
-from timeball.stores.sql.runs.claim import claim
+from timeball.stores.sql.runs.claiming import claim
 from timeball.stores.sql.schema import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 from timeball.stores.sql.statements import query
 

@@ -23,7 +23,7 @@ from timeball.stores.sql.jobs.large_values import require_fresh
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
 from timeball.stores.sql.rows import new_run_row, plain, read_jobs, shown_as, unstarted
-from timeball.stores.sql.runs import ordering_keys, settle
+from timeball.stores.sql.runs import ordering_keys, settling
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL, Crowd, crowds
 from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
 from timeball.stores.sql.schema import EDITED, as_tuple
@@ -90,7 +90,7 @@ class Triggers(Part):
     async def discard(self, run_ids: Sequence[str]) -> list[bool]:
         async def work(tx: Tx) -> list[bool]:
             ids = list(dict.fromkeys(run_ids))
-            await settle.lock_jobs(tx, [job_id for (job_id,) in await tx.fetch(JOBS_OF_FINISHED, b=ids)])
+            await settling.lock_jobs(tx, [job_id for (job_id,) in await tx.fetch(JOBS_OF_FINISHED, b=ids)])
             discarded = {run_id for (run_id,) in await tx.fetch(DISCARD, b=ids)}
             if discarded:
                 await ordering_keys.dismiss(tx, sorted(discarded))

@@ -24,7 +24,7 @@ from timeball.stores.sql.rows import ended, new_run_row, read_jobs, unstarted
 from timeball.stores.sql.runs import follows, ordering_keys
 from timeball.stores.sql.runs.overlap import Crowd, Waiting, crowds
 from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
-from timeball.stores.sql.runs.settle import DELETE_RUNS
+from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
 from timeball.stores.sql.statements import many, query
 

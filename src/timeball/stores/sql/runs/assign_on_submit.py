@@ -17,7 +17,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Want
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows import handed, handed_run_row
-from timeball.stores.sql.runs.claim import interleaved
+from timeball.stores.sql.runs.claiming import interleaved
 from timeball.stores.sql.runs.gates import ill_hosts
 from timeball.stores.sql.schema import HANDED_RUNS
 from timeball.stores.sql.statements import query

@@ -9,7 +9,7 @@ from timeball.domain.run.lifecycle import State, Status
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import ended
-from timeball.stores.sql.runs import gates, ordering_keys, settle
+from timeball.stores.sql.runs import gates, ordering_keys, settling
 from timeball.stores.sql.runs.runs import lock_runs
 from timeball.stores.sql.statements import query
 
@@ -52,10 +52,10 @@ class WaitingRooms(Part):
                 for run in runs
                 if run.state != State.RUNNING and run.attempt == 0 and run.start_by is not None and run.start_by < now
             ]
-            await settle.finish(tx, [ended(run, Status.SKIPPED, now, reason=EXPIRED) for run in over])
+            await settling.finish(tx, [ended(run, Status.SKIPPED, now, reason=EXPIRED) for run in over])
             serial = {run.job_id for run in over if run.serial}
-            await settle.close_spans(tx, serial)
-            await settle.release(tx, serial)
+            await settling.close_spans(tx, serial)
+            await settling.release(tx, serial)
             await ordering_keys.leave(tx, [gone for run in over if (gone := ordering_keys.gone(run)) is not None])
             return len(over)
 

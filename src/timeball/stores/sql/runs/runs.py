@@ -16,9 +16,7 @@ from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import bounded, ended, fits, plain
-from timeball.stores.sql.runs import claim as run_claim
-from timeball.stores.sql.runs import ordering_keys, settle_plain_success
-from timeball.stores.sql.runs import settle as run_settle
+from timeball.stores.sql.runs import claiming, ordering_keys, settle_plain_success, settling
 from timeball.stores.sql.runs.overlap import Crowd
 from timeball.stores.sql.schema import LOGS, LogRow, RunRow, as_tuple
 from timeball.stores.sql.statements import query
@@ -51,8 +49,8 @@ class Runs(Part):
         return await self._db.read(work, slow=True) if run_ids else {}
 
     async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
-        async def work(tx: Tx) -> run_claim.Handed:
-            return await run_claim.claim(tx, wants, ahead, self._credit, before)
+        async def work(tx: Tx) -> claiming.Handed:
+            return await claiming.claim(tx, wants, ahead, self._credit, before)
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
@@ -61,7 +59,7 @@ class Runs(Part):
     async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
             earliest: Micros | None = (
-                await tx.fetch(run_claim.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
+                await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
             )[0][0]
             return earliest
 
@@ -182,18 +180,18 @@ class Runs(Part):
 
 
 async def _settle(settlements: Sequence[Settlement], tx: Tx) -> list[Settled | None]:
-    return await run_settle.settle(tx, settlements)
+    return await settling.settle(tx, settlements)
 
 
 async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
     """The live runs among these, kept from every other writer after their jobs and turns; and the store's time."""
     locks = await tx.fetch(LOCKS_OF, b=list(ids))
     locked = {job_id for job_id, serial, _, _ in locks if serial}
-    await run_settle.lock_jobs(tx, locked)
+    await settling.lock_jobs(tx, locked)
     await ordering_keys.lock(tx, ((tenant, key) for _, _, tenant, key in locks if key is not None))
     rows = await tx.fetch(LOCK_RUNS, b=list(ids))
     runs = [RunRow(*row[:-1]) for row in rows]
-    await run_settle.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
+    await settling.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
     return runs, rows[0][-1] if rows else 0
 
 
@@ -225,10 +223,10 @@ async def cancel(
             found[run.id] = Cancelling(run.id, Status.CANCELLED)
     if asked := [run_id for run_id, each in found.items() if each.status is Status.RUNNING]:
         await tx.execute(ASK_TO_CANCEL, b=asked, reason=reason, kill=int(kill))
-    await run_settle.finish(tx, over)
+    await settling.finish(tx, over)
     serial = {run.job_id for run in runs if run.serial and run.state != State.RUNNING}
-    await run_settle.close_spans(tx, serial)
-    await run_settle.release(tx, serial)
+    await settling.close_spans(tx, serial)
+    await settling.release(tx, serial)
     await ordering_keys.leave(
         tx, [gone for run in runs if run.state != State.RUNNING and (gone := ordering_keys.gone(run))]
     )

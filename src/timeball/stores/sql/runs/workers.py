@@ -18,7 +18,7 @@ from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import LARGEST, as_json, plain, unread
-from timeball.stores.sql.runs import settle
+from timeball.stores.sql.runs import settling
 from timeball.stores.sql.statements import query
 
 REGISTER = query("register")
@@ -128,7 +128,7 @@ async def alive(tx: Tx) -> list[Worker]:
 async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -> int:
     rows = await tx.fetch(HELD_BY, session=session, before=before)
     unknown = [_settlement(row, Released(), started_at=None) for row in rows if row[3] not in held]
-    return sum(each is not None for each in await settle.settle(tx, unknown)) if unknown else 0
+    return sum(each is not None for each in await settling.settle(tx, unknown)) if unknown else 0
 
 
 def _is_overdue(row: Row) -> bool:

@@ -31,8 +31,8 @@ from timeball.ports.store.workflows import NONE, TaskOfRun, WorkflowRun, Woven
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import Part
 from timeball.stores.sql.rows import as_json, computed, ended, failure_json, unread
-from timeball.stores.sql.runs import follows, ordering_keys, runs, settle
-from timeball.stores.sql.runs.claim import CLAIM, PUT_OFF_RUNS
+from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
+from timeball.stores.sql.runs.claiming import CLAIM, PUT_OFF_RUNS
 from timeball.stores.sql.runs.ordering_keys import Gone
 from timeball.stores.sql.runs.runs import LIVE_TASK_RUNS, NOTE_STARTS, WEAVER, lock_runs
 from timeball.stores.sql.schema import (
@@ -308,7 +308,7 @@ _NO_SPEC: Final = JobSpec(task_id=WEAVER)
 
 async def _stop(flows: Mapping[str, str], tx: Tx) -> Woven:
     """Make no more runs for workflow runs that somebody cancelled, and cancel those that they have."""
-    await settle.lock_jobs(tx, sorted(set(flows.values())))
+    await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
     stopping = [flow for flow in found if flow.state == "live" and flow.cancel_requested_at is not None]
     if not stopping:
@@ -334,7 +334,7 @@ async def _stop(flows: Mapping[str, str], tx: Tx) -> Woven:
 
 async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None], tx: Tx) -> Woven:
     """Tell those who need tasks that have ended, and make the runs of those that may begin."""
-    await settle.lock_jobs(tx, sorted(set(flows.values())))
+    await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
     # What somebody cancelled makes no run any more; it is stopped first.
     going = {flow.id: flow for flow in found if flow.cancel_requested_at is None or flow.state == "stopping"}
@@ -385,8 +385,8 @@ async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) ->
             gone.append(Gone((run.tenant, run.ordering_key), run.id, stays=blocks))
         flow.state = "ended"
     await follows.echo(tx, history)
-    await settle.finish(tx, history)
-    await settle.release(tx, sorted({run.job_id for run, _ in over}))
+    await settling.finish(tx, history)
+    await settling.release(tx, sorted({run.job_id for run, _ in over}))
     await ordering_keys.leave(tx, gone)
     await tx.execute(LOOK_AT_NOTHING, b=[flow.id for _, flow in over])
     await write_flows(tx, [flow for _, flow in over])

@@ -9,14 +9,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.api import views
-from timeball.api.bodies import CanonicalJob
 from timeball.domain.errors import Invalid, InvalidSchedule, Problem
 from timeball.domain.job.job import JobSpec, encode_spec
 from timeball.domain.task.task import Http
 from timeball.domain.workflow import validation
 from timeball.domain.workflow.workflow import Workflow
-from timeball.jobspec import json_input
+from timeball.jobspec import json_input, spec_view
+from timeball.jobspec.documents import CanonicalJob
 from timeball.jobspec.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back
 from timeball.jobspec.validation_text import explain
 from timeball.ports.clock import Clock
@@ -123,7 +122,7 @@ def change_of(given: Document, more_origins: Origins | None = None) -> Callable[
 
     def change(spec: JobSpec) -> Steps[JobSpec]:
         yield
-        shown = views.spec_document(spec)
+        shown = spec_view.spec_document(spec)
         yield
         current: Document = msgspec.json.decode(encode_spec(spec))
         yield
@@ -150,7 +149,7 @@ def check_key(key: Any, at: str) -> str:
 
 def fingerprint(spec: JobSpec) -> str:
     """The same for every way to write the same job."""
-    return hashlib.sha256(_sorted(views.spec_view(spec))).hexdigest()
+    return hashlib.sha256(_sorted(spec_view.spec_view(spec))).hexdigest()
 
 
 def check_nesting(spec: JobSpec) -> None:
