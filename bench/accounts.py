@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.house import House
-from bench.notebook import Notebook
+from bench.house import Deployment
+from bench.notebook import Recorder
 
 _EXPECTED = {
     "jobs": "SELECT count(*) FROM jobs",
@@ -14,7 +14,7 @@ _EXPECTED = {
 }
 
 
-def differences(running: House, *, filled: int = 0) -> list[str]:
+def differences(running: Deployment, *, filled: int = 0) -> list[str]:
     """What is not as it should be after all that was submitted has run. `filled` jobs were there that never ran."""
     submitted = running.submitted
     found = {name: running.count(sql) - (filled if name == "jobs" else 0) for name, sql in _EXPECTED.items()}
@@ -25,6 +25,6 @@ def differences(running: House, *, filled: int = 0) -> list[str]:
     return wrong + ([f"{left:,} runs are left"] if left else [])
 
 
-def check(notebook: Notebook, running: House, *, filled: int = 0) -> None:
+def check(notebook: Recorder, running: Deployment, *, filled: int = 0) -> None:
     for difference in differences(running, filled=filled):
         notebook.check(False, f"{running.store}, worker {running.worker}: {difference}")

@@ -37,7 +37,7 @@ from bench.comparison import (
 from bench.feeding import HEADERS, NOOP, submit
 from bench.figures import median, percentile
 from bench.firing import Mark, fire, one_by_one
-from bench.house import IN_PROCESS, NONE, SEPARATE, STORES, USUAL_WORKER, House, Trouble, house
+from bench.house import IN_PROCESS, NONE, SEPARATE, STORES, USUAL_WORKER, Deployment, Trouble, deployed
 from bench.posting import generator, post
 from bench.sections.lifecycle import steady
 
@@ -71,7 +71,7 @@ class Measurement:
     section: str
     store: str
     worker: str
-    take: Callable[[House], Measured]
+    take: Callable[[Deployment], Measured]
 
     @property
     def label(self) -> str:
@@ -79,20 +79,20 @@ class Measurement:
 
     def of(self, source: Path | None) -> Measured:
         first_worker = NONE if self.section in ("drain", "ingest") else self.worker
-        with house(self.store, first_worker, SLOTS, source=source) as running:
+        with deployed(self.store, first_worker, SLOTS, source=source) as running:
             return self.take(running)
 
 
 # --- the measurements ---------------------------------------------------------------------------------------------
 
 
-def lifecycle(running: House) -> Measured:
+def lifecycle(running: Deployment) -> Measured:
     found = steady(running, LIFECYCLE_WARM_UP, LIFECYCLE_WINDOW)
     _check(running)
     return Measured({"life cycle": Sample(found.rate, sum(found.cpu.values()) - found.cpu["load"])}, {})
 
 
-def drain(running: House) -> Measured:
+def drain(running: Deployment) -> Measured:
     """From when the worker is up until nearly all of the backlog was executed."""
     submit(running, BACKLOG)
     if USUAL_WORKER[running.store] == IN_PROCESS:
@@ -107,7 +107,7 @@ def drain(running: House) -> Measured:
     return Measured({"drain": sample()}, {})
 
 
-def ingest(running: House) -> Measured:
+def ingest(running: Deployment) -> Measured:
     """One job per request, then batches; no worker is there."""
     spent = _cpu_seconds(running)
     body = json.dumps(NOOP).encode()
@@ -122,7 +122,7 @@ def ingest(running: House) -> Measured:
     return Measured({"ingest, one per request": single, "ingest, batches": batched}, {})
 
 
-def lateness(running: House) -> Measured:
+def lateness(running: Deployment) -> Measured:
     idle = _lateness_ms(one_by_one(running, IDLE_JOBS))
     busy = _lateness_ms(fire(running, STEADY_FIRES, bit_by_bit=True))
     _check(running)
@@ -136,7 +136,7 @@ def _lateness_ms(marks: list[Mark]) -> list[float]:
 
 
 @contextlib.contextmanager
-def _counted(running: House) -> Iterator[Callable[[], Sample]]:
+def _counted(running: Deployment) -> Iterator[Callable[[], Sample]]:
     """Rate and CPU per executed job, from the beginning of the block to its end."""
     executed, spent, began = running.executed, _cpu_seconds(running), time.monotonic()
     taken: list[Sample] = []
@@ -145,12 +145,12 @@ def _counted(running: House) -> Iterator[Callable[[], Sample]]:
     taken.append(Sample(jobs / (time.monotonic() - began), (_cpu_seconds(running) - spent) / jobs * 1e6))
 
 
-def _cpu_seconds(running: House) -> float:
+def _cpu_seconds(running: Deployment) -> float:
     """Of the server, the worker and the database; the load generator costs both sides the same."""
     return sum(spent for name, spent in running.cpu_seconds().items() if name != "load")
 
 
-def _check(running: House) -> None:
+def _check(running: Deployment) -> None:
     if wrong := accounts.differences(running):
         raise Trouble("; ".join(wrong))
 

@@ -30,8 +30,8 @@ from tests.support.processes import KEY, Api, Process, running_server, worker_ke
 from timeball import system
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.ports.executor import Attempt
-from timeball.ports.worker_protocol import Hello
-from timeball.worker.transport.http_worker_protocol import HttpDispatch
+from timeball.ports.worker_protocol import RegisterWorker
+from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 from timeball.worker.worker import Worker
 
 JOBS_PER_SECOND = 20
@@ -106,8 +106,8 @@ async def crowd(apis: list[Api], servers: list[Process], postgres: PostgresServe
         workers = []
         arriving = Bill(servers, postgres)
         for number in range(options.workers):
-            dispatch = await stack.enter_async_context(HttpDispatch(urls, key, home=number))
-            hello = Hello(name=f"w{number}", slots=4)
+            dispatch = await stack.enter_async_context(HttpWorkerProtocol(urls, key, home=number))
+            hello = RegisterWorker(name=f"w{number}", slots=4)
             workers.append(Worker(dispatch, {"http": idle}, clock, hello, dice=dice))
             await workers[-1].start()
             await asyncio.sleep(0.005)

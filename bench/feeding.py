@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from bench.house import KEY, House, Trouble
+from bench.house import KEY, Deployment, Trouble
 
 BATCH = 1_000
 CONNECTIONS = 2
@@ -23,7 +23,7 @@ HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
 class Connection:
     """One connection that is kept open."""
 
-    def __init__(self, running: House) -> None:
+    def __init__(self, running: Deployment) -> None:
         parts = urlsplit(running.url)
         self._connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
 
@@ -44,7 +44,7 @@ class Feeder:
 
     def __init__(
         self,
-        running: House,
+        running: Deployment,
         *,
         batch: int = BATCH,
         connections: int = CONNECTIONS,
@@ -109,7 +109,7 @@ class Feeder:
 
 
 @contextlib.contextmanager
-def feeding(running: House, *, rate: float | None = None) -> Iterator[None]:
+def feeding(running: Deployment, *, rate: float | None = None) -> Iterator[None]:
     feeder = Feeder(running, rate=rate)
     feeder.start()
     try:
@@ -118,7 +118,7 @@ def feeding(running: House, *, rate: float | None = None) -> Iterator[None]:
         feeder.stop()
 
 
-def submit(running: House, jobs: int, batch: int = BATCH) -> None:
+def submit(running: Deployment, jobs: int, batch: int = BATCH) -> None:
     """So many no-op jobs, all due at once, however many of them wait."""
     feeder = Feeder(running, batch=batch, in_flight=2 * jobs + running.submitted, most=jobs)
     feeder.start()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import asyncpg
 
 from bench.database import Database
-from bench.house import House
+from bench.house import Deployment
 from timeball.domain import retention
 from timeball.domain.instant import DAY, Micros
 from timeball.stores.postgres.store import make_room_for
@@ -30,7 +30,7 @@ _HEX = {"sqlite": "printf('%0{1}x', {0})", "postgresql": "lpad(to_hex({0}), {1},
 _TIMES = ("_at", "_time", "_until")
 
 
-def copy_jobs(running: House, copies: int, *, over: float = 0.0) -> None:
+def copy_jobs(running: Deployment, copies: int, *, over: float = 0.0) -> None:
     """Of every job that is there; the fires of the copies follow each other within so many seconds."""
     step = int(over * 1e6 / copies)
 
@@ -47,7 +47,7 @@ def copy_jobs(running: House, copies: int, *, over: float = 0.0) -> None:
     _copy(running, "jobs", copies, expression)
 
 
-def copy_history(running: House, copies: int, *, every: float) -> None:
+def copy_history(running: Deployment, copies: int, *, every: float) -> None:
     """Of every run in it: so many earlier ones of the same job, so many seconds apart."""
     step = int(every * 1e6)
     if running.store == "postgresql":
@@ -65,7 +65,7 @@ def copy_history(running: House, copies: int, *, every: float) -> None:
     _copy(running, "history", copies, expression)
 
 
-def _age_jobs(running: House, age: Micros) -> None:
+def _age_jobs(running: Deployment, age: Micros) -> None:
     """As if they had been made before their oldest run: ids tell."""
     made = _HEX[running.store].format(f"j.created_at / 1000 - {age // 1_000}", 12)
     older = f"(SELECT 'j_' || {made} || substr(j.id, 15) FROM jobs j WHERE j.id = {{}})"
@@ -83,7 +83,7 @@ async def _make_room(dsn: str, days: Iterable[Micros]) -> None:
     await connection.close()
 
 
-def _copy(running: House, table: str, copies: int, expression: Callable[[str], str]) -> None:
+def _copy(running: Deployment, table: str, copies: int, expression: Callable[[str], str]) -> None:
     with running.database(writable=True) as database:
         for pragma in _HASTE if running.store == "sqlite" else ():
             database.execute(pragma)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.feeding import BATCH, Connection
-from bench.house import House, Trouble
+from bench.house import Deployment, Trouble
 
 LEAD = 2.0
 """Seconds between the first submission and the first due moment."""
@@ -33,7 +33,7 @@ class Mark:
 
 
 def fire(
-    running: House,
+    running: Deployment,
     offsets: list[float],
     *,
     priorities: list[int] | None = None,
@@ -66,7 +66,7 @@ def fire(
     return _marks(running)
 
 
-def one_by_one(running: House, jobs: int) -> list[Mark]:
+def one_by_one(running: Deployment, jobs: int) -> list[Mark]:
     """Jobs that are due when their request is sent, each when nothing else is going on."""
     running.witness.write_bytes(b"")
     connection = Connection(running)
@@ -92,7 +92,7 @@ def _at(due: int) -> dict[str, Any]:
     return {"schedule": {"type": "date", "expression": moment.isoformat()}}
 
 
-def _marks(running: House) -> list[Mark]:
+def _marks(running: Deployment) -> list[Mark]:
     """When all have started and ended."""
     running.await_rest()
     lines = [line.split() for line in running.witness.read_text().splitlines()]

@@ -37,7 +37,7 @@ class Trouble(Exception):
 
 
 @dataclass
-class House:
+class Deployment:
     """A running Timeball and how to look into it."""
 
     store: str
@@ -189,13 +189,13 @@ class House:
 
 
 @contextlib.contextmanager
-def house(store: str, worker: str, slots: int, *, source: Path | None = None) -> Iterator[House]:
+def deployed(store: str, worker: str, slots: int, *, source: Path | None = None) -> Iterator[Deployment]:
     """With the worker in the server's process, in its own, or with `NONE` yet."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-")))
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
         dsn = postgres.create_database() if postgres else f"sqlite:///{folder}/data/timeball.db"
-        running = House(store, worker, f"http://127.0.0.1:{_free_port()}", folder, postgres, dsn, slots, source)
+        running = Deployment(store, worker, f"http://127.0.0.1:{_free_port()}", folder, postgres, dsn, slots, source)
         stack.callback(_stop_all, running)
         running.start("up" if worker == IN_PROCESS else "server")
         if worker == SEPARATE:
@@ -203,7 +203,7 @@ def house(store: str, worker: str, slots: int, *, source: Path | None = None) ->
         yield running
 
 
-def _stop_all(running: House) -> None:
+def _stop_all(running: Deployment) -> None:
     """Workers first: they have something to say to the server."""
     with contextlib.ExitStack() as stack:
         for role in [*running.residents]:

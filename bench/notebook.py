@@ -38,7 +38,7 @@ class Scale:
         return self.repeats or self.pick(usual, 1)
 
 
-class Notebook:
+class Recorder:
     def __init__(self, section: str, title: str) -> None:
         self.section = section
         self._title = title
@@ -75,7 +75,7 @@ class Notebook:
 
 
 class TableInProgress:
-    def __init__(self, table: Table, notebook: Notebook) -> None:
+    def __init__(self, table: Table, notebook: Recorder) -> None:
         self._table = table
         self._notebook = notebook
 

@@ -15,7 +15,7 @@ from tests.support.postgres import PostgresServer
 from timeball import system
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sqlite.store import SqliteStore
@@ -33,7 +33,7 @@ async def life_cycle(store: Store, jobs: int, batch: int, backlog: int, *, ill_h
         began = time.perf_counter()
         await store.submit(submissions)
         submitted = time.perf_counter()
-        claimed = await store.claim([Want("w_bench", "bench", batch)], 0)
+        claimed = await store.claim([SlotRequest("w_bench", "bench", batch)], 0)
         handed = time.perf_counter()
         settlements = [builders.settlement(claim) for claim in claimed.claims]
         made = time.perf_counter()
@@ -50,7 +50,7 @@ async def life_cycle(store: Store, jobs: int, batch: int, backlog: int, *, ill_h
 async def _fail_a_call(store: Store) -> None:
     call = Http(url="http://ill.example/")
     await store.submit([builders.one_shot(store.now(), task=call)])
-    (claim,) = (await store.claim([Want("w_bench", "bench", 1)], 0)).claims
+    (claim,) = (await store.claim([SlotRequest("w_bench", "bench", 1)], 0)).claims
     no_answer = Failed(Failure(kind="http", message="no answer"))
     await store.settle([builders.settlement(claim, no_answer, host=host_of(call))])
 

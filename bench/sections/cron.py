@@ -6,7 +6,7 @@ import itertools
 import time
 
 from bench.figures import Figure, Findings
-from bench.notebook import Notebook, Scale
+from bench.notebook import Recorder, Scale
 from timeball.domain.schedule import cron, zone
 from timeball.domain.schedule.fires import DstGap
 
@@ -49,7 +49,7 @@ def single_micros(expression: str, name: str, dst_gap: DstGap, calls: int = 50) 
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("cron", "The cron engine")
+    notebook = Recorder("cron", "The cron engine")
     repeats, part = scale.times(5), scale.pick(1, 10)
     configuration = {"tzdata": zone.version(), "threads": 1, "repeats": repeats}
     with notebook.table("A stream of fires: fires/s", **configuration) as streams:

@@ -10,28 +10,28 @@ import time
 from bench import accounts
 from bench.feeding import submit
 from bench.figures import Figure, Findings
-from bench.house import IN_PROCESS, NONE, WORKERS, House, house
-from bench.notebook import Notebook, Scale
+from bench.house import IN_PROCESS, NONE, WORKERS, Deployment, deployed
+from bench.notebook import Recorder, Scale
 
 SLOTS = 2_000
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("drain", "Drain of a backlog: every run is due before the worker starts")
+    notebook = Recorder("drain", "Drain of a backlog: every run is due before the worker starts")
     repeats, jobs = scale.times(3), scale.pick(100_000, 5_000)
     with notebook.table(
         "Jobs per second", backlog=jobs, slots=SLOTS, repeats=repeats, task="no-op async function, one call per job"
     ) as table:
         for store in scale.stores:
             for worker in WORKERS:
-                with house(store, NONE, SLOTS) as running:
+                with deployed(store, NONE, SLOTS) as running:
                     rates = [drain(running, worker, jobs) for _ in notebook.takes(repeats)]
                     accounts.check(notebook, running)
                 table.row({"store": store, "worker": worker}, {"jobs/s": Figure(values=rates)})
     return notebook.findings()
 
 
-def drain(running: House, worker: str, jobs: int) -> float:
+def drain(running: Deployment, worker: str, jobs: int) -> float:
     """Build a backlog, let a worker come, and send it away when all is done."""
     began = time.time_ns() // 1_000
     submit(running, jobs)

@@ -12,8 +12,8 @@ from typing import Any
 from bench import accounts, filling
 from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, NOOP, Connection
 from bench.figures import Figure, Findings
-from bench.house import IN_PROCESS, NONE, USUAL_WORKER, House, house
-from bench.notebook import Notebook, Scale, TableInProgress, say
+from bench.house import IN_PROCESS, NONE, USUAL_WORKER, Deployment, deployed
+from bench.notebook import Recorder, Scale, TableInProgress, say
 from bench.sections.lifecycle import SLOTS, steady
 
 YEAR = 365 * 86_400.0
@@ -30,7 +30,7 @@ _ID = re.compile(r"(?:\d+:)?[jr]_[0-9a-f]{28}|\d{4}-\d\d-\d\dT[\d:]+Z")
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("growth", "Growth: the same with millions of jobs and runs")
+    notebook = Recorder("growth", "Growth: the same with millions of jobs and runs")
     sizes = [1_000, 10_000] if scale.quick else [10_000, 1_000_000, *([5_000_000] if scale.full else [])]
     _throughput(notebook, scale, sizes)
     _idle(notebook, scale, scale.pick(1_000_000, 10_000))
@@ -41,7 +41,7 @@ def run(scale: Scale) -> Findings:
 # --- throughput ---------------------------------------------------------------------------------------------------
 
 
-def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
+def _throughput(notebook: Recorder, scale: Scale, sizes: list[int]) -> None:
     """In turns, to and fro, each against the smallest of its turn: the machine is not as fast now as it was a minute
     ago."""
     repeats, warm, window = scale.times(5), scale.pick(3.0, 1.0), scale.pick(8.0, 2.0)
@@ -56,7 +56,7 @@ def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
     ) as table:
         for store in scale.stores:
             with contextlib.ExitStack() as stack:
-                houses = {size: stack.enter_context(house(store, NONE, SLOTS)) for size in sizes}
+                houses = {size: stack.enter_context(deployed(store, NONE, SLOTS)) for size in sizes}
                 for size, running in houses.items():
                     _fill_jobs(running, size, {"type": "date", "expression": _later(YEAR).isoformat()}, over=YEAR)
                 turns = [
@@ -75,7 +75,7 @@ def _throughput(notebook: Notebook, scale: Scale, sizes: list[int]) -> None:
                 table.row({"store": store, "worker": USUAL_WORKER[store], "scheduled": f"{size:,}"}, figures)
 
 
-def _fill_jobs(running: House, size: int, schedule: dict[str, Any], *, over: float = 0.0) -> None:
+def _fill_jobs(running: Deployment, size: int, schedule: dict[str, Any], *, over: float = 0.0) -> None:
     """So many jobs, and then a worker."""
     connection = Connection(running)
     connection.post("/v1/jobs", json.dumps(NOOP | {"name": "filler", "schedule": schedule}).encode())
@@ -87,7 +87,7 @@ def _fill_jobs(running: House, size: int, schedule: dict[str, Any], *, over: flo
     _open(running)
 
 
-def _open(running: House) -> None:
+def _open(running: Deployment) -> None:
     running.worker = USUAL_WORKER[running.store]
     if running.worker == IN_PROCESS:
         running.start("up")
@@ -99,7 +99,7 @@ def _open(running: House) -> None:
 # --- idle ---------------------------------------------------------------------------------------------------------
 
 
-def _idle(notebook: Notebook, scale: Scale, size: int) -> None:
+def _idle(notebook: Recorder, scale: Scale, size: int) -> None:
     """Nothing fires while it is looked at: the hour that all of them fire at is half a day away."""
     repeats, seconds = scale.times(3), scale.pick(10.0, 3.0)
     with notebook.table(
@@ -109,7 +109,7 @@ def _idle(notebook: Notebook, scale: Scale, size: int) -> None:
         repeats=repeats,
     ) as table:
         for store in scale.stores:
-            with house(store, NONE, SLOTS) as running:
+            with deployed(store, NONE, SLOTS) as running:
                 _fill_jobs(running, size, {"type": "cron", "expression": f"0 {_later(43_200).hour} * * *"})
                 time.sleep(scale.pick(5.0, 1.0))
                 shares = [_cpu_shares(running, seconds) for _ in notebook.takes(repeats)]
@@ -121,7 +121,7 @@ def _idle(notebook: Notebook, scale: Scale, size: int) -> None:
                 table.row({"store": store, "worker": running.worker}, {"CPU %": total, **parts, "MiB": memory})
 
 
-def _cpu_shares(running: House, seconds: float) -> dict[str, float]:
+def _cpu_shares(running: Deployment, seconds: float) -> dict[str, float]:
     before = running.cpu_seconds()
     time.sleep(seconds)
     after = running.cpu_seconds()
@@ -131,7 +131,7 @@ def _cpu_shares(running: House, seconds: float) -> dict[str, float]:
 # --- lists --------------------------------------------------------------------------------------------------------
 
 
-def _lists(notebook: Notebook, scale: Scale, size: int) -> None:
+def _lists(notebook: Recorder, scale: Scale, size: int) -> None:
     calls = scale.pick(20, 5)
     with notebook.table(
         "Lists of the API, ms per call",
@@ -141,7 +141,7 @@ def _lists(notebook: Notebook, scale: Scale, size: int) -> None:
         calls=f"{calls}, the first included",
     ) as table:
         for store in scale.stores:
-            with house(store, NONE, SLOTS) as running:
+            with deployed(store, NONE, SLOTS) as running:
                 job = _fill_history(running, size)
                 filled = running.count("SELECT count(*) FROM history")
                 notebook.check(filled == size, f"{store}: the history has {filled:,} runs, not {size:,}")
@@ -149,7 +149,7 @@ def _lists(notebook: Notebook, scale: Scale, size: int) -> None:
                     _call(notebook, table, running, path, calls)
 
 
-def _fill_history(running: House, size: int) -> str:
+def _fill_history(running: Deployment, size: int) -> str:
     """Jobs that have run once, and then as if they had done so all the time. The id of one of them."""
     running.start("worker")
     connection = Connection(running)
@@ -179,7 +179,7 @@ def _scheduled_job(number: int) -> dict[str, Any]:
     }
 
 
-def _paths(running: House, job: str, *, middle: float) -> list[str]:
+def _paths(running: Deployment, job: str, *, middle: float) -> list[str]:
     """Every list, and what people ask it for; `middle` is how many seconds ago the middle of the history was."""
     with running.client() as client:
         cursor = client.get("/v1/runs").json()["nextCursor"]
@@ -203,7 +203,7 @@ def _paths(running: House, job: str, *, middle: float) -> list[str]:
     ]
 
 
-def _call(notebook: Notebook, table: TableInProgress, running: House, path: str, calls: int) -> None:
+def _call(notebook: Recorder, table: TableInProgress, running: Deployment, path: str, calls: int) -> None:
     times, answer = [], None
     with running.client() as client:
         client.get("/livez")

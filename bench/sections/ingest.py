@@ -11,8 +11,8 @@ import time
 from bench import accounts
 from bench.feeding import BATCH, CONNECTIONS, HEADERS, NOOP, submit
 from bench.figures import Figure, Findings
-from bench.house import NONE, House, house
-from bench.notebook import Notebook, Scale
+from bench.house import NONE, Deployment, deployed
+from bench.notebook import Recorder, Scale
 from bench.posting import Posts, generator, post
 
 SINGLE_CONNECTIONS = 64
@@ -21,7 +21,7 @@ PROMISED = 8_000
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("ingest", "Ingest: jobs accepted over HTTP, each answered after its commit")
+    notebook = Recorder("ingest", "Ingest: jobs accepted over HTTP, each answered after its commit")
     repeats, seconds, jobs = scale.times(3), scale.pick(5.0, 2.0), scale.pick(50_000, 5_000)
     task = "no-op, due at once, no worker"
     single = notebook.table(
@@ -37,7 +37,7 @@ def run(scale: Scale) -> Findings:
     )
     with many as batches, single as posts:
         for store in scale.stores:
-            with house(store, NONE, SLOTS) as running:
+            with deployed(store, NONE, SLOTS) as running:
                 found, cpu = zip(*(_post(notebook, running, seconds) for _ in notebook.takes(repeats)), strict=True)
                 posts.row(
                     {"store": store},
@@ -57,7 +57,7 @@ def run(scale: Scale) -> Findings:
     return notebook.findings()
 
 
-def _post(notebook: Notebook, running: House, seconds: float) -> tuple[Posts, float]:
+def _post(notebook: Recorder, running: Deployment, seconds: float) -> tuple[Posts, float]:
     """What came of it, and what each job cost the server: CPU in µs."""
     body = json.dumps(NOOP).encode()
     before = running.cpu_seconds()["server"]
@@ -72,7 +72,7 @@ def _post(notebook: Notebook, running: House, seconds: float) -> tuple[Posts, fl
     return found, (running.cpu_seconds()["server"] - before) / accepted * 1e6
 
 
-def _submit(running: House, jobs: int) -> float:
+def _submit(running: Deployment, jobs: int) -> float:
     began = time.monotonic()
     submit(running, jobs)
     return jobs / (time.monotonic() - began)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from bench import accounts
 from bench.figures import Figure, Findings, median, percentile
 from bench.firing import Mark, fire, one_by_one
-from bench.house import USUAL_WORKER, House, house
-from bench.notebook import Notebook, Scale, TableInProgress
+from bench.house import USUAL_WORKER, Deployment, deployed
+from bench.notebook import Recorder, Scale, TableInProgress
 from bench.probe import timer_and_fsync
 
 SLOTS = 2_000
@@ -42,11 +42,11 @@ QUICK = Sizes(idle=30, spread=100, seconds=2.0, herd=1_000, sustained=2.0)
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("lateness", "Start lateness")
+    notebook = Recorder("lateness", "Start lateness")
     sizes, repeats = scale.pick(USUAL, QUICK), scale.times(3)
     with notebook.table("Start lateness in ms", slots=SLOTS, repeats=repeats, task="async function") as table:
         for store in scale.stores:
-            with house(store, USUAL_WORKER[store], SLOTS) as running:
+            with deployed(store, USUAL_WORKER[store], SLOTS) as running:
                 _idle(notebook, table, running, sizes, repeats)
                 _spread(notebook, table, running, sizes, repeats)
                 _herd(notebook, table, running, sizes, repeats)
@@ -55,7 +55,7 @@ def run(scale: Scale) -> Findings:
     return notebook.findings()
 
 
-def _idle(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
+def _idle(notebook: Recorder, table: TableInProgress, running: Deployment, sizes: Sizes, repeats: int) -> None:
     found, probes = [], []
     for _ in notebook.takes(repeats):
         probes.append(timer_and_fsync([index * 0.02 for index in range(sizes.idle // 2)]))
@@ -64,7 +64,7 @@ def _idle(notebook: Notebook, table: TableInProgress, running: House, sizes: Siz
     _row(table, running, "  bare timer + fsync beside it", probes)
 
 
-def _spread(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
+def _spread(notebook: Recorder, table: TableInProgress, running: Deployment, sizes: Sizes, repeats: int) -> None:
     found, probes = [], []
     for _ in notebook.takes(repeats):
         probes.append(timer_and_fsync(sizes.offsets[: sizes.spread // 2]))
@@ -74,7 +74,7 @@ def _spread(notebook: Notebook, table: TableInProgress, running: House, sizes: S
     _row(table, running, "  bare timer + fsync beside it", probes)
 
 
-def _herd(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
+def _herd(notebook: Recorder, table: TableInProgress, running: Deployment, sizes: Sizes, repeats: int) -> None:
     """Many at one instant, of all priorities, submitted in no order."""
     found, disorder = [], []
     for _ in notebook.takes(repeats):
@@ -86,7 +86,7 @@ def _herd(notebook: Notebook, table: TableInProgress, running: House, sizes: Siz
     _row(table, running, f"{sizes.herd:,} at one instant", found, most=HERD_MOST, out_of_order=order)
 
 
-def _sustained(notebook: Notebook, table: TableInProgress, running: House, sizes: Sizes, repeats: int) -> None:
+def _sustained(notebook: Recorder, table: TableInProgress, running: Deployment, sizes: Sizes, repeats: int) -> None:
     offsets = [index / SUSTAINED for index in range(int(SUSTAINED * sizes.sustained))]
     found = [_late(notebook, running, fire(running, offsets, bit_by_bit=True)) for _ in notebook.takes(repeats)]
     _row(table, running, f"{SUSTAINED:,}/s for {sizes.sustained:g} s", found, p99=SUSTAINED_P99)
@@ -102,7 +102,7 @@ def out_of_order(marks: list[Mark]) -> int:
     return behind
 
 
-def _late(notebook: Notebook, running: House, marks: list[Mark]) -> list[float]:
+def _late(notebook: Recorder, running: Deployment, marks: list[Mark]) -> list[float]:
     early = sum(mark.late < 0 for mark in marks)
     notebook.check(early == 0, f"{running.store}: {early} of {len(marks)} jobs started early")
     return [mark.late for mark in marks]
@@ -110,7 +110,7 @@ def _late(notebook: Notebook, running: House, marks: list[Mark]) -> list[float]:
 
 def _row(
     table: TableInProgress,
-    running: House,
+    running: Deployment,
     what: str,
     found: list[list[float]],
     *,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from bench import accounts
 from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, feeding
 from bench.figures import Figure, Findings, median
-from bench.house import IN_PROCESS, SEPARATE, WORKERS, House, Trouble, house
-from bench.notebook import Notebook, Scale
+from bench.house import IN_PROCESS, SEPARATE, WORKERS, Deployment, Trouble, deployed
+from bench.notebook import Recorder, Scale
 
 SLOTS = 2_000
 """A worker for short functions is given many: as many as two batches."""
@@ -33,7 +33,7 @@ class Steady:
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("lifecycle", "Life cycle in steady state: submitted, durable, executed, result durable")
+    notebook = Recorder("lifecycle", "Life cycle in steady state: submitted, durable, executed, result durable")
     repeats, warm, window = scale.times(3), scale.pick(3.0, 1.0), scale.pick(10.0, 3.0)
     configuration = {
         "window": f"{window:g} s after {warm:g} s",
@@ -48,7 +48,7 @@ def run(scale: Scale) -> Findings:
     with price as prices, notebook.table("Jobs per second", **configuration) as rates:
         for store in scale.stores:
             for worker in WORKERS:
-                with house(store, worker, SLOTS) as running:
+                with deployed(store, worker, SLOTS) as running:
                     found = [steady(running, warm, window) for _ in notebook.takes(repeats)]
                     accounts.check(notebook, running)
                 promised = PROMISED.get((store, worker))
@@ -58,7 +58,7 @@ def run(scale: Scale) -> Findings:
     return notebook.findings()
 
 
-def steady(running: House, warm: float, window: float) -> Steady:
+def steady(running: Deployment, warm: float, window: float) -> Steady:
     """Feed it for a while, look at the middle of it, and let it come to rest."""
     with feeding(running):
         time.sleep(warm)

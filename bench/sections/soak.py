@@ -10,12 +10,12 @@ from bench import accounts
 from bench.database import Database
 from bench.feeding import BATCH, CONNECTIONS, feeding
 from bench.figures import Figure, Findings, median
-from bench.house import USUAL_WORKER, House, house
-from bench.notebook import Notebook, Scale, TableInProgress, say
+from bench.house import USUAL_WORKER, Deployment, deployed
+from bench.notebook import Recorder, Scale, TableInProgress, say
 from bench.sections.lifecycle import SLOTS, steady
 
-MOST_GROWTH = 2.0
-MOST_BLOAT = 2.0
+MAX_GROWTH = 2.0
+MAX_BLOAT = 2.0
 TABLES = ("jobs", "history", "runs")
 
 
@@ -42,7 +42,7 @@ class Sample:
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("soak", "Soak: a steady load of half the maximum")
+    notebook = Recorder("soak", "Soak: a steady load of half the maximum")
     sizes = scale.pick(USUAL, QUICK)
     configuration = {
         "seconds": f"{sizes.seconds:g}",
@@ -56,7 +56,7 @@ def run(scale: Scale) -> Findings:
     memory = notebook.table("Memory in MiB, without mapped files and shared memory", **configuration)
     with disk as disks, memory as memories, notebook.table("Jobs per second", **configuration) as rates:
         for store in scale.stores:
-            with house(store, USUAL_WORKER[store], SLOTS) as running:
+            with deployed(store, USUAL_WORKER[store], SLOTS) as running:
                 most = steady(running, scale.pick(3.0, 1.0), scale.pick(10.0, 2.0)).rate
                 say(f"{store}: at most {most:,.0f} jobs/s")
                 samples = _load(notebook, running, most / 2, sizes)
@@ -70,7 +70,7 @@ def run(scale: Scale) -> Findings:
     return notebook.findings()
 
 
-def _load(notebook: Notebook, running: House, rate: float, sizes: Sizes) -> list[Sample]:
+def _load(notebook: Recorder, running: Deployment, rate: float, sizes: Sizes) -> list[Sample]:
     samples: list[Sample] = []
     with running.database() as database, feeding(running, rate=rate):
         began = time.monotonic()
@@ -86,20 +86,20 @@ def _rates(samples: list[Sample], every: float) -> list[float]:
     return [(later - earlier) / every for earlier, later in pairwise(counts)]
 
 
-def _memory(table: TableInProgress, running: House, samples: list[Sample], sizes: Sizes) -> None:
+def _memory(table: TableInProgress, running: Deployment, samples: list[Sample], sizes: Sizes) -> None:
     for process in samples[0].memory:
         used = [sample.memory[process] for sample in samples]
         early, late = _early(used, sizes), _late(used, sizes)
         figures = {
             "settled": Figure(values=[early], digits=1),
             "at the end": Figure(values=[late], digits=1),
-            "growth %": Figure(values=[(late / early - 1) * 100], most=MOST_GROWTH, digits=1),
+            "growth %": Figure(values=[(late / early - 1) * 100], most=MAX_GROWTH, digits=1),
             "all samples": Figure(values=used, digits=1),
         }
         table.row({"store": running.store, "process": process}, figures)
 
 
-def _disk(table: TableInProgress, running: House, samples: list[Sample], sizes: Sizes) -> None:
+def _disk(table: TableInProgress, running: Deployment, samples: list[Sample], sizes: Sizes) -> None:
     """A table that is emptied all the time has nothing to be packed: it must not grow."""
     packed = _packed_mib(running)
     for name in samples[0].disk:
@@ -108,9 +108,9 @@ def _disk(table: TableInProgress, running: House, samples: list[Sample], sizes: 
         figures = {"settled": Figure(values=[early], digits=1), "at the end": Figure(values=[late], digits=1)}
         if name in packed:
             figures["packed"] = Figure(values=[packed[name]], digits=1)
-            figures["bloat ×"] = Figure(values=[used[-1] / packed[name]], most=MOST_BLOAT, digits=2)
+            figures["bloat ×"] = Figure(values=[used[-1] / packed[name]], most=MAX_BLOAT, digits=2)
         else:
-            figures["growth ×"] = Figure(values=[late / early], most=MOST_BLOAT, digits=2)
+            figures["growth ×"] = Figure(values=[late / early], most=MAX_BLOAT, digits=2)
         table.row({"store": running.store, "what": name}, figures)
 
 
@@ -123,7 +123,7 @@ def _late(values: list[float], sizes: Sizes) -> float:
     return median(values[-sizes.settled :])
 
 
-def _disk_mib(running: House, database: Database) -> dict[str, float]:
+def _disk_mib(running: Deployment, database: Database) -> dict[str, float]:
     if running.store == "sqlite":
         data = running.folder / "data"
         return {
@@ -142,7 +142,7 @@ def _with_partitions(database: Database, table: str) -> int:
     return int(own) + int(parts or 0)
 
 
-def _packed_mib(running: House) -> dict[str, float]:
+def _packed_mib(running: Deployment) -> dict[str, float]:
     """The same rows as if they had been written just now."""
     with running.database() as database:
         if running.store == "sqlite":

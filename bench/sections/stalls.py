@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.figures import Figure, Findings
 from bench.house import Trouble
-from bench.notebook import Notebook, Scale, say
+from bench.notebook import Recorder, Scale, say
 from tests.support.api import serving
 from tests.support.migrated import sqlite_store
 from tests.support.postgres import PostgresServer
@@ -30,7 +30,7 @@ SHOWN = 15
 
 
 def run(scale: Scale) -> Findings:
-    notebook = Notebook("stalls", "Stalls: how long one request holds the event loop")
+    notebook = Recorder("stalls", "Stalls: how long one request holds the event loop")
     size = scale.pick(WHOLE, REDUCED)
     with notebook.table(
         f"The {SHOWN} longest: ms between two ticks",

@@ -24,7 +24,7 @@ PIDFD_OPEN, PIDFD_GETFD = 434, 438
 BLKGETSIZE64 = 0x80081272
 OPEN_TREE, OPEN_TREE_CLONE = 428, 1
 CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 class Hunt:
@@ -42,7 +42,7 @@ class Hunt:
 
     def read(self, path: str) -> None:
         with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
-            self.look(path, file.read(MOST_BYTES))
+            self.look(path, file.read(MAX_BYTES))
 
     def reached(self, what: str) -> None:
         self.found.append(what)
@@ -77,7 +77,7 @@ class Hunt:
                 begin, end = (int(word, 16) for word in re.match(r"(\w+)-(\w+)", line).groups())
                 with contextlib.suppress(OSError, OverflowError):
                     mem.seek(begin)
-                    self.look(f"/proc/{pid}/mem", mem.read(min(end - begin, MOST_BYTES)))
+                    self.look(f"/proc/{pid}/mem", mem.read(min(end - begin, MAX_BYTES)))
 
     def descriptors(self, pid: int) -> None:
         with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.processes import (
     KEY,
-    PATIENCE,
+    WAIT_SECONDS,
     Api,
     Process,
     data_dir,
@@ -71,7 +71,9 @@ def test_kill_9_of_up_loses_nothing_that_was_acknowledged(tmp_path: Path) -> Non
 
     with running_up(tmp_path, port, *tasks) as (_, api):
         until(
-            lambda: all(api.ended_run_of(job) for job in acknowledged), "everything acknowledged to end", 2 * PATIENCE
+            lambda: all(api.ended_run_of(job) for job in acknowledged),
+            "everything acknowledged to end",
+            2 * WAIT_SECONDS,
         )
         assert all(api.ended_run_of(job)["status"] == "succeeded" for job in acknowledged)
         attempts = until(lambda: len(lines(file)) == 2 and lines(file), "the interrupted job to run again")
@@ -164,7 +166,7 @@ def test_kill_9_of_a_server_costs_no_fire(tmp_path: Path, postgres_dsn: str) -> 
 def test_a_second_up_on_the_same_folder_exits_and_says_so(tmp_path: Path) -> None:
     again = ["up", "--port", str(free_port()), "--data-dir", str(data_dir(tmp_path))]
     with running_up(tmp_path), Process(tmp_path, again) as second:
-        assert second.popen.wait(PATIENCE) != 0
+        assert second.popen.wait(WAIT_SECONDS) != 0
         assert str(data_dir(tmp_path)) in second.output
         assert "Traceback" not in second.output
 
@@ -210,7 +212,7 @@ def test_the_second_signal_does_not_wait_for_answers(tmp_path: Path) -> None:
         assert process.popen.poll() is None, "it gives the answer a chance"
         began = time.monotonic()
         process.signal(signal.SIGTERM)
-        assert process.popen.wait(PATIENCE) == 0, process.output
+        assert process.popen.wait(WAIT_SECONDS) == 0, process.output
         assert time.monotonic() - began < 3
 
 

@@ -14,7 +14,7 @@ from tests.support.both_clients import BOTH, either
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.processes import (
     KEY,
-    PATIENCE,
+    WAIT_SECONDS,
     Api,
     free_port,
     running_server,
@@ -66,7 +66,7 @@ class Follower:
 
     def end(self) -> list[str]:
         """What it printed until it ended by itself."""
-        assert self.popen.wait(PATIENCE) == 0, self.errors
+        assert self.popen.wait(WAIT_SECONDS) == 0, self.errors
         assert not self.errors
         return self.lines
 
@@ -101,7 +101,7 @@ def test_lines_come_while_the_run_prints_them_and_ctrl_c_leaves_quietly(tmp_path
             until(lambda: len(follower.lines) > 3, "the first lines")
             assert api.call("GET", f"/v1/runs/{run_id}")["status"] == "running"
             follower.popen.send_signal(signal.SIGINT)
-            assert follower.popen.wait(PATIENCE) == 130
+            assert follower.popen.wait(WAIT_SECONDS) == 130
             assert follower.lines == lines(1, len(follower.lines))
             assert not follower.errors
         api.call("POST", f"/v1/runs/{run_id}/cancel")
@@ -119,7 +119,7 @@ def test_connections_that_are_cut_lose_and_repeat_nothing(tmp_path: Path) -> Non
             assert text.end() == lines(1, 150)
             found = [json.loads(line) for line in objects.end()]
             for listener in listeners:
-                assert listener.result(PATIENCE) == lines(1, 150)
+                assert listener.result(WAIT_SECONDS) == lines(1, 150)
         assert [each["text"] for each in found] == lines(1, 150)
         assert {(each["attempt"], each["stream"]) for each in found} == {(1, "stdout")}
         assert proxy.cuts > 12
@@ -136,7 +136,7 @@ def test_a_server_that_is_killed_and_comes_back_is_waited_for(tmp_path: Path) ->
             with running_server(tmp_path, store, port):
                 assert follower.end() == lines(1, 60)
                 for listener in listeners:
-                    assert listener.result(PATIENCE) == lines(1, 60)
+                    assert listener.result(WAIT_SECONDS) == lines(1, 60)
                 worker.kill()
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_was_handed_back_and_begins_anew_is_told_from_its_beginning(t
             until(lambda: len(follower.lines) > 10, "the first lines")
             assert process.stop() == 0
             with running_up(tmp_path, port):
-                for heard in (follower.end(), *(listener.result(PATIENCE) for listener in listeners)):
+                for heard in (follower.end(), *(listener.result(WAIT_SECONDS) for listener in listeners)):
                     before = len(heard) - 60
                     assert before > 0
                     assert heard == lines(1, before) + lines(1, 60)

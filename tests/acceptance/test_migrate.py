@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes import (
-    PATIENCE,
+    WAIT_SECONDS,
     Api,
     Process,
     data_dir,
@@ -34,7 +34,7 @@ def lines(file: Path) -> list[list[str]]:
 
 def ended(folder: Path, arguments: list[str]) -> Process:
     with Process(folder, arguments) as process:
-        process.popen.wait(PATIENCE)
+        process.popen.wait(WAIT_SECONDS)
     return process
 
 

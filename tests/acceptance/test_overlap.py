@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.support.processes import (
-    PATIENCE,
+    WAIT_SECONDS,
     Api,
     Process,
     free_port,
@@ -130,7 +130,11 @@ def watch(folder: Path, server: Process, api: Api, restart: Restart) -> dict[str
     time.sleep(2)  # some fires have to be caught up
     with restart() as (_, api):
         outage = Outage(began, dt.datetime.now(dt.UTC))
-        until(lambda: all(is_over(api, job) for job in jobs.values()), "all fires to have their verdicts", 2 * PATIENCE)
+        until(
+            lambda: all(is_over(api, job) for job in jobs.values()),
+            "all fires to have their verdicts",
+            2 * WAIT_SECONDS,
+        )
         return {
             policy: Series(
                 policy,

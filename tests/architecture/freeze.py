@@ -142,8 +142,8 @@ def protocol_messages() -> str:
         task=msgspec.Raw(b'{"kind":"shell"}'),
     )
     messages: list[Any] = [
-        worker_protocol.Hello(name="w", slots=3),
-        worker_protocol.Hello(
+        worker_protocol.RegisterWorker(name="w", slots=3),
+        worker_protocol.RegisterWorker(
             name="w",
             slots=3,
             labels=["gpu"],
@@ -154,10 +154,10 @@ def protocol_messages() -> str:
             dedicated=True,
             kinds=["shell"],
         ),
-        worker_protocol.Welcome(session="s", lease=30, beat_every=10),
+        worker_protocol.WorkerRegistered(session="s", lease=30, beat_every=10),
         worker_protocol.Poll(session="s", seq=1, free=2, held=[7], wait=9),
-        worker_protocol.Orders(),
-        worker_protocol.Orders(assignments=[assignment], cancel=[1], pause=[(2, 3)], kill=[4], lost=[5]),
+        worker_protocol.PollResponse(),
+        worker_protocol.PollResponse(assignments=[assignment], cancel=[1], pause=[(2, 3)], kill=[4], lost=[5]),
         worker_protocol.Beat(session="s", held=[7]),
         worker_protocol.Report(session="s", poll_seq=1, free=2),
         worker_protocol.Report(
@@ -175,7 +175,7 @@ def protocol_messages() -> str:
             ],
             pausing=[worker_protocol.Pausing(number=3, what="paused", age=1, **key)],
         ),
-        worker_protocol.Receipt(stale=[7]),
+        worker_protocol.ReportAck(stale=[7]),
     ]
     return _json([[type(each).__name__, json.loads(msgspec.json.encode(each))] for each in messages])
 

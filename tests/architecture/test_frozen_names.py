@@ -33,11 +33,11 @@ from timeball.stores.sql.migrate import known
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 FROZEN = Path(__file__).with_name("frozen_names.json")
 MESSAGES = (
-    worker_protocol.Hello,
-    worker_protocol.Welcome,
+    worker_protocol.RegisterWorker,
+    worker_protocol.WorkerRegistered,
     worker_protocol.Assignment,
     worker_protocol.Poll,
-    worker_protocol.Orders,
+    worker_protocol.PollResponse,
     worker_protocol.Beat,
     worker_protocol.Started,
     worker_protocol.Progress,
@@ -45,7 +45,7 @@ MESSAGES = (
     worker_protocol.LogChunk,
     worker_protocol.Ended,
     worker_protocol.Report,
-    worker_protocol.Receipt,
+    worker_protocol.ReportAck,
     lifecycle.Failure,
 )
 

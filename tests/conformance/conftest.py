@@ -44,7 +44,7 @@ class KeptConnections:
         if number == len(self._drivers):
             self._drivers.append(store._db)
         store._db = self._drivers[number]
-        store._db._hints.listeners.clear()
+        store._db._wakeups.listeners.clear()
         if not store._db._pool.is_open:
             with mock.patch("timeball.stores.postgres.store._Driver._migrate"):  # it was migrated before
                 await store.open()

@@ -17,7 +17,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Amended, Amendment, Fired, JobFilter, Outdated
 from timeball.ports.store.registry import RegisteredTask
-from timeball.ports.store.runs import Want, Wanted
+from timeball.ports.store.runs import SlotRequest, Wanted
 from timeball.ports.store.store import Store
 
 
@@ -187,7 +187,7 @@ async def test_a_fire_that_was_handed_out_ahead_has_to_be_waited_for(store: Stor
     at = store.now() + 300 * MILLISECOND
     sent = one_shot(store.now(), at=at)
     await store.submit([sent])
-    assert len((await store.claim([Want("w_1", "", 1)], SECOND)).claims) == 1
+    assert len((await store.claim([SlotRequest("w_1", "", 1)], SECOND)).claims) == 1
     paused = change(sent.job, state=JobState.PAUSED)
     assert await store.amend([paused]) == [Fired(at)]
     assert await current(store, sent.job) == sent.job
@@ -256,10 +256,10 @@ async def test_no_fire_follows_an_older_version_than_was_acknowledged(stores: tu
                     return answer.job.version, one.now()
 
         (version, acknowledged), *_, claimed = await asyncio.gather(
-            edit(job), plan_due(one), plan_due(two), two.claim([Want("w_1", "", 9)], 3 * SECOND)
+            edit(job), plan_due(one), plan_due(two), two.claim([SlotRequest("w_1", "", 9)], 3 * SECOND)
         )
         await plan_due(two)
-        later = (await two.claim([Want("w_1", "", 9)], 60 * SECOND)).claims
+        later = (await two.claim([SlotRequest("w_1", "", 9)], 60 * SECOND)).claims
         runs = await two.runs([got.run_id for got in (*claimed.claims, *later)])
         for got in (*claimed.claims, *later):
             if got.job_id == job.id and got.fire_time > acknowledged:
@@ -326,7 +326,7 @@ async def test_a_future_run_waits_for_the_one_that_was_asked_for(store: Store, p
         await write(store, job, fire(at))
     wanted = run(job, store.now())
     assert await store.trigger([wanted]) == [Status.QUEUED]
-    (got,) = (await store.claim([Want("w_1", "", 5)], SECOND)).claims
+    (got,) = (await store.claim([SlotRequest("w_1", "", 5)], SECOND)).claims
     assert got.run_id == wanted.id
     assert await store.next_plan_at() == at
     await until(store, at)

@@ -75,7 +75,7 @@ def objects(tmp_path: Path) -> Bucket:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "RUNS_AT_ONCE", 50)
-    monkeypatch.setattr(writing, "MOST_RECORDS", 100)
+    monkeypatch.setattr(writing, "MAX_RECORDS", 100)
 
 
 async def archived(store: Store, objects: Objects, day: date = MONDAY) -> Archived:
@@ -244,7 +244,7 @@ async def test_only_parts_that_may_hold_what_is_meant_are_read(store: Store, obj
 async def test_a_request_reads_only_so_much_and_the_next_goes_on(
     store: Store, objects: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_archive, "MOST_PARTS", 3)
+    monkeypatch.setattr(search_archive, "MAX_PARTS", 3)
     rare = job(MONDAY_NOON - HOUR)
     rows = [*mixed([job(MONDAY_NOON - HOUR)], 2_000), finished(rare, MONDAY_NOON + MINUTE + 1, 9_999)]
     await add(store, rows)

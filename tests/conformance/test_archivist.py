@@ -17,9 +17,9 @@ from timeball.operation.storage import archive as writing
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
 from timeball.server.loops import archiver as archivists
-from timeball.server.loops.archiver import DayArchivist
-from timeball.server.loops.maintenance import Keeper
-from timeball.server.wakeups import LocalHints
+from timeball.server.loops.archiver import DayArchiver
+from timeball.server.loops.maintenance import MaintenanceLoop
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sqlite.store import SqliteStore
 
 
@@ -28,13 +28,13 @@ def objects(tmp_path: Path) -> Watched:
     return Watched(open_objects(str(tmp_path / "archive")))
 
 
-def keeper(store: Store, archivist: DayArchivist) -> Keeper:
-    hints = LocalHints(store.shout)
-    context = Context(store, system.SystemClock(), system.dice(), hints)
-    return Keeper(context, hints, keep_for=30 * DAY, archivist=archivist)
+def keeper(store: Store, archivist: DayArchiver) -> MaintenanceLoop:
+    wakeups = LocalWakeups(store.wake_all)
+    context = Context(store, system.SystemClock(), system.dice(), wakeups)
+    return MaintenanceLoop(context, wakeups, keep_for=30 * DAY, archivist=archivist)
 
 
-async def turns(of: Keeper, count: int) -> None:
+async def turns(of: MaintenanceLoop, count: int) -> None:
     for _ in range(count):
         of._rests_until = 0
         await of.turn()
@@ -45,7 +45,7 @@ async def test_days_go_to_the_archive_before_they_leave_the_store(store: Store, 
     old = [finished(made, now - days * DAY - at * SECOND, days * 1_000 + at) for days in (33, 35) for at in range(150)]
     young = finished(made, now - 10 * DAY, 1)
     await add(store, [*old, young])
-    archivist = DayArchivist(store, objects, system.SystemClock())
+    archivist = DayArchiver(store, objects, system.SystemClock())
 
     await turns(keeper(store, archivist), 20)
 
@@ -57,12 +57,12 @@ async def test_days_go_to_the_archive_before_they_leave_the_store(store: Store, 
 async def test_nothing_goes_while_the_archive_is_away(
     store: Store, objects: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archivists, "REST", 0)
+    monkeypatch.setattr(archivists, "ARCHIVE_RETRY_DELAY", 0)
     made, now = job(store.now() - 50 * DAY), store.now()
     old = [finished(made, now - 33 * DAY - at * SECOND, at) for at in range(50)]
     await add(store, old)
     objects.puts_left = 1  # the part, not the manifest
-    archivist = DayArchivist(store, objects, system.SystemClock())
+    archivist = DayArchiver(store, objects, system.SystemClock())
     keeps = keeper(store, archivist)
     await turns(keeps, 5)
     assert len(await store.runs([row.id for row in old])) == 50
@@ -79,7 +79,7 @@ async def test_what_it_archived_it_does_not_archive_again(store: Store, objects:
     day = (store.now() - 33 * DAY) // DAY * DAY
     rows = [finished(made, day + at * SECOND, at) for at in range(20)]
     await add(store, rows)
-    archivist = DayArchivist(store, objects, system.SystemClock())
+    archivist = DayArchiver(store, objects, system.SystemClock())
     assert await archivist.keep(day)
     left = objects.puts_left
     assert await archivist.keep(day)
@@ -102,7 +102,7 @@ async def test_another_store_at_the_same_place_loses_nothing(store: Store, objec
     made = job(store.now() - 50 * DAY)
     for number, each in enumerate((store, other)):
         await add(each, [finished(made, day + number, number)])
-        assert await DayArchivist(each, objects, system.SystemClock()).keep(day)
+        assert await DayArchiver(each, objects, system.SystemClock()).keep(day)
     await other.close()
     assert len(await listed(Archive(objects))) == 2
 
@@ -111,7 +111,7 @@ async def test_after_a_failure_the_archive_is_left_alone_for_a_while(store: Stor
     day = (store.now() - 33 * DAY) // DAY * DAY
     await add(store, [finished(job(store.now() - 50 * DAY), day, 1)])
     objects.puts_left = 0
-    archivist = DayArchivist(store, objects, system.SystemClock())
+    archivist = DayArchiver(store, objects, system.SystemClock())
     assert not await archivist.keep(day)
     objects.puts_left = 100
     assert not await archivist.keep(day)
@@ -121,12 +121,12 @@ async def test_after_a_failure_the_archive_is_left_alone_for_a_while(store: Stor
 async def test_a_large_day_takes_its_time_beside_the_keeper(
     store: Store, objects: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archivists, "PATIENCE", 0)
+    monkeypatch.setattr(archivists, "DAY_WAIT_TIMEOUT", 0)
     monkeypatch.setattr(writing, "RUNS_AT_ONCE", 10)
     made = job(store.now() - 50 * DAY)
     day = (store.now() - 33 * DAY) // DAY * DAY
     await add(store, [finished(made, day + at * SECOND, at) for at in range(200)])
-    archivist = DayArchivist(store, objects, system.SystemClock())
+    archivist = DayArchiver(store, objects, system.SystemClock())
 
     assert not await archivist.keep(day)
     assert not await archivist.keep(day - DAY), "one at a time"

@@ -18,7 +18,7 @@ from timeball.domain.run.lifecycle import (
 )
 from timeball.domain.run.run import Run
 from timeball.domain.task.retry import Retry
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LOCAL_KEY, Started
 
@@ -28,7 +28,7 @@ AT_ONCE = Retry(max_retries=5, backoff=["0s"])
 
 
 async def claim_all(store: Store, session: str = "w_1") -> list[Claim]:
-    return (await store.claim([Want(session, "", 10)], 0)).claims
+    return (await store.claim([SlotRequest(session, "", 10)], 0)).claims
 
 
 async def start(store: Store, session: str = "w_1") -> Claim:

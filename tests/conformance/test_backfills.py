@@ -26,16 +26,16 @@ from timeball.operation.context import Context
 from timeball.operation.runs.retry_run import retry_run
 from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.system import SystemClock
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
 
 
 def context(store: Store) -> Context:
-    return Context(store, SystemClock(), random.Random(7), LocalHints(lambda _: None))
+    return Context(store, SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
 
 
 async def minutely(store: Store, late: Micros = -HOUR, **fields: object) -> Job:
@@ -92,7 +92,7 @@ async def work_off(store: Store, backfill_id: str, slots: int = 100) -> list[lis
     """The fires that were handed out, step by step, until there are no more."""
     steps = []
     while await advance(store) or (await progress(store, backfill_id)).alive:
-        claimed = await store.claim([Want("w_1", "w", slots)], 0)
+        claimed = await store.claim([SlotRequest("w_1", "w", slots)], 0)
         steps.append([got.fire_time for got in claimed.claims])
         await store.settle([settlement(got, at=store.now()) for got in claimed.claims])
     await advance(store)
@@ -137,7 +137,7 @@ async def test_two_servers_at_once_make_no_run_twice_and_no_more_than_its_parall
         found = await one.backfills_to_advance(10)
         made = await asyncio.gather(*(each.advance_backfills(found) for each in (one, other, one, other)))
         assert (await progress(other, backfill_id)).alive <= 3, made
-        claimed = (await one.claim([Want("w_1", "w", 2)], 0)).claims
+        claimed = (await one.claim([SlotRequest("w_1", "w", 2)], 0)).claims
         done += [got.fire_time for got in claimed]
         await asyncio.gather(
             *(each.settle([settlement(got, at=one.now()) for got in claimed]) for each in (one, other))
@@ -208,7 +208,7 @@ async def test_cancelling_it_cancels_what_is_alive_of_it_and_makes_no_more(store
     job = await minutely(store)
     backfill_id = await backfill(store, job, 5, parallelism=2)
     await advance(store)
-    (held,) = (await store.claim([Want("w_1", "w", 1)], 0)).claims
+    (held,) = (await store.claim([SlotRequest("w_1", "w", 1)], 0)).claims
     assert (await cancel_backfill(context(store), TENANT, backfill_id)).status == "cancelled"
     assert [status for _, status in await runs_of(store, job)] == [Status.RUNNING, Status.CANCELLED]
     await store.settle([settlement(held, Cancelled(), at=store.now())])
@@ -296,7 +296,7 @@ async def test_a_fresh_run_goes_before_one_of_a_backfill_that_waited_longer(stor
     await backfill(store, old, 50, parallelism=5)
     assert await advance(store) == 5
     assert await store.trigger([run(fresh, store.now()) for _ in range(1)]) == [Status.QUEUED]
-    (first,) = (await store.claim([Want("w_1", "w", 1)], 0)).claims
+    (first,) = (await store.claim([SlotRequest("w_1", "w", 1)], 0)).claims
     assert first.job_id == fresh.id
 
 
@@ -333,7 +333,7 @@ async def test_the_fires_of_a_workflow_are_woven_one_after_the_other(store: Stor
     names = []
     while (await progress(store, backfill_id)).status == "running":
         await advance(store)
-        await store.weave(500)
+        await store.advance_workflows(500)
         claims = await claim(store)
         names += [decode_spec(got.spec).name.partition("/")[2] for got in claims]
         await store.settle([settlement(got, at=store.now()) for got in claims])
@@ -387,7 +387,7 @@ async def test_a_long_one_does_not_delay_fresh_runs_and_is_not_lost_in_a_crash(s
             await store.trigger([new])
             waiting.add(new.id)
         slots = dice.randrange(1, parallelism)
-        got = (await store.claim([Want("w_1", "w", slots)], 0)).claims
+        got = (await store.claim([SlotRequest("w_1", "w", slots)], 0)).claims
         assert waiting <= {each.run_id for each in got}, "a fresh run waited for one of the backfill"
         waiting.clear()
         held += got

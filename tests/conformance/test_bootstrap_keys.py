@@ -11,7 +11,7 @@ from timeball.domain.bootstrap_key import BootstrapSource
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import MINUTE
 from timeball.ports.store.registry import Key
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 
 _numbers = itertools.count()
@@ -145,7 +145,7 @@ async def test_sessions_of_a_replaced_key_get_nothing_more(store: Store) -> None
     await store.register(worker("w_2", key=old.id), MINUTE)
     await server.start("new")
     await store.submit([one_shot(store.now())])
-    assert (await store.claim([Want("w_2", "", 1)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_2", "", 1)], 0)).claims == []
 
 
 @pytest.mark.parametrize("name", ["admin", "mine"])

@@ -25,18 +25,18 @@ from timeball.operation.runs.explain import explain_job
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.jobs import Amendment, Submission
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Settled, Settlement, Want
+from timeball.ports.store.runs import Settled, Settlement, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.server.loops import backfiller, follow_trigger, lease_rescuer, pause_resumer
 from timeball.server.loops.backfiller import Backfiller
-from timeball.server.loops.follow_trigger import Listener
-from timeball.server.loops.lease_rescuer import Rescuer
-from timeball.server.loops.pause_resumer import Waker
+from timeball.server.loops.follow_trigger import FollowTrigger
+from timeball.server.loops.lease_rescuer import LeaseRescuer
+from timeball.server.loops.pause_resumer import PauseResumer
 from timeball.server.loops.planner import BATCH, Planner
-from timeball.server.loops.workflow_advancer import Weaver
-from timeball.server.wakeups import LocalHints
+from timeball.server.loops.workflow_advancer import WorkflowAdvancer
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sql.runs.claiming import LOOK_AT
-from timeball.stores.sql.workflows.workflow_runs import MOST_BEGUN
+from timeball.stores.sql.workflows.workflow_runs import MAX_BEGUN
 
 BROKEN = BATCH + 20
 FEW = 5
@@ -48,8 +48,8 @@ class Parts:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.hints = LocalHints(lambda _: None)
-        self.context = Context(store, system.SystemClock(), random.Random(1), self.hints)
+        self.wakeups = LocalWakeups(lambda _: None)
+        self.context = Context(store, system.SystemClock(), random.Random(1), self.wakeups)
 
 
 async def due(store: Store, count: int, late: int = 0, **fields: object) -> list[Job]:
@@ -86,7 +86,7 @@ async def test_jobs_that_cannot_be_planned_stop_no_others(store: Store, monkeypa
     good = await due(store, 5, SECOND)
     broken = {job.id for job in bad}
     break_planning(monkeypatch, broken)
-    planner = Planner(parts.context, parts.hints)
+    planner = Planner(parts.context, parts.wakeups)
     with structlog.testing.capture_logs() as logs:
         for _ in range(4):
             await planner.turn()
@@ -100,7 +100,7 @@ async def test_jobs_that_cannot_be_planned_stop_no_others(store: Store, monkeypa
     with pytest.raises(Conflict, match="no rule for"):
         await pause(parts.context, TENANT, bad[0].id)
     broken.clear()
-    first_turn_after_a_start = Planner(parts.context, parts.hints)
+    first_turn_after_a_start = Planner(parts.context, parts.wakeups)
     while await first_turn_after_a_start.turn() == 0:
         pass
     assert (await planned(store, bad[0]))[0] == bad[0].next_fire_at
@@ -114,7 +114,7 @@ async def test_jobs_whose_spec_cannot_be_read_stop_no_others(store: Store, tampe
     bad = await due(store, BROKEN, MINUTE, name="bad")
     good = await due(store, 5, SECOND)
     await tamper("UPDATE jobs SET spec = '{\"moons\": ' || spec || '}' WHERE name = 'bad'")
-    planner = Planner(parts.context, parts.hints)
+    planner = Planner(parts.context, parts.wakeups)
     for _ in range(4):
         await planner.turn()
     assert all([await planned(store, job) for job in good])
@@ -123,7 +123,7 @@ async def test_jobs_whose_spec_cannot_be_read_stop_no_others(store: Store, tampe
     with pytest.raises(NotFound):
         await find_scheduled(parts.context, "other", bad[0].id)
     await tamper("UPDATE jobs SET spec = substr(spec, 11, length(spec) - 11) WHERE name = 'bad'")
-    upgraded = Planner(parts.context, parts.hints)
+    upgraded = Planner(parts.context, parts.wakeups)
     while await upgraded.turn() == 0:
         pass
     assert (await planned(store, bad[-1]))[0] == bad[-1].next_fire_at
@@ -153,7 +153,7 @@ async def test_jobs_whose_calendar_cannot_be_read_stop_no_others(store: Store, t
     bad = await due(store, BROKEN, MINUTE, calendars=["freeze"])
     good = await due(store, 5, SECOND)
     await tamper('UPDATE calendars SET spec = \'{"entries": [], "moons": 2}\'')
-    planner = Planner(parts.context, parts.hints)
+    planner = Planner(parts.context, parts.wakeups)
     for _ in range(4):
         await planner.turn()
     assert all([await planned(store, job) for job in good])
@@ -178,7 +178,7 @@ async def test_a_plan_that_cannot_be_written_stops_no_others(store: Store, monke
         return await commit(plans, run_ids)
 
     monkeypatch.setattr(store, "commit_plans", refuse_one)
-    planner = Planner(parts.context, parts.hints)
+    planner = Planner(parts.context, parts.wakeups)
     for _ in range(2):
         await planner.turn()
     assert all([await planned(store, job) for job in good])
@@ -198,11 +198,11 @@ async def test_runs_whose_limits_cannot_be_read_stop_no_others(store: Store, tam
     await tamper("UPDATE jobs SET spec = '{\"concurrency\": 7}' WHERE name = 'bad'")
     claimed = []
     for poll in range(3):
-        claimed += (await store.claim([Want("w_1", "", 10, poll)], 0)).claims
+        claimed += (await store.claim([SlotRequest("w_1", "", 10, poll)], 0)).claims
     assert sorted(claim.job_id for claim in claimed) == sorted(each.job.id for each in good)
     await tamper('UPDATE jobs SET spec = \'{"task": {"kind": "shell", "command": "true"}}\' WHERE name = \'bad\'')
     await tamper("UPDATE runs SET eligible_at = 0 WHERE state = 'ready'")
-    assert len((await store.claim([Want("w_1", "", 10, 9)], 0)).claims) == 10, "they run once they can be read"
+    assert len((await store.claim([SlotRequest("w_1", "", 10, 9)], 0)).claims) == 10, "they run once they can be read"
 
 
 async def test_paused_jobs_that_cannot_be_read_keep_no_others_paused(
@@ -217,7 +217,7 @@ async def test_paused_jobs_that_cannot_be_read_keep_no_others_paused(
         paused = Amendment(job=job, spec=job.spec, state=JobState.PAUSED, keep_schedule=True, paused_until=end)
         await store.amend([paused])
     await tamper("UPDATE jobs SET spec = '{\"moons\": 2}' WHERE name = 'bad'")
-    loop = Waker(parts.context, parts.hints)
+    loop = PauseResumer(parts.context, parts.wakeups)
     while await loop.turn() == 0:
         pass
     states = {(await store.jobs([job.id]))[job.id].job.state for job in good}
@@ -241,7 +241,7 @@ async def test_jobs_that_cannot_be_resumed_keep_no_others_paused(store: Store, m
         return await amend(amendments)
 
     monkeypatch.setattr(store, "amend", refuse_some)
-    loop = Waker(parts.context, parts.hints)
+    loop = PauseResumer(parts.context, parts.wakeups)
     while await loop.turn() == 0:
         pass
     states = [(await store.jobs([job.id]))[job.id].job.state for job in jobs]
@@ -262,7 +262,7 @@ async def test_followers_that_cannot_be_read_keep_no_others_from_following(
     good = await follower(store, source)
     await tamper("UPDATE jobs SET spec = '{\"moons\": 2}' WHERE name = 'bad'")
     await end(store, source)
-    loop = Listener(parts.context, parts.hints)
+    loop = FollowTrigger(parts.context, parts.wakeups)
     while await loop.turn() == 0:
         pass
     assert (await store.jobs([good.id]))[good.id].job.next_fire_at is not None
@@ -281,7 +281,7 @@ async def test_backfills_that_cannot_be_read_keep_no_others_waiting(
         await backfill(store, job, 3)
     good = await backfill(store, job, 3)
     await tamper(f"UPDATE backfills SET calendars = '7' WHERE id < '{good}'")
-    loop = Backfiller(parts.context, parts.hints)
+    loop = Backfiller(parts.context, parts.wakeups)
     while await loop.turn() == 0:
         pass
     assert (await progress(store, good)).backfill.made == 1
@@ -293,17 +293,17 @@ async def test_workflows_that_cannot_begin_keep_no_others_from_it(store: Store, 
 
     parts = Parts(store)
     task = WorkflowTask(name="a", task=Shell(command="true"))
-    bad = [flow(store, task) for _ in range(2 * MOST_BEGUN)]
+    bad = [flow(store, task) for _ in range(2 * MAX_BEGUN)]
     await store.submit(bad)
     good = [flow(store, task) for _ in range(2)]
     await store.submit(good)
     last = max(each.job.id for each in bad)
     shell = '{"task": {"kind": "shell", "command": "true"}}'
     await tamper(f"UPDATE jobs SET spec = '{shell}' WHERE id <= '{last}'")
-    loop = Weaver(parts.context, parts.hints)
+    loop = WorkflowAdvancer(parts.context, parts.wakeups)
     for _ in range(20):
         await loop.turn()
-    claimed = (await store.claim([Want("w_1", "", 10)], 0)).claims
+    claimed = (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims
     assert sorted(claim.job_id for claim in claimed) == sorted(each.job.id for each in good)
 
 
@@ -314,7 +314,7 @@ async def test_lost_runs_that_cannot_be_settled_keep_no_others_from_their_rescue
     monkeypatch.setattr(lease_rescuer, "BATCH", FEW)
     parts = Parts(store)
     await store.submit([one_shot(store.now()) for _ in range(3 * FEW)])
-    claims = (await store.claim([Want("w_1", "", 100)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", 100)], 0)).claims
     broken = {claim.run_id for claim in claims[: 2 * FEW]}
     await tamper("UPDATE workers SET lease_until = 0 WHERE session = 'w_1'")
     settle = store.settle
@@ -325,7 +325,7 @@ async def test_lost_runs_that_cannot_be_settled_keep_no_others_from_their_rescue
         return await settle(settlements)
 
     monkeypatch.setattr(store, "settle", refuse_some)
-    loop = Rescuer(parts.context, parts.hints, Settle(parts.context))
+    loop = LeaseRescuer(parts.context, parts.wakeups, Settle(parts.context))
     for _ in range(3):
         await loop.turn()
     left = {each.run_id for each in await store.lapsed(100)}

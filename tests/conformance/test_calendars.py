@@ -26,7 +26,7 @@ from timeball.operation.schedules.put_calendar import put_calendar
 from timeball.ports.store.jobs import Accepted, NoCalendar, Submission
 from timeball.ports.store.store import Store
 from timeball.server.loops.planner import Planner
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 
 def frozen(*spans: tuple[Micros, Micros]) -> Calendar:
@@ -78,7 +78,7 @@ async def test_a_plan_that_was_made_with_another_calendar_changes_nothing(store:
 
 
 async def test_what_was_planned_under_the_old_calendar_is_given_back(store: Store) -> None:
-    context = Context(store, system.SystemClock(), random.Random(1), LocalHints(lambda _: None))
+    context = Context(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
     old = (await store.put_calendar(named(frozen()))).calendar
     near = store.now() + 5 * SECOND
     sent = recurring(store.now(), next_fire_at=near, calendars=["freeze"])
@@ -102,9 +102,9 @@ async def test_a_freeze_between_loops_that_run(connect: Connect) -> None:
     stores = [await connect(), await connect()]
     store = stores[0]
     clock = system.SystemClock()
-    hints = LocalHints(lambda _: None)
-    context = Context(store, clock, random.Random(1), hints)
-    planners = [Planner(Context(each, clock, random.Random(at), hints), hints) for at, each in enumerate(stores)]
+    wakeups = LocalWakeups(lambda _: None)
+    context = Context(store, clock, random.Random(1), wakeups)
+    planners = [Planner(Context(each, clock, random.Random(at), wakeups), wakeups) for at, each in enumerate(stores)]
     await put_calendar(context, TENANT, "freeze", frozen())
     submit = Submit(context, lambda _: b"")
     made = [
@@ -214,15 +214,15 @@ async def test_a_calendar_that_cannot_be_read_stops_only_the_jobs_that_refer_to_
     store: Store, tamper: Tamper
 ) -> None:
     """A newer server may have written it: until somebody can read it, its jobs do not fire."""
-    hints = LocalHints(lambda _: None)
-    context = Context(store, system.SystemClock(), random.Random(1), hints)
+    wakeups = LocalWakeups(lambda _: None)
+    context = Context(store, system.SystemClock(), random.Random(1), wakeups)
     for name in ("freeze", "fine"):
         await store.put_calendar(named(frozen(), name))
     now = store.now()
     sent = [recurring(now, next_fire_at=now, calendars=[name]) for name in ("freeze", "fine")]
     await store.submit(sent)
     await tamper("UPDATE calendars SET spec = '{\"entries\": [], \"moons\": 2}' WHERE name = 'freeze'")
-    await Planner(context, hints).turn()
+    await Planner(context, wakeups).turn()
     unread, fine = [await read(store, each.job) for each in sent]
     assert unread == []
     assert fine

@@ -8,19 +8,19 @@ from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import MILLISECOND, MINUTE, SECOND
 from timeball.domain.run.lifecycle import Released
 from timeball.ports.store.registry import RegisteredTask
-from timeball.ports.store.runs import Claim, Want, Wanted
+from timeball.ports.store.runs import Claim, SlotRequest, Wanted
 from timeball.ports.store.store import Store
 
 
 async def claim(store: Store, slots: int, session: str = "w_1", ahead: int = 0) -> list[Claim]:
-    return (await store.claim([Want(session, "", slots)], ahead)).claims
+    return (await store.claim([SlotRequest(session, "", slots)], ahead)).claims
 
 
 async def test_a_run_is_claimed_once_with_its_spec_and_a_token(store: Store) -> None:
     sent = one_shot(store.now(), name="it")
     await store.submit([sent])
     before = store.now()
-    claimed = await store.claim([Want("w_1", "", 5)], 0)
+    claimed = await store.claim([SlotRequest("w_1", "", 5)], 0)
     (got,) = claimed.claims
     assert (got.session, got.run_id, got.job_id, got.attempt) == ("w_1", sent.runs[0].id, sent.job.id, 1)
     assert b'"name":"it"' in got.spec
@@ -74,7 +74,7 @@ async def test_the_best_run_goes_first_also_one_by_one(store: Store) -> None:
 async def test_sessions_share_what_there_is(store: Store) -> None:
     await store.register(worker("w_2"), LEASE)
     await store.submit([one_shot(store.now()) for _ in range(10)])
-    claimed = await store.claim([Want("w_1", "", 100), Want("w_2", "", 100)], 0)
+    claimed = await store.claim([SlotRequest("w_1", "", 100), SlotRequest("w_2", "", 100)], 0)
     assert sorted(got.session for got in claimed.claims) == ["w_1"] * 5 + ["w_2"] * 5
 
 
@@ -82,7 +82,7 @@ async def test_a_session_without_a_lease_gets_nothing_and_takes_nothing_from_oth
     await store.register(worker("w_late"), 1)
     await store.submit([one_shot(store.now()) for _ in range(2)])
     await asyncio.sleep(0.01)
-    wants = [Want("w_unknown", "", 5), Want("w_late", "", 5), Want("w_1", "", 2)]
+    wants = [SlotRequest("w_unknown", "", 5), SlotRequest("w_late", "", 5), SlotRequest("w_1", "", 2)]
     assert [got.session for got in (await store.claim(wants, 0)).claims] == ["w_1", "w_1"]
 
 
@@ -112,7 +112,7 @@ async def test_a_registered_task_comes_with_the_claim(store: Store) -> None:
 async def test_claims_ahead_tell_the_stores_time(store: Store) -> None:
     at = store.now() + 200 * MILLISECOND
     await store.submit([one_shot(store.now(), at=at)])
-    claimed = await store.claim([Want("w_1", "", 1)], 250 * MILLISECOND)
+    claimed = await store.claim([SlotRequest("w_1", "", 1)], 250 * MILLISECOND)
     assert claimed.claims[0].fire_time == at
     assert claimed.now < at
 

@@ -15,7 +15,7 @@ from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.schedule.schedule import Date
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.server.loops.planner import Planner
 from timeball.server.server import Server
 from timeball.stores.sqlite.store import SqliteStore
@@ -61,7 +61,7 @@ class Machine:
             assert await self.store.lapsed(10) == [], "a live worker's run was taken from it"
 
     async def is_due(self) -> bool:
-        return bool((await self.store.claim([Want("w_1", "", 1)], 0)).claims)
+        return bool((await self.store.claim([SlotRequest("w_1", "", 1)], 0)).claims)
 
 
 @pytest.fixture(params=["threads", "inline"])
@@ -75,7 +75,7 @@ async def machine(request: pytest.FixtureRequest, tmp_path: Path):
 async def claimed(machine: Machine, **fields: object) -> Claim:
     store = machine.store
     await store.submit([one_shot(store.now(), **fields)])
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     return claim
 
 
@@ -289,7 +289,7 @@ class Driven:
             assert await store.lapsed(10) == []
             while not await planner.turn():
                 pass
-            claims = (await store.claim([Want("w_1", "", 100)], 0)).claims
+            claims = (await store.claim([SlotRequest("w_1", "", 100)], 0)).claims
             self.executed += [(claim.job_id, claim.fire_time, claim.attempt) for claim in claims]
             await store.settle(
                 [settlement(each, BROKEN if each.job_id == failing else None, at=store.now()) for each in claims]
@@ -325,7 +325,7 @@ async def test_a_store_that_was_ahead_goes_on_where_its_clock_is(tmp_path: Path,
     await drive(15 * SECOND, failing=failing.job.id)
     held = one_shot(store.now(), delivery="at_most_once")
     await store.submit([held])
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     waiting = one_shot(store.now())
     await store.submit([waiting])
     ahead = len(drive.executed)

@@ -56,16 +56,16 @@ from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.runs.retry_run import retry_run
 from timeball.ports.store.jobs import Idempotency, Submission, Submitted
 from timeball.ports.store.registry import Key, RegisteredTask
-from timeball.ports.store.runs import Claim, Claimed, Want
+from timeball.ports.store.runs import Claim, Claimed, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Progress, Started
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.postgres import store as postgres_store
 from timeball.stores.postgres.connect import Address, Own
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql.dialect import Query
 
-MOST_CONNECTIONS = 3
+MAX_CONNECTIONS = 3
 SAMPLED_CUTS = 3
 """Cuts per scenario without TIMEBALL_THOROUGH."""
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
@@ -86,7 +86,7 @@ class Server:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def claim(self, wants: list[Want], ahead: int) -> Claimed:
+    async def claim(self, wants: list[SlotRequest], ahead: int) -> Claimed:
         self._polls += 1
         wants = [msgspec.structs.replace(want, poll=self._polls) for want in wants]
         try:
@@ -98,7 +98,9 @@ class Server:
         self._held += [each.token for each in claimed.claims]
         return claimed
 
-    async def submit_and_claim(self, sent: list[Submission], wants: list[Want]) -> tuple[list[Submitted], list[Claim]]:
+    async def submit_and_claim(
+        self, sent: list[Submission], wants: list[SlotRequest]
+    ) -> tuple[list[Submitted], list[Claim]]:
         """As the operation does it: what was handed out in a transaction of unknown fate comes back with the next
         poll."""
         self._polls += 1
@@ -119,7 +121,7 @@ class Server:
 
 
 def context(store: Store) -> Context:
-    return Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
+    return Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
 
 
 # --- what is done ---------------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ async def submit_special(server: Any) -> None:
 
 async def hand_on_submit(server: Any) -> None:
     await server.register(worker("w_1"), LEASE)
-    wants = [Want("w_1", "", 5)]
+    wants = [SlotRequest("w_1", "", 5)]
     claims: list[Claim] = []
     for count in (1, 4):
         answers, handed = await server.submit_and_claim([one_shot(server.now()) for _ in range(count)], wants)
@@ -483,7 +485,7 @@ class Bench:
         """No connection is taken, none is in a transaction, and the store works."""
         driver: Any = self.store._db
         assert driver._pool._working == 0
-        assert driver._pool.size <= MOST_CONNECTIONS
+        assert driver._pool.size <= MAX_CONNECTIONS
         await self.store.ping()
         async with asyncio.timeout(10):
             while left := await self._behind.fetch(_LEFT_OPEN):
@@ -510,7 +512,7 @@ async def bench(request: pytest.FixtureRequest, postgres: PostgresCluster) -> As
             monotonic=system.monotonic,
             direct=dsn if request.param == "through a pooler" else None,
             min_connections=1,
-            max_connections=MOST_CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
         )
         driver: Any = store._db
         driver._direct = Address(dsn, 15)  # hints are not part of an operation

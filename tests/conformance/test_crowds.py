@@ -19,9 +19,9 @@ from timeball.operation.jobs.update import update
 from timeball.operation.runs import cancel
 from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.postgres import tx as postgres_tx
 from timeball.stores.sql.jobs import amend
 from timeball.stores.sqlite import tx as sqlite_tx
@@ -43,13 +43,13 @@ def most_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             return rows
 
         monkeypatch.setattr(tx, "fetch", counted)
-    monkeypatch.setattr(amend, "MOST_LIVE", FEW)
+    monkeypatch.setattr(amend, "MAX_LIVE", FEW)
     monkeypatch.setattr(cancel, "CANCELLED_AT_ONCE", FEW)
     return counts
 
 
 def context(store: Store) -> Context:
-    return Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
+    return Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
 
 
 async def crowded(store: Store, **fields: Any) -> Job:
@@ -72,7 +72,7 @@ async def test_a_job_with_many_live_runs_is_changed_without_reading_them_all(
     await resume(context(store), TENANT, job.id)
     await update(context(store), TENANT, job.id, lambda spec: msgspec.structs.replace(spec, overlap=Overlap.QUEUE))
     assert max(most_rows) <= FEW
-    claims = (await store.claim([Want("w_1", "", 10)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims
     assert len(claims) == 10
     assert all(b'"allow"' in each.spec for each in claims), "runs that are due keep the spec that they fell due with"
     assert all(each.serial for each in claims), "they look at each other from now on"
@@ -88,4 +88,4 @@ async def test_a_job_with_many_live_runs_is_cancelled_in_pieces(connect: Connect
     cancelled = await store.count_runs(RunFilter(tenant=TENANT, job_id=job.id))
     assert cancelled == CROWD
     await store.register(worker("w_1"), LEASE)
-    assert (await store.claim([Want("w_1", "", 10)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims == []

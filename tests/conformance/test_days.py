@@ -21,7 +21,7 @@ from timeball.domain.run.ledger import Verdict
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.partitions import DAILY, name
 from timeball.stores.postgres.store import PostgresStore
@@ -85,7 +85,7 @@ async def test_days_appear_before_they_come_and_disappear_when_they_are_old(hous
 async def test_what_ends_is_on_its_day(house: House) -> None:
     await house.store.register(worker("w_1"), LEASE)
     await house.store.submit([one_shot(house.store.now()) for _ in range(5)])
-    claims = (await house.store.claim([Want("w_1", "", 10)], 0)).claims
+    claims = (await house.store.claim([SlotRequest("w_1", "", 10)], 0)).claims
     await house.store.settle([settlement(claim) for claim in claims])
     assert await house.count("history_rest") == 0
     assert await house.count("history") == 5

@@ -14,7 +14,7 @@ from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Failed, Failure, Released, Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Started
 
@@ -106,7 +106,7 @@ async def test_those_that_wait_for_their_turn_and_the_one_that_has_it(store: Sto
 async def test_one_that_waits_at_a_gate(store: Store, tamper: Tamper) -> None:
     sent = [one_shot(store.now(), concurrency=Concurrency("k", 1), start_deadline="1h") for _ in range(3)]
     await store.submit(sent)
-    (got,) = (await store.claim([Want("w_1", "", 10)], 0)).claims
+    (got,) = (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims
     parked = next(each.runs[0].id for each in sent if each.runs[0].id != got.run_id)
     assert (await store.runs([parked]))[parked].gate == "limit:k"
     await tamper(TOO_LATE.format(parked))
@@ -172,7 +172,7 @@ async def test_whoever_is_first_of_those_that_claim_and_those_that_expire_wins(s
 
     async def claims(store: Store, session: str) -> None:
         while len(started) + skipped < count:
-            for got in (await store.claim([Want(session, "", 2)], 0)).claims:
+            for got in (await store.claim([SlotRequest(session, "", 2)], 0)).claims:
                 started.append(got.run_id)
                 await store.settle([settlement(got)])
             await asyncio.sleep(0.02)

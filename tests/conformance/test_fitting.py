@@ -9,14 +9,14 @@ from timeball.domain.instant import HOUR, MINUTE
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.runs import claiming
 
 
 async def claim(store: Store, *wants: tuple[str, int]) -> list[Claim]:
-    return (await store.claim([Want(session, "", slots) for session, slots in wants], 0)).claims
+    return (await store.claim([SlotRequest(session, "", slots) for session, slots in wants], 0)).claims
 
 
 def run_ids(*sent: Submission) -> list[str]:
@@ -208,8 +208,8 @@ async def test_who_cannot_run_a_run_does_not_hide_it_from_who_can(stores: tuple[
     sent = await asking(here, runs_on=["gpu"])
     inside, done = asyncio.Event(), asyncio.Event()
 
-    async def slow(tx: Tx) -> claiming.Handed:
-        claimed = await claiming.claim(tx, [Want("w_1", "", 4)], 0, MINUTE, here.now())
+    async def slow(tx: Tx) -> claiming.AssignedRun:
+        claimed = await claiming.claim(tx, [SlotRequest("w_1", "", 4)], 0, MINUTE, here.now())
         inside.set()
         if stores[0] is not stores[1]:
             await done.wait()

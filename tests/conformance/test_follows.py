@@ -29,9 +29,9 @@ from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.runs.explain import explain_job, explain_run
 from timeball.ports.store.jobs import JobFilter, Submission
 from timeball.ports.store.store import Store
-from timeball.server.loops.follow_trigger import Listener
+from timeball.server.loops.follow_trigger import FollowTrigger
 from timeball.server.loops.planner import Planner
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sql.runs import settling
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
@@ -39,7 +39,7 @@ NO_RETRY = Retry(max_retries=0)
 
 
 def context(store: Store) -> Context:
-    return Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
+    return Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
 
 
 async def followed(store: Store, **fields: Any) -> Job:
@@ -70,8 +70,8 @@ async def end(store: Store, of: Job, outcome: Outcome | None = None, count: int 
 
 async def plan(store: Store) -> None:
     """A listener and a planner, until nothing is due."""
-    hints = LocalHints(lambda _: None)
-    for loop in (Listener(context(store), hints), Planner(context(store), hints)):
+    wakeups = LocalWakeups(lambda _: None)
+    for loop in (FollowTrigger(context(store), wakeups), Planner(context(store), wakeups)):
         while await loop.turn() == 0:
             pass
 
@@ -121,7 +121,7 @@ async def test_a_one_shot_can_be_followed(store: Store) -> None:
     claims = await claim(store)
     assert not any(each.serial for each in claims)
     settled = await store.settle([settlement(each, at=store.now()) for each in claims])
-    assert {each.run_id for each in settled if each is not None and each.echoes} == {once.runs[0].id}
+    assert {each.run_id for each in settled if each is not None and each.upstream_events} == {once.runs[0].id}
     assert [each.cause for each in await fires(store, second)] == [once.runs[0].id]
 
 
@@ -170,7 +170,7 @@ async def test_two_servers_end_and_hear_at_once(stores: tuple[Store, Store]) -> 
             await store.settle([settlement(each, at=store.now())])
 
     async def keep_planning(store: Store) -> None:
-        listener, planner = (kind(context(store), LocalHints(lambda _: None)) for kind in (Listener, Planner))
+        listener, planner = (kind(context(store), LocalWakeups(lambda _: None)) for kind in (FollowTrigger, Planner))
         while not done:
             await listener.turn()
             await planner.turn()

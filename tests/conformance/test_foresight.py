@@ -17,9 +17,9 @@ from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.operation.context import Context
 from timeball.operation.schedules import forecast as forecasting
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 
 async def test_jobs_that_will_fire_come_in_pages(store: Store) -> None:
@@ -37,7 +37,7 @@ async def test_durations_are_those_of_runs_that_succeeded(store: Store) -> None:
     now = store.now()
     sent = [one_shot(now, retry=Retry(max_retries=0)) for _ in range(3)]
     await store.submit(sent)
-    claims = {claim.job_id: claim for claim in (await store.claim([Want("w_1", "", 10)], 0)).claims}
+    claims = {claim.job_id: claim for claim in (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims}
     quick, slow, failed = (claims[each.job.id] for each in sent)
     start = store.now()
     await store.settle(
@@ -60,14 +60,14 @@ async def test_a_forecast_keeps_only_what_it_counts_with(store: Store, monkeypat
     large = {"task": Shell(command="true " * 1_000), "parameters": {"large": "x" * 5_000}}
     await store.submit([recurring(now, next_fire_at=now + HOUR, **large) for _ in range(5)])
     sizes: list[int] = []
-    original = forecast.foresee
+    original = forecast.forecast_fires
 
-    def foresee(jobs: list[Job], *rest: Any) -> Forecast:
+    def forecast_fires(jobs: list[Job], *rest: Any) -> Forecast:
         sizes.extend(len(msgspec.json.encode(job.spec)) for job in jobs)
         return original(jobs, *rest)
 
-    monkeypatch.setattr("timeball.operation.schedules.forecast.forecast.foresee", foresee)
-    context = Context(store, system.SystemClock(), random.Random(7), LocalHints(lambda _: None))
-    found = await forecasting.foresee(context, TENANT, now, now + 10 * HOUR, HOUR)
+    monkeypatch.setattr("timeball.operation.schedules.forecast.forecast.foresee", forecast_fires)
+    context = Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
+    found = await forecasting.forecast_fires(context, TENANT, now, now + 10 * HOUR, HOUR)
     assert found.forecast.jobs == 5
     assert max(sizes) < 500

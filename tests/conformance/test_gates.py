@@ -13,7 +13,7 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outc
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
@@ -28,7 +28,7 @@ async def claim(store: Store, slots: int = 100, session: str = "w_1", ahead: int
     """All that can be claimed, looked for until nothing is put aside any more."""
     claims: list[Claim] = []
     while True:
-        got = await store.claim([Want(session, "", slots - len(claims))], ahead)
+        got = await store.claim([SlotRequest(session, "", slots - len(claims))], ahead)
         claims += got.claims
         if not got.again or len(claims) >= slots:
             return claims
@@ -112,7 +112,7 @@ async def test_many_claimers_never_exceed_a_limit(stores: list[Store]) -> None:
         nonlocal running, done, most
         mine = stores[at % len(stores)]
         while done < count:
-            claims = (await mine.claim([Want(f"w_c{at}", "", 3)], 0)).claims
+            claims = (await mine.claim([SlotRequest(f"w_c{at}", "", 3)], 0)).claims
             running += len(claims)
             most = max(most, running)
             assert running <= limit
@@ -149,7 +149,7 @@ async def test_a_rate_opens_by_itself(store: Store) -> None:
     starts: list[int] = []
     async with asyncio.timeout(30):
         while len(starts) < 4:
-            got = await store.claim([Want("w_1", "", 10)], 0)
+            got = await store.claim([SlotRequest("w_1", "", 10)], 0)
             starts += [got.now] * len(got.claims)
             await store.open_gates(10)
             await asyncio.sleep(0.005)
@@ -182,7 +182,7 @@ async def test_a_host_that_fails_gets_a_rest_and_nobody_spends_an_attempt(store:
     assert {run.gate for run in runs.values()} == {f"host:{HOST}"}
     look_at = await store.next_look_at()
     assert look_at is not None
-    assert 0 < look_at - store.now() <= circuit_breaker.FIRST_REST
+    assert 0 < look_at - store.now() <= circuit_breaker.FIRST_OPEN_TIME
 
 
 async def test_an_answer_in_between_keeps_the_circuit_closed(store: Store) -> None:
@@ -286,9 +286,9 @@ async def test_a_token_that_was_taken_ahead_of_its_time_stays_taken(store: Store
     now, ahead = store.now(), HOUR
     rate = RateLimit("api", 1, per="1h")
     await store.submit([one_shot(now, at=now + HOUR // 2, rate_limit=rate, priority=9)])
-    (claimed,) = (await store.claim([Want("w_1", "", 1)], ahead)).claims
+    (claimed,) = (await store.claim([SlotRequest("w_1", "", 1)], ahead)).claims
     await store.submit([one_shot(now, rate_limit=rate)])
-    assert (await store.claim([Want("w_1", "", 1)], ahead)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 1)], ahead)).claims == []
     assert await store.next_look_at() == claimed.eligible_at + HOUR
 
 
@@ -297,8 +297,8 @@ async def test_who_does_not_look_ahead_respects_who_did(store: Store) -> None:
     now = store.now()
     rate = RateLimit("api", 1, per="1h")
     await store.submit([one_shot(now, at=now + SECOND, rate_limit=rate)])
-    (claimed,) = (await store.claim([Want("w_1", "", 1)], SECOND)).claims
-    _, claims = await store.submit_and_claim([one_shot(now, rate_limit=rate)], [Want("w_1", "", 1)])
+    (claimed,) = (await store.claim([SlotRequest("w_1", "", 1)], SECOND)).claims
+    _, claims = await store.submit_and_claim([one_shot(now, rate_limit=rate)], [SlotRequest("w_1", "", 1)])
     assert claims == []
     assert await store.next_look_at() == claimed.eligible_at + HOUR
 
@@ -333,7 +333,7 @@ async def test_thousands_at_a_gate_do_not_keep_a_slot_empty(store: Store) -> Non
     seen: list[str] = []
     rounds = 0
     while plain.runs[0].id not in seen:
-        seen += [got.run_id for got in (await store.claim([Want("w_1", "", 1)], 0)).claims]
+        seen += [got.run_id for got in (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims]
         rounds += 1
     assert rounds <= 5
 

@@ -13,14 +13,14 @@ from timeball.domain.run import circuit_breaker
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.jobs import Accepted, Idempotency, Replayed, Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 
 CALL = Http(url="http://ill.example/")
-ASKING = Want("w_1", "", 10, 7)
+ASKING = SlotRequest("w_1", "", 10, 7)
 
 
-async def hand(store: Store, *submissions: Submission, wants: tuple[Want, ...] = (ASKING,)) -> list[Claim]:
+async def hand(store: Store, *submissions: Submission, wants: tuple[SlotRequest, ...] = (ASKING,)) -> list[Claim]:
     answers, claims = await store.submit_and_claim(submissions, wants)
     assert answers == [Accepted(each.job.id) for each in submissions]
     return claims
@@ -50,20 +50,20 @@ async def test_what_is_due_goes_to_who_waits_and_is_theirs(store: Store) -> None
 async def test_the_slots_go_to_the_best_and_the_others_wait(store: Store) -> None:
     now = store.now()
     low, high, medium = (one_shot(now, priority=level) for level in ("low", "high", "medium"))
-    claims = await hand(store, low, high, medium, wants=(Want("w_1", "", 2, 7),))
+    claims = await hand(store, low, high, medium, wants=(SlotRequest("w_1", "", 2, 7),))
     assert [claim.run_id for claim in claims] == [high.runs[0].id, medium.runs[0].id]
     assert await claimed(store) == [low.runs[0].id]
 
 
 async def test_what_asks_for_more_may_be_the_better_one(store: Store) -> None:
     better, simple = one_shot(store.now(), priority="high", start_deadline="1h"), one_shot(store.now())
-    handed = await hand(store, simple, better, wants=(Want("w_1", "", 1, 7),))
+    handed = await hand(store, simple, better, wants=(SlotRequest("w_1", "", 1, 7),))
     assert [claim.run_id for claim in handed] == [better.runs[0].id]
 
 
 async def test_waiting_workers_take_turns(store: Store) -> None:
     await store.register(worker("w_2"), LEASE)
-    claims = await hand(store, *(one_shot(store.now()) for _ in range(4)), wants=(ASKING, Want("w_2", "", 2, 3)))
+    claims = await hand(store, *(one_shot(store.now()) for _ in range(4)), wants=(ASKING, SlotRequest("w_2", "", 2, 3)))
     assert [(claim.session, claim.poll) for claim in claims] == [("w_1", 7), ("w_2", 3)] * 2
 
 
@@ -71,7 +71,7 @@ async def test_nobody_is_overtaken(store: Store) -> None:
     early = one_shot(store.now() - SECOND)
     await store.submit([early])
     fresh = one_shot(store.now())
-    handed = await hand(store, fresh, wants=(Want("w_1", "", 1, 7),))
+    handed = await hand(store, fresh, wants=(SlotRequest("w_1", "", 1, 7),))
     assert [claim.run_id for claim in handed] == [early.runs[0].id]
     assert await claimed(store) == [fresh.runs[0].id]
 
@@ -105,13 +105,13 @@ async def test_what_has_to_look_at_others_is_claimed_like_ever(store: Store, fie
 async def test_a_worker_without_a_lease_gets_nothing(store: Store) -> None:
     await store.end_session("w_1")
     fresh = one_shot(store.now())
-    assert await hand(store, fresh, wants=(ASKING, Want("w_unknown", "", 5))) == []
+    assert await hand(store, fresh, wants=(ASKING, SlotRequest("w_unknown", "", 5))) == []
     assert (await store.runs([fresh.runs[0].id]))[fresh.runs[0].id].status is Status.QUEUED
 
 
 async def test_a_dedicated_worker_gets_nothing(store: Store) -> None:
     await store.register(worker("w_2", dedicated=True, labels=["gpu"]), LEASE)
-    assert await hand(store, one_shot(store.now()), wants=(Want("w_2", "", 5),)) == []
+    assert await hand(store, one_shot(store.now()), wants=(SlotRequest("w_2", "", 5),)) == []
 
 
 async def test_runs_for_a_kind_of_worker_wait_for_it(store: Store) -> None:

@@ -12,7 +12,7 @@ from timeball.domain.run.lifecycle import Released
 from timeball.domain.task.task import Http, Python, Script, Shell
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.registry import RegisteredTask
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.sql.runs import claiming
 
@@ -24,7 +24,7 @@ async def claim(store: Store, *wants: tuple[str, int]) -> dict[str, str]:
     got: list[Claim] = []
     left = dict(wants)
     while True:
-        claimed = await store.claim([Want(session, "", slots) for session, slots in left.items() if slots], 0)
+        claimed = await store.claim([SlotRequest(session, "", slots) for session, slots in left.items() if slots], 0)
         got += claimed.claims
         for each in claimed.claims:
             left[each.session] -= each.slots
@@ -104,7 +104,7 @@ def _registered(kind: str, **spec: str) -> RegisteredTask:
 
 async def test_what_is_due_when_it_is_submitted_is_not_born_with_such_a_worker(store: Store) -> None:
     sent = one_shot(store.now(), task=SHELL)
-    _, claims = await store.submit_and_claim([sent], [Want("w_http", "", 5)])
+    _, claims = await store.submit_and_claim([sent], [SlotRequest("w_http", "", 5)])
     assert not claims
     assert await claim(store, ("w_http", 5)) == {}
 
@@ -113,7 +113,7 @@ async def test_a_run_that_comes_back_still_finds_a_worker_of_its_kind(store: Sto
     (run,) = await submit(store, task=SHELL)
     assert await claim(store, ("w_http", 5)) == {}
     for _ in range(2):
-        (got,) = (await store.claim([Want("w_http", "", 5), Want("w_1", "", 5)], 0)).claims
+        (got,) = (await store.claim([SlotRequest("w_http", "", 5), SlotRequest("w_1", "", 5)], 0)).claims
         assert (got.run_id, got.session, got.attempt) == (run, "w_1", 1)
         await store.settle([settlement(got, Released())])
 

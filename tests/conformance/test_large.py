@@ -12,7 +12,7 @@ from tests.support.days import leading, patiently, prepare_days
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, HOUR
 from timeball.domain.job import large_values
-from timeball.domain.job.job import StowedSpec, stowed
+from timeball.domain.job.job import OffloadedSpec, offloaded
 from timeball.domain.retention import day_of
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.task.retry import Retry
@@ -25,7 +25,7 @@ def key(store: Store, kind: str, owner: str, *, days_ago: int = 0) -> str:
 
 
 def with_key(submission: Submission, at: str) -> Submission:
-    job = submission.job.with_(spec=stowed(submission.job.spec, at))
+    job = submission.job.with_(spec=offloaded(submission.job.spec, at))
     return msgspec.structs.replace(submission, job=job)
 
 
@@ -41,17 +41,17 @@ async def test_parameters_are_referred_to_by_jobs_their_versions_and_edited_runs
     await store.submit([with_key(sent, first)])
     assert await store.referred_to("payloads", [first, second, nobodys]) == {first}
     found = (await store.jobs([sent.job.id]))[sent.job.id].job
-    assert isinstance(found.spec, StowedSpec)
+    assert isinstance(found.spec, OffloadedSpec)
     assert found.spec.parameters_at == first
 
-    changed = Amendment(job=found, spec=stowed(found.spec, second), state=found.state, keep_schedule=True)
+    changed = Amendment(job=found, spec=offloaded(found.spec, second), state=found.state, keep_schedule=True)
     [amended] = await store.amend([changed])
     assert isinstance(amended, Amended)
     assert await store.referred_to("payloads", [first, second, nobodys]) == {first, second}
 
     own = run(sent.job, store.now())
     edited = key(store, "payloads", own.id)
-    await store.trigger([msgspec.structs.replace(own, spec=stowed(sent.job.spec, edited))])
+    await store.trigger([msgspec.structs.replace(own, spec=offloaded(sent.job.spec, edited))])
     assert await store.referred_to("payloads", [edited, nobodys]) == {edited}
     [claimed] = await claim(store)
     assert edited.encode() in claimed.spec
@@ -68,10 +68,10 @@ async def test_nobody_begins_to_refer_to_what_may_be_swept(store: Store) -> None
 
     await store.submit([sent])
     found = (await store.jobs([sent.job.id]))[sent.job.id].job
-    late = Amendment(job=found, spec=stowed(found.spec, old), state=found.state, keep_schedule=True)
+    late = Amendment(job=found, spec=offloaded(found.spec, old), state=found.state, keep_schedule=True)
     with pytest.raises(Unavailable):
         await store.amend([late])
-    own = msgspec.structs.replace(run(found, store.now()), spec=stowed(found.spec, old))
+    own = msgspec.structs.replace(run(found, store.now()), spec=offloaded(found.spec, old))
     with pytest.raises(Unavailable):
         await store.trigger([own])
 

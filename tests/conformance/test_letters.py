@@ -19,7 +19,7 @@ from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Shell
 from timeball.ports.store.queries import Match, RunFilter
 from timeball.ports.store.registry import RegisteredTask
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 
 NEVER = Retry(max_retries=0)
@@ -30,7 +30,7 @@ LETTERS = RunFilter(tenant="default", dead_letters=True)
 
 
 async def claim(store: Store, session: str = "w_1") -> list[Claim]:
-    return (await store.claim([Want(session, "", 1_000)], 0)).claims
+    return (await store.claim([SlotRequest(session, "", 1_000)], 0)).claims
 
 
 async def ended(store: Store, *outcomes: Outcome, **fields: object) -> list[Run]:
@@ -100,7 +100,7 @@ async def test_letters_with_the_same_error_are_one_group(store: Store) -> None:
 
 
 async def test_grouping_looks_at_the_newest_letters_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timeball.stores.sql.reading.runs.MOST_GROUPED", 3)
+    monkeypatch.setattr("timeball.stores.sql.reading.runs.MAX_GROUPED", 3)
     await ended(store, *[Failed(OTHERWISE)] * 2)
     await ended(store, *[Failed(BROKEN)] * 3)
     found = await store.letter_groups(EVERYTHING, 10)

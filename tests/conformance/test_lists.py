@@ -225,7 +225,7 @@ async def matches(store: Store, where: RunFilter, limit: int) -> list[str]:
 async def test_every_filter_means_the_same_runs_however_they_are_found(
     store: Store, few: int, nearby: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"FEW_JOBS": few, "NEARBY": nearby, "MOST_JOBS": most}.items():
+    for name, value in {"FEW_JOBS": few, "NEARBY": nearby, "MAX_JOBS": most}.items():
         monkeypatch.setattr(runs, name, value)
     past = Past(store, jobs=8, turns=400)
     await past.fill()
@@ -259,7 +259,7 @@ async def test_a_run_keeps_its_place_when_it_ends(store: Store) -> None:
 # --- what it costs ------------------------------------------------------------------------------------------------
 
 PAGE = 10
-MOST_VISITED = {"sqlite": 20_000, "postgres": 1_000}
+MAX_VISITED = {"sqlite": 20_000, "postgres": 1_000}
 """Steps of SQLite's machine, or rows that PostgreSQL looks at, for one page of a list: a fraction of what it takes to
 look at all runs of the past below, which grows with them."""
 
@@ -327,7 +327,7 @@ def visits(long_past: Past, monkeypatch: pytest.MonkeyPatch) -> Callable[[Awaita
 async def test_a_page_costs_what_is_on_it(long_past: Past, visits: Callable[[Awaitable[Any]], Awaitable[int]]) -> None:
     """However many runs there are, and however rare or old those are that are asked for."""
     store, job = long_past.store, long_past.jobs[-1]
-    most = MOST_VISITED["sqlite" if isinstance(store, SqliteStore) else "postgres"]
+    most = MAX_VISITED["sqlite" if isinstance(store, SqliteStore) else "postgres"]
     costs = {name: await visits(store.list_runs(where, None, PAGE)) for name, where in long_past.filters().items()}
     for name in ("times", "unwell", "unusual", "letters", "job", "rare-tag", "job-unwell"):
         costs[f"match {name}"] = await visits(store.match_runs(long_past.filters()[name], None, PAGE))
@@ -357,5 +357,5 @@ async def test_a_page_of_jobs_costs_what_is_on_it(
 async def test_looking_at_everything_would_be_noticed(
     long_past: Past, visits: Callable[[Awaitable[Any]], Awaitable[int]]
 ) -> None:
-    most = MOST_VISITED["sqlite" if isinstance(long_past.store, SqliteStore) else "postgres"]
+    most = MAX_VISITED["sqlite" if isinstance(long_past.store, SqliteStore) else "postgres"]
     assert await visits(long_past.store.count_runs(RunFilter(tenant="default"))) > 3 * most

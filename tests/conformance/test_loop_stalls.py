@@ -25,7 +25,7 @@ from tests.support.stalls import MAX_STALL_SECONDS, TRIES, Ticker
 from timeball import system
 from timeball.domain.dispatch.limits import RateLimit
 from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
-from timeball.domain.planning.planning import MOST_INSTANTS
+from timeball.domain.planning.planning import MAX_INSTANTS
 from timeball.domain.run import error_fingerprint
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
@@ -39,13 +39,13 @@ from timeball.operation.run_events import MAX_FOLLOWERS
 from timeball.operation.runs.settle import Settle
 from timeball.operation.schedules.backfill import begin
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
-from timeball.ports.worker_protocol import Hello, Poll, Started
+from timeball.ports.worker_protocol import Poll, RegisterWorker, Started
 from timeball.server.loop import Loop
 from timeball.server.server import Server
 
-MOST_TURNS = 40
+MAX_TURNS = 40
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -71,7 +71,7 @@ class House:
     async def claim(self, count: int) -> list[Claim]:
         claims: list[Claim] = []
         while len(claims) < count and (
-            got := (await self.store.claim([Want("w_1", "", count - len(claims))], 0)).claims
+            got := (await self.store.claim([SlotRequest("w_1", "", count - len(claims))], 0)).claims
         ):
             claims += got
         return claims
@@ -116,7 +116,7 @@ async def long_absence_and_rare_crons(house: House) -> Left:
     rare = CronSchedule("59 59 23 29 2 *", "Europe/Berlin")
     rules = {"catch_up": "all", "catch_up_window": "1h"}
     await house.submit(
-        [recurring(now - DAY, seconds=1, next_fire_at=now - MOST_INSTANTS * SECOND, **rules) for _ in range(2)]
+        [recurring(now - DAY, seconds=1, next_fire_at=now - MAX_INSTANTS * SECOND, **rules) for _ in range(2)]
         + [Submission(job(now - HOUR, schedule=rare, next_fire_at=now - MINUTE), ()) for _ in range(500)]
     )
 
@@ -129,11 +129,11 @@ async def long_absence_and_rare_crons(house: House) -> Left:
 @worst("dispatcher")
 async def many_due_runs_for_many_slots(house: House) -> Left:
     await house.submit([one_shot(house.store.now(), parameters={"text": "x" * 1_000}) for _ in range(2_000)])
-    desk = house.server.desk
+    gateway = house.server.gateway
     for number in range(3):
-        welcome = await desk.hello(Hello(name=f"poller {number}", slots=1_000))
+        welcome = await gateway.hello(RegisterWorker(name=f"poller {number}", slots=1_000))
         poll = Poll(session=welcome.session, seq=1, free=1_000, held=[], wait=10 * SECOND)
-        house.polls.append(asyncio.create_task(desk.poll(poll)))
+        house.polls.append(asyncio.create_task(gateway.poll(poll)))
     await asyncio.sleep(0)
 
     async def left() -> int:
@@ -142,7 +142,7 @@ async def many_due_runs_for_many_slots(house: House) -> Left:
     return left
 
 
-@worst("weaver")
+@worst("workflow_advancer")
 async def a_large_workflow_with_many_needs(house: House) -> Left:
     await house.submit([one_shot(house.store.now(), task=large_workflow())])
 
@@ -152,12 +152,12 @@ async def a_large_workflow_with_many_needs(house: House) -> Left:
     return left
 
 
-@worst("gatekeeper")
+@worst("gate_opener")
 async def many_gates_whose_time_has_come(house: House) -> Left:
     rates = [RateLimit(key=f"k{number}", limit=1, per="1s", burst=1) for number in range(120)]
     await house.submit([one_shot(house.store.now(), rate_limit=rate) for rate in rates for _ in range(3)])
     for _ in range(4):
-        await house.store.claim([Want("w_1", "", 1_000)], 0)
+        await house.store.claim([SlotRequest("w_1", "", 1_000)], 0)
     await asyncio.sleep(1)
 
     async def left() -> bool:
@@ -166,14 +166,14 @@ async def many_gates_whose_time_has_come(house: House) -> Left:
     return left
 
 
-@worst("expirer")
+@worst("deadline_expirer")
 async def many_runs_past_their_deadline(house: House) -> Left:
     now = house.store.now()
     await house.submit([one_shot(now, at=now - 10 * SECOND, start_deadline="5s") for _ in range(600)])
     return house.store.next_expiry
 
 
-@worst("canceller")
+@worst("cancel_sender")
 async def many_running_attempts_to_cancel(house: House) -> Left:
     await house.submit([one_shot(house.store.now()) for _ in range(2_000)])
     claims = await house.claim(2_000)
@@ -202,7 +202,7 @@ async def many_preemptible_attempts(house: House) -> Left:
     return left
 
 
-@worst("rescuer")
+@worst("lease_rescuer")
 async def all_runs_of_a_worker_that_died(house: House) -> Left:
     await house.submit([one_shot(house.store.now(), retry=Retry(max_retries=0)) for _ in range(600)])
     await house.claim(600)
@@ -214,7 +214,7 @@ async def all_runs_of_a_worker_that_died(house: House) -> Left:
     return left
 
 
-@worst("waker")
+@worst("pause_resumer")
 async def many_pauses_that_are_over(house: House) -> Left:
     now = house.store.now()
     sent = [recurring(now, seconds=1, next_fire_at=now - HOUR) for _ in range(110)]
@@ -239,7 +239,7 @@ async def many_backfills_with_many_runs_at_a_time(house: House) -> Left:
     return left
 
 
-@worst("listener")
+@worst("follow_trigger")
 async def many_ends_that_many_jobs_follow(house: House) -> Left:
     upstream = job(house.store.now(), schedule=Interval("1h"), retry=Retry(max_retries=0))
     await house.submit([Submission(upstream, ())])
@@ -252,12 +252,12 @@ async def many_ends_that_many_jobs_follow(house: House) -> Left:
         await house.store.settle([settlement(each, at=now) for each in claims])
 
     async def left() -> bool:
-        return await house.store.hear_echoes(10_000) > 0
+        return await house.store.apply_upstream_events(10_000) > 0
 
     return left
 
 
-@worst("keeper")
+@worst("maintenance")
 async def a_day_that_goes(house: House) -> Left:
     old = house.store.now() - 40 * DAY
     await house.submit([one_shot(old) for _ in range(600)])
@@ -286,7 +286,7 @@ async def as_many_followers_as_there_may_be(house: House) -> Left:
 
 async def turned(loop: Loop) -> None:
     """Let it turn until it rests."""
-    for _ in range(MOST_TURNS):
+    for _ in range(MAX_TURNS):
         rest: Micros = await loop.turn()
         if rest > 100 * MILLISECOND:
             return

@@ -11,7 +11,7 @@ import pytest
 from tests.support.builders import one_shot, settlement, worker
 from timeball import system
 from timeball.domain.errors import Conflict
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql import migrate
@@ -117,7 +117,7 @@ async def life_cycle(store: Store) -> None:
     sent = one_shot(store.now())
     await store.submit([sent])
     await store.register(worker("w_1"), 10**9)
-    (claimed,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (claimed,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     (settled,) = await store.settle([settlement(claimed)])
     assert settled is not None
     assert (await store.runs([claimed.run_id]))[claimed.run_id].is_terminal

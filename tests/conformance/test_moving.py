@@ -24,18 +24,18 @@ from timeball.domain.instant import DAY, MINUTE, SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
-from timeball.ports.store_transfer import Move, Progress
+from timeball.ports.store_transfer import Progress, TransferResult
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.postgres.store import PostgresStore
-from timeball.stores.sql.maintenance.clock import LONGEST_LEASE
+from timeball.stores.sql.maintenance.clock import MAX_LEASE
 from timeball.stores.sql.migrate import Migration, known
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.stores.transfer import target as targets
 from timeball.stores.transfer.source import Source
 from timeball.stores.transfer.target import Target, shown
-from timeball.stores.transfer.transfer import Mover
+from timeball.stores.transfer.transfer import StoreTransfer
 
 NOT_MOVED = {"migrations", "meta"}
 """The schema's own records, which the target has already; and numbers, some of which are something else there."""
@@ -54,8 +54,8 @@ async def dsn(postgres_dsn: str) -> str:
 
 
 @pytest.fixture
-def mover(path: Path, dsn: str) -> Mover:
-    return Mover(path, dsn, system.wall, system.monotonic, system.dice())
+def mover(path: Path, dsn: str) -> StoreTransfer:
+    return StoreTransfer(path, dsn, system.wall, system.monotonic, system.dice())
 
 
 def say_nothing(_: Progress) -> None:
@@ -154,7 +154,7 @@ async def indexes_in(dsn: str) -> set[tuple[str, int]]:
 # --- everything ----------------------------------------------------------------------------------------------------
 
 
-async def test_every_column_of_every_table_arrives(path: Path, dsn: str, mover: Mover) -> None:
+async def test_every_column_of_every_table_arrives(path: Path, dsn: str, mover: StoreTransfer) -> None:
     await make_store(path)
     filled = fill(path)
     move = await mover.move(say_nothing)
@@ -171,7 +171,7 @@ async def test_every_column_of_every_table_arrives(path: Path, dsn: str, mover: 
 
 
 async def test_a_table_of_a_later_version_is_moved_too(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = Migration(9_999, "later", "CREATE TABLE later (id BIGINT PRIMARY KEY, word {id} NOT NULL) {clustered};\n")
     for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.store"):
@@ -182,7 +182,7 @@ async def test_a_table_of_a_later_version_is_moved_too(
     assert len(await fetch(dsn, "SELECT * FROM later")) == 2
 
 
-async def test_a_table_that_the_target_lacks_is_refused(path: Path, dsn: str, mover: Mover) -> None:
+async def test_a_table_that_the_target_lacks_is_refused(path: Path, dsn: str, mover: StoreTransfer) -> None:
     await make_store(path)
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE only_here (id BIGINT)")
@@ -192,7 +192,7 @@ async def test_a_table_that_the_target_lacks_is_refused(path: Path, dsn: str, mo
     assert await tables_in(dsn) == set()
 
 
-async def test_the_target_has_the_indexes_of_any_other_store(path: Path, dsn: str, mover: Mover) -> None:
+async def test_the_target_has_the_indexes_of_any_other_store(path: Path, dsn: str, mover: StoreTransfer) -> None:
     async with on_postgres(dsn):
         pass
     usual = await indexes_in(dsn)
@@ -203,9 +203,9 @@ async def test_the_target_has_the_indexes_of_any_other_store(path: Path, dsn: st
 
 
 async def test_history_of_the_last_days_is_put_into_partitions_by_day(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.transfer.transfer.MOST_DAYS", 3)
+    monkeypatch.setattr("timeball.stores.transfer.transfer.MAX_DAYS", 3)
     await make_store(path)
     fill(path)
     connection = sqlite3.connect(path)
@@ -226,7 +226,7 @@ async def test_history_of_the_last_days_is_put_into_partitions_by_day(
     assert tomorrow in {row[0] for row in await fetch(dsn, "SELECT inhrelid::regclass::text FROM pg_inherits")}
 
 
-async def test_what_postgres_cannot_keep_in_a_text_is_replaced(path: Path, dsn: str, mover: Mover) -> None:
+async def test_what_postgres_cannot_keep_in_a_text_is_replaced(path: Path, dsn: str, mover: StoreTransfer) -> None:
     await make_store(path)
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO logs VALUES ('r', 1, 1, 'stdout', 0, ?)", ("a\x00b",))
@@ -237,7 +237,7 @@ async def test_what_postgres_cannot_keep_in_a_text_is_replaced(path: Path, dsn: 
 
 
 async def test_large_tables_go_in_batches_and_each_is_told(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("timeball.stores.transfer.source.ROWS", 100)
     await make_store(path)
@@ -272,12 +272,12 @@ def test_a_batch_is_bounded_by_what_is_in_it(path: Path, monkeypatch: pytest.Mon
 
 async def claim_all(store: Store, session: str = "w_1") -> dict[str, Claim]:
     """What is ready now, by job."""
-    return {claim.job_id: claim for claim in (await store.claim([Want(session, "", 100)], 0)).claims}
+    return {claim.job_id: claim for claim in (await store.claim([SlotRequest(session, "", 100)], 0)).claims}
 
 
-async def test_runs_of_every_state_go_on_where_they_were(path: Path, dsn: str, mover: Mover) -> None:
+async def test_runs_of_every_state_go_on_where_they_were(path: Path, dsn: str, mover: StoreTransfer) -> None:
     async with on_sqlite(path) as store:
-        await store.register(worker("w_1"), LONGEST_LEASE)
+        await store.register(worker("w_1"), MAX_LEASE)
         now = store.now()
         running, once = one_shot(now), one_shot(now, delivery="at_most_once")
         retrying = one_shot(now, retry=Retry(backoff=["1ms"]))
@@ -310,12 +310,12 @@ async def test_runs_of_every_state_go_on_where_they_were(path: Path, dsn: str, m
 
 
 async def test_a_stale_report_of_an_attempt_before_the_move_changes_nothing_after_it_was_lost(
-    path: Path, dsn: str, mover: Mover
+    path: Path, dsn: str, mover: StoreTransfer
 ) -> None:
     async with on_sqlite(path) as store:
         once = one_shot(store.now(), delivery="at_most_once")
         again = one_shot(store.now())
-        await store.register(worker("w_2"), LONGEST_LEASE)
+        await store.register(worker("w_2"), MAX_LEASE)
         await store.submit([once, again])
         claims = list((await claim_all(store, "w_2")).values())
         assert len(claims) == 2
@@ -336,7 +336,7 @@ async def test_a_stale_report_of_an_attempt_before_the_move_changes_nothing_afte
         }
 
 
-async def test_instants_around_the_move_have_one_run_each(path: Path, dsn: str, mover: Mover) -> None:
+async def test_instants_around_the_move_have_one_run_each(path: Path, dsn: str, mover: StoreTransfer) -> None:
     async with on_sqlite(path) as store:
         start = store.now()
         series = recurring(start, seconds=1, next_fire_at=start, overlap="allow", catch_up="all")
@@ -356,7 +356,9 @@ async def test_instants_around_the_move_have_one_run_each(path: Path, dsn: str, 
     assert fires == [start + at * SECOND for at in range(len(fires))]
 
 
-async def test_tokens_go_on_above_those_of_the_old_store_and_of_the_new_one(path: Path, dsn: str, mover: Mover) -> None:
+async def test_tokens_go_on_above_those_of_the_old_store_and_of_the_new_one(
+    path: Path, dsn: str, mover: StoreTransfer
+) -> None:
     async with on_postgres(dsn):
         pass
     await fetch(dsn, "SELECT setval('tokens', 1000)")
@@ -365,7 +367,7 @@ async def test_tokens_go_on_above_those_of_the_old_store_and_of_the_new_one(path
     assert (await fetch(dsn, "SELECT nextval('tokens')"))[0][0] == 1001
 
 
-async def test_other_numbers_go_along_and_never_become_smaller(path: Path, dsn: str, mover: Mover) -> None:
+async def test_other_numbers_go_along_and_never_become_smaller(path: Path, dsn: str, mover: StoreTransfer) -> None:
     await make_store(path)
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO meta VALUES ('epoch', 7)")
@@ -386,7 +388,7 @@ def set_postgres_clock(monkeypatch: pytest.MonkeyPatch, ahead: int) -> None:
 
 
 async def test_the_new_clock_is_waited_for_if_it_is_a_little_behind(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
@@ -405,7 +407,7 @@ async def test_the_new_clock_is_waited_for_if_it_is_a_little_behind(
 
 
 async def test_a_clock_that_is_far_behind_is_refused(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
@@ -417,7 +419,7 @@ async def test_a_clock_that_is_far_behind_is_refused(
 
 @pytest.mark.parametrize("ahead", [-30 * SECOND, 0, 3_600 * SECOND])
 async def test_as_much_is_left_of_a_lease_as_before_whatever_the_clocks_say(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch, ahead: int
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
     monkeypatch.setattr("timeball.stores.transfer.transfer._await_clock", _not_at_all)
     async with on_sqlite(path) as store:
@@ -429,7 +431,7 @@ async def test_as_much_is_left_of_a_lease_as_before_whatever_the_clocks_say(
     await mover.move(say_nothing)
     ((after, left),) = await fetch(dsn, f"SELECT lease_until, lease_until - ({targets._CLOCK}) FROM workers")
     assert after - before >= ahead, "not less: the worker counts on it"
-    assert left <= LONGEST_LEASE
+    assert left <= MAX_LEASE
 
 
 async def _not_at_all(*_: object) -> None:
@@ -439,7 +441,7 @@ async def _not_at_all(*_: object) -> None:
 # --- one of the two ------------------------------------------------------------------------------------------------
 
 
-async def test_a_store_that_was_moved_says_where_it_went(path: Path, dsn: str, mover: Mover) -> None:
+async def test_a_store_that_was_moved_says_where_it_went(path: Path, dsn: str, mover: StoreTransfer) -> None:
     await make_store(path)
     await mover.move(say_nothing)
     with pytest.raises(Conflict) as refused:
@@ -452,7 +454,7 @@ async def test_a_store_that_was_moved_says_where_it_went(path: Path, dsn: str, m
         await mover.rehearse()
 
 
-async def test_a_move_can_be_taken_back(path: Path, dsn: str, mover: Mover) -> None:
+async def test_a_move_can_be_taken_back(path: Path, dsn: str, mover: StoreTransfer) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
     with pytest.raises(Conflict, match="was not moved"):
@@ -469,20 +471,20 @@ async def test_a_move_can_be_taken_back(path: Path, dsn: str, mover: Mover) -> N
     assert [claim.token for claim in here.values()] > [claim.token for claim in there.values()]
 
 
-async def test_a_store_in_use_is_not_moved(path: Path, dsn: str, mover: Mover) -> None:
+async def test_a_store_in_use_is_not_moved(path: Path, dsn: str, mover: StoreTransfer) -> None:
     async with on_sqlite(path):
         with pytest.raises(Conflict, match=f"in use by process {os.getpid()}; stop that one first"):
             await mover.move(say_nothing)
     assert await tables_in(dsn) == set()
 
 
-async def test_a_store_that_is_not_there_is_not_made(path: Path, mover: Mover) -> None:
+async def test_a_store_that_is_not_there_is_not_made(path: Path, mover: StoreTransfer) -> None:
     with pytest.raises(Conflict, match="no store to move"):
         await mover.move(say_nothing)
     assert list(path.parent.iterdir()) == []
 
 
-async def test_nobody_writes_to_the_old_store_meanwhile(path: Path, mover: Mover) -> None:
+async def test_nobody_writes_to_the_old_store_meanwhile(path: Path, mover: StoreTransfer) -> None:
     await make_store(path)
     refused: list[str] = []
 
@@ -499,7 +501,7 @@ async def test_nobody_writes_to_the_old_store_meanwhile(path: Path, mover: Mover
     assert set(refused) == {"database is locked"}
 
 
-async def test_a_target_with_something_in_it_is_refused(path: Path, dsn: str, mover: Mover) -> None:
+async def test_a_target_with_something_in_it_is_refused(path: Path, dsn: str, mover: StoreTransfer) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
     async with on_postgres(dsn) as store:
@@ -512,7 +514,7 @@ async def test_a_target_with_something_in_it_is_refused(path: Path, dsn: str, mo
 
 
 async def test_a_server_that_starts_meanwhile_waits_until_everything_is_there(
-    path: Path, dsn: str, mover: Mover
+    path: Path, dsn: str, mover: StoreTransfer
 ) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
@@ -537,7 +539,9 @@ class Interruption(Exception):
     pass
 
 
-async def test_an_interrupted_move_leaves_nothing_and_can_be_started_anew(path: Path, dsn: str, mover: Mover) -> None:
+async def test_an_interrupted_move_leaves_nothing_and_can_be_started_anew(
+    path: Path, dsn: str, mover: StoreTransfer
+) -> None:
     await make_store(path)
     filled = fill(path)
 
@@ -558,7 +562,7 @@ async def test_an_interrupted_move_leaves_nothing_and_can_be_started_anew(path: 
 
 
 async def test_a_database_that_goes_away_in_the_middle_changes_nothing(
-    path: Path, dsn: str, mover: Mover, postgres: PostgresCluster
+    path: Path, dsn: str, mover: StoreTransfer, postgres: PostgresCluster
 ) -> None:
     await make_store(path)
     fill(path)
@@ -577,7 +581,7 @@ async def test_a_database_that_goes_away_in_the_middle_changes_nothing(
 
 @pytest.mark.parametrize("arrived", [False, True])
 async def test_a_commit_without_an_answer_leaves_two_closed_doors_and_one_way_on(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch, arrived: bool
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch, arrived: bool
 ) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
@@ -596,7 +600,7 @@ async def test_a_commit_without_an_answer_leaves_two_closed_doors_and_one_way_on
         await make_store(path)
 
     assert (await mover.rehearse()).was_complete is arrived
-    move: Move = await mover.move(say_nothing)
+    move: TransferResult = await mover.move(say_nothing)
     assert move.was_complete is arrived
     assert len(await fetch(dsn, "SELECT * FROM runs")) == 1
     with pytest.raises(Conflict, match="moved to"):
@@ -604,7 +608,7 @@ async def test_a_commit_without_an_answer_leaves_two_closed_doors_and_one_way_on
 
 
 async def test_an_unfinished_move_is_not_finished_somewhere_else(
-    path: Path, dsn: str, mover: Mover, monkeypatch: pytest.MonkeyPatch
+    path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_store(path)
 
@@ -615,7 +619,7 @@ async def test_an_unfinished_move_is_not_finished_somewhere_else(
         patched.setattr(Target, "commit", without_answer)
         with pytest.raises(Unavailable):
             await mover.move(say_nothing)
-    elsewhere = Mover(
+    elsewhere = StoreTransfer(
         path,
         f"{dsn}&application_name=other" if "?" in dsn else f"{dsn}?application_name=other",
         system.wall,
@@ -630,7 +634,7 @@ async def test_an_unfinished_move_is_not_finished_somewhere_else(
 
 
 async def test_a_rehearsal_counts_and_changes_nothing_also_while_the_store_is_in_use(
-    path: Path, dsn: str, mover: Mover
+    path: Path, dsn: str, mover: StoreTransfer
 ) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
@@ -649,12 +653,12 @@ async def test_an_address_is_shown_without_its_password() -> None:
     assert shown("postgresql:///jobs") == "postgresql:///jobs"
 
 
-async def test_a_database_that_is_not_there_is_named(path: Path, mover: Mover, dsn: str) -> None:
+async def test_a_database_that_is_not_there_is_named(path: Path, mover: StoreTransfer, dsn: str) -> None:
     await make_store(path)
-    missing = Mover(path, dsn.replace("timeball_", "no_such_"), system.wall, system.monotonic, system.dice())
+    missing = StoreTransfer(path, dsn.replace("timeball_", "no_such_"), system.wall, system.monotonic, system.dice())
     with pytest.raises(Conflict, match="does not exist; check the address"):
         await missing.move(say_nothing)
-    nobody = Mover(path, "postgresql://127.0.0.1:1/jobs", system.wall, system.monotonic, system.dice())
+    nobody = StoreTransfer(path, "postgresql://127.0.0.1:1/jobs", system.wall, system.monotonic, system.dice())
     with pytest.raises(Unavailable, match="does not answer"):
         await nobody.move(say_nothing)
     await make_store(path)

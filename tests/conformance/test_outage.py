@@ -12,7 +12,7 @@ from tests.support.builders import settlement
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job
-from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.schedule import CronSchedule
@@ -21,7 +21,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
 from timeball.server.loops.planner import Planner
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.system import SystemClock
 
 STEPS = {"* * * * *": MINUTE, "* * * * * *": SECOND}
@@ -45,8 +45,8 @@ class Still:
         return self._now
 
     async def commit_plans(self, plans: Sequence[Plan], run_ids: Any) -> list[str]:
-        assert sum(plan.runs for plan in plans) <= MOST_RUNS
-        assert sum(plan.instants for plan in plans) <= MOST_INSTANTS
+        assert sum(plan.runs for plan in plans) <= MAX_RUNS
+        assert sum(plan.instants for plan in plans) <= MAX_INSTANTS
         done = await self._store.commit_plans(plans, run_ids)
         self.reached |= {plan.job.id: plan.next_fire_at or 0 for plan in plans if plan.job.id in done}
         return done
@@ -76,8 +76,8 @@ async def test_an_absence_is_worked_off_exactly(store: Store, absence: Micros) -
                 now - absence, schedule=schedule, next_fire_at=first, catch_up=rule, overlap="allow"
             )
     await store.submit([Submission(job, ()) for job in jobs.values()])
-    hints = LocalHints(lambda _: None)
-    planner = Planner(Context(still, SystemClock(), random.Random(1), hints), hints)  # type: ignore[arg-type]
+    wakeups = LocalWakeups(lambda _: None)
+    planner = Planner(Context(still, SystemClock(), random.Random(1), wakeups), wakeups)  # type: ignore[arg-type]
     while len(still.reached) < len(jobs) or min(still.reached.values()) <= now:
         await planner.turn()
     for (expression, rule), job in jobs.items():

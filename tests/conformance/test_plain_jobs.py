@@ -11,7 +11,7 @@ from tests.support.builders import one_shot, plan_due, recurring, settlement
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Status
 from timeball.domain.task.task import Http, host_of
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import _CLOCK
 from timeball.stores.sql.dialect import Query
@@ -71,9 +71,9 @@ class _Recorder:
         self._said.append(query.name)
         return await self._tx.fetch(query, **parameters)
 
-    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+    async def fetch_unlocked(self, query: Query, **parameters: Any) -> list[Row]:
         self._said.append(query.name)
-        return await self._tx.look(query, **parameters)
+        return await self._tx.fetch_unlocked(query, **parameters)
 
     async def execute(self, query: Query, **parameters: Any) -> int:
         self._said.append(query.name)
@@ -113,7 +113,7 @@ def said(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def run_all(store: Store) -> int:
-    claims = (await store.claim([Want("w_1", "", JOBS)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", JOBS)], 0)).claims
     await store.settle([settlement(claim) for claim in claims])
     return len(claims)
 
@@ -147,7 +147,7 @@ async def test_jobs_that_are_submitted_together_take_one_round_trip_or_three(
     assert "INSERT INTO runs" in statement
     assert await run_all(store) == 50
     asked.clear()
-    _, claims = await store.submit_and_claim([one_shot(store.now())], [Want("w_1", "", 1)])
+    _, claims = await store.submit_and_claim([one_shot(store.now())], [SlotRequest("w_1", "", 1)])
     assert len(claims) == 1
     ready, crew, insert = told()
     assert "gates" in ready
@@ -194,7 +194,7 @@ async def test_calls_to_other_hosts_take_one_look_more_while_a_host_is_ill(store
     await fail_a_call(store)
     said.clear()
     await store.submit([one_shot(store.now(), task=WELL) for _ in range(JOBS)])
-    claims = (await store.claim([Want("w_1", "", JOBS)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", JOBS)], 0)).claims
     await store.settle([settlement(each, host=host_of(WELL)) for each in claims])
     expected = list(ONE_SHOTS)
     expected.insert(expected.index("claimable_of_level") + 1, "ill_hosts")
@@ -206,7 +206,7 @@ async def test_a_fresh_job_is_born_claimed_while_a_host_is_ill(store: Store, sai
     await fail_a_call(store)
     said.clear()
     for task in ({}, {"task": WELL}):
-        _, claims = await store.submit_and_claim([one_shot(store.now(), **task)], [Want("w_1", "", 1)])
+        _, claims = await store.submit_and_claim([one_shot(store.now(), **task)], [SlotRequest("w_1", "", 1)])
         assert len(claims) == 1
     assert "leased_sessions" not in said
 

@@ -19,7 +19,7 @@ from timeball.domain.run.run import Run
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import JobFilter, Submission
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 
 FAR = 10**18
@@ -36,7 +36,7 @@ async def current(store: Store, job: Job) -> Job:
 
 
 async def claim(store: Store, slots: int = 1_000) -> list[Claim]:
-    return (await store.claim([Want("w_1", "", slots)], 0)).claims
+    return (await store.claim([SlotRequest("w_1", "", slots)], 0)).claims
 
 
 async def until(store: Store, instant: int) -> None:
@@ -199,9 +199,9 @@ async def test_a_future_fire_waits_only_while_another_run_is_alive(store: Store)
     assert job.next_fire_at is not None
     await write(store, job, fire(job.next_fire_at), fire(at))
     (got,) = await claim(store)
-    assert (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 1)], 20 * SECOND)).claims == []
     await store.settle([settlement(got)])
-    (ahead,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    (ahead,) = (await store.claim([SlotRequest("w_1", "", 1)], 20 * SECOND)).claims
     assert ahead.fire_time == at
 
 
@@ -341,7 +341,7 @@ async def test_runs_of_a_serial_job_never_overlap_under_concurrency(
     async def runner(store: Store, session: str) -> None:
         nonlocal worst, working
         while working:
-            claims = (await store.claim([Want(session, "", 3)], 0)).claims
+            claims = (await store.claim([SlotRequest(session, "", 3)], 0)).claims
             held.update(got.job_id for got in claims)
             worst = max([worst, *held.values()])
             await asyncio.sleep(0.001)
@@ -355,7 +355,7 @@ async def test_runs_of_a_serial_job_never_overlap_under_concurrency(
     await asyncio.wait_for(asyncio.gather(*tasks), 50)
     assert worst == 1
     # Nothing is left behind: once the planners rest, every waiting run gets its turn.
-    while claims := (await stores[0].claim([Want("w_0", "", 100)], 0)).claims:
+    while claims := (await stores[0].claim([SlotRequest("w_0", "", 100)], 0)).claims:
         await stores[0].settle([settlement(got) for got in claims])
     for job in jobs:
         assert not [each for each in await read(stores[0], job) if not each.is_terminal]

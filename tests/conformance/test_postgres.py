@@ -13,13 +13,13 @@ from tests.support.statement_proxy import statement_proxy
 from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store.jobs import Accepted
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.clock import ServerClock
 from timeball.stores.postgres.connect import Address
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.postgres.tx import array
-from timeball.stores.postgres.wakeups import Hints
+from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.schema import TAGS
@@ -47,8 +47,8 @@ async def test_hints_reach_the_other_servers_and_not_oneself(pair: tuple[Store, 
         await store.open()
         store.listen(lambda topic, number=number: heard.append((number, topic)))  # type: ignore[misc]
     for _ in range(100):
-        pair[0].shout("plan")
-        pair[0].shout("ready")
+        pair[0].wake_all("plan")
+        pair[0].wake_all("ready")
         await asyncio.sleep(0.05)
         if heard:
             break
@@ -71,7 +71,7 @@ async def test_a_connection_for_hints_that_fell_silent_is_replaced(
         for store in pair:
             driver: Any = store._db  # type: ignore[attr-defined]
             if store is pair[1]:
-                driver._hints = Hints(lambda: Address(proxy.dsn, 5).connect(command_timeout=5))
+                driver._wakeups = PostgresWakeups(lambda: Address(proxy.dsn, 5).connect(command_timeout=5))
             await store.open()
         pair[1].listen(heard.append)
         for silent in (False, True):
@@ -79,7 +79,7 @@ async def test_a_connection_for_hints_that_fell_silent_is_replaced(
                 proxy.fall_silent()
             heard.clear()
             for _ in range(100):
-                pair[0].shout("plan")
+                pair[0].wake_all("plan")
                 await asyncio.sleep(0.05)
                 if heard:
                     break
@@ -95,7 +95,7 @@ async def test_many_hints_are_few_messages(pair: tuple[Store, Store]) -> None:
     pair[1].listen(heard.append)
     await asyncio.sleep(0.2)
     for _ in range(1_000):
-        pair[0].shout("plan")
+        pair[0].wake_all("plan")
     await asyncio.sleep(0.3)
     assert 1 <= len(heard) <= 3
     for store in pair:
@@ -188,7 +188,7 @@ async def test_a_database_that_lets_nobody_in_is_unavailable_and_heals(private_p
     store = make(dsn, timeout=5)
     await store.open()
     clock = next(task for task in asyncio.all_tasks() if task.get_name() == "postgres-clock")
-    hints = next(task for task in asyncio.all_tasks() if task.get_name() == "postgres-hints")
+    wakeups = next(task for task in asyncio.all_tasks() if task.get_name() == "postgres-hints")
     admin = await asyncpg.connect(private_postgres.dsn())
     name = dsn.split("?")[0].rsplit("/", 1)[1]
     await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
@@ -202,7 +202,7 @@ async def test_a_database_that_lets_nobody_in_is_unavailable_and_heals(private_p
     await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
     assert len(await store.submit([one_shot(store.now())])) == 1
     assert not clock.done()
-    assert not hints.done()
+    assert not wakeups.done()
     await admin.close()
     await store.close()
 
@@ -327,7 +327,7 @@ async def test_a_table_that_grows_does_not_bring_the_store_to_its_knees(postgres
         await connection.execute("SELECT pg_stat_reset()")
         for _ in range(12):
             await store.submit([one_shot(store.now()) for _ in range(10)])
-            claims = (await store.claim([Want("w_1", "", 10)], 0)).claims
+            claims = (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims
             assert len(claims) == 10
             await store.settle([settlement(claim) for claim in claims])
         await asyncio.sleep(1.2)  # a backend tells its statistics at most once a second
@@ -367,7 +367,7 @@ async def test_what_came_before_costs_nothing(postgres_dsn: str) -> None:
         await connection.execute("SELECT pg_stat_reset()")
         for _ in range(jobs // batch):
             await store.submit([one_shot(store.now()) for _ in range(batch)])
-            claims = (await store.claim([Want("w_1", "", batch)], 0)).claims
+            claims = (await store.claim([SlotRequest("w_1", "", batch)], 0)).claims
             await store.settle([settlement(claim) for claim in claims])
         await asyncio.sleep(1.2)  # a backend tells its statistics at most once a second
         await store.ping()

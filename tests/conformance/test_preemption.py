@@ -15,7 +15,7 @@ from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Lost, Released
 from timeball.domain.task.task import Http, Shell
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Pausing, Started
 
@@ -35,7 +35,7 @@ class House:
         return sent.runs[0].id
 
     async def claim(self, session: str = "w_1", slots: int = 1) -> list[Claim]:
-        return (await self.store.claim([Want(session, "w", slots)], 0)).claims
+        return (await self.store.claim([SlotRequest(session, "w", slots)], 0)).claims
 
     async def busy(self, session: str = "w_1", **fields: Any) -> Claim:
         """A low run that allows it, which a worker has started."""

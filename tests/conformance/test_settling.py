@@ -15,7 +15,7 @@ from timeball.domain.run.lifecycle import LOST, Cancelled, Failed, Failure, Lost
 from timeball.domain.run.run import NewRun, Run
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.ports.store.queries import LogLine, RunFilter
-from timeball.ports.store.runs import Claim, Settled, Want, Wanted
+from timeball.ports.store.runs import Claim, Settled, SlotRequest, Wanted
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LogChunk, Pausing, Progress, Started
 from timeball.stores.sql.runs import settle_plain_success
@@ -31,7 +31,7 @@ async def start(store: Store, **fields: object) -> Claim:
 
 
 async def claim_one(store: Store) -> Claim:
-    (got,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (got,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     return got
 
 
@@ -69,7 +69,7 @@ async def test_a_failure_is_tried_again_after_its_backoff(store: Store) -> None:
     assert (run.status, run.attempt, run.failure) == (Status.RETRYING, 1, BROKEN.failure)
     assert run.eligible_at is not None
     assert run.eligible_at >= before + 30 * SECOND
-    assert (await store.claim([Want("w_1", "", 1)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims == []
     assert await store.hurry([claim.run_id]) == [True]
     second = await claim_one(store)
     assert (second.run_id, second.attempt) == (claim.run_id, 2)
@@ -129,9 +129,9 @@ async def test_what_a_given_back_attempt_printed_is_forgotten(store: Store) -> N
 async def test_given_back_before_its_time_it_does_not_run_early(store: Store) -> None:
     at = store.now() + 20 * SECOND
     await store.submit([one_shot(store.now(), at=at)])
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 30 * SECOND)).claims
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 30 * SECOND)).claims
     await store.settle([settlement(claim, Released())])
-    assert (await store.claim([Want("w_1", "", 1)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims == []
     assert await store.next_eligible_at() == at
 
 
@@ -351,14 +351,14 @@ async def jittered(store: Store, wait: int) -> tuple[str, int]:
 
 async def test_a_run_with_jitter_that_comes_back_too_soon_waits_for_its_time(store: Store) -> None:
     run_id, at = await jittered(store, 10 * SECOND)
-    (got,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    (got,) = (await store.claim([SlotRequest("w_1", "", 1)], 20 * SECOND)).claims
     assert (got.run_id, got.eligible_at) == (run_id, at)
     assert (await store.runs([run_id]))[run_id].status is Status.SCHEDULED
     listed = await store.list_runs(RunFilter(tenant="default", status=frozenset({Status.SCHEDULED})), None, 10)
     assert [each.id for each in listed.items] == [run_id]
     await store.settle([settlement(got, Released())])
     assert await store.next_eligible_at() == at
-    (again,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    (again,) = (await store.claim([SlotRequest("w_1", "", 1)], 20 * SECOND)).claims
     await store.settle([settlement(again, Lost())])
     assert await store.next_eligible_at() == at
     assert await store.hurry(run_id)
@@ -367,7 +367,7 @@ async def test_a_run_with_jitter_that_comes_back_too_soon_waits_for_its_time(sto
 
 async def test_no_attempt_of_a_run_with_jitter_starts_before_its_time(store: Store) -> None:
     run_id, at = await jittered(store, 10 * SECOND)
-    (got,) = (await store.claim([Want("w_1", "", 1)], 20 * SECOND)).claims
+    (got,) = (await store.claim([SlotRequest("w_1", "", 1)], 20 * SECOND)).claims
     await store.note("w_1", [(Started(run_id=run_id, token=got.token, age=0), at - SECOND)], [])
     assert (await store.runs([run_id]))[run_id].started_at == at
     await store.settle([settlement(got, at=at - SECOND)])
@@ -402,16 +402,16 @@ async def test_simple_successes_are_written_down_like_judged_ones(
     submissions = [one_shot(now, retry=AT_ONCE) for _ in range(2)]
     submissions = [msgspec.structs.replace(each, runs=(change(each.runs[0], now),)) for each in submissions]
     await store.submit(submissions)
-    claims = (await store.claim([Want("w_1", "", 2)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", 2)], 0)).claims
     if tried:
         await store.settle([settlement(claim, BROKEN, at=now) for claim in claims])
-        claims = (await store.claim([Want("w_1", "", 2)], 0)).claims
+        claims = (await store.claim([SlotRequest("w_1", "", 2)], 0)).claims
         halves = [Progress(run_id=each.run_id, token=each.token, fraction=0.5, note="half") for each in claims]
         await store.note("w_1", [], halves)
     told = {"started_at": min(now + began, MAX), "finished_at": now + began + SECOND}
     simple, judged = (settlement(claim, Succeeded(Raw(b"[1]")), **told) for claim in claims)
     assert await store.settle([simple]) == [Settled(simple.run_id, Status.SUCCEEDED)]
-    monkeypatch.setattr(settle_plain_success, "is_simple", lambda each: False)
+    monkeypatch.setattr(settle_plain_success, "is_unconstrained", lambda each: False)
     assert await store.settle([judged]) == [Settled(judged.run_id, Status.SUCCEEDED)]
     runs = await store.runs([simple.run_id, judged.run_id])
 
@@ -423,7 +423,7 @@ async def test_simple_successes_are_written_down_like_judged_ones(
 
 async def test_one_special_end_among_simple_ones_changes_nothing_for_them(store: Store) -> None:
     await store.submit([one_shot(store.now()) for _ in range(4)])
-    first, second, third, fourth = (await store.claim([Want("w_1", "", 4)], 0)).claims
+    first, second, third, fourth = (await store.claim([SlotRequest("w_1", "", 4)], 0)).claims
     await store.request_cancel([second.run_id])
     reports = [
         settlement(first),
@@ -463,7 +463,7 @@ async def test_successes_of_several_sessions_are_told_apart_in_one_batch(store: 
     """I31, in the statement that records plain successes: nothing of a batch with a forged one is recorded by it."""
     await store.register(worker("w_2"), LEASE)
     await store.submit([one_shot(store.now()) for _ in range(4)])
-    claims = (await store.claim([Want("w_1", "", 2), Want("w_2", "", 2)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", 2), SlotRequest("w_2", "", 2)], 0)).claims
     ended = [settlement(claim, Succeeded(), at=store.now()) for claim in claims]
     assert {each.session for each in ended} == {"w_1", "w_2"}
     other = {"w_1": "w_2", "w_2": "w_1"}[ended[0].session]
@@ -508,7 +508,7 @@ async def test_a_failure_of_any_text_is_written_and_takes_no_other_with_it(store
     odd = Failed(Failure(kind=f"{half}\0", message=f"{half}\0", exceptions=(f"{half}Error", "Error\0")))
     once = Retry(max_retries=0)
     await store.submit([one_shot(store.now(), retry=once) for _ in range(3)])
-    first, second, third = (await store.claim([Want("w_1", "", 3)], 0)).claims
+    first, second, third = (await store.claim([SlotRequest("w_1", "", 3)], 0)).claims
     ends = [settlement(first), settlement(second, odd), settlement(third, BROKEN)]
     settled = await store.settle(ends)
     assert [each and each.status for each in settled] == [Status.SUCCEEDED, Status.DEAD, Status.DEAD]

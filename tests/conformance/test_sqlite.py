@@ -21,7 +21,7 @@ from timeball import system
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.reading.runs import LEDGER_SUMS
 from timeball.stores.sqlite.clock import SteadyClock
@@ -286,7 +286,7 @@ async def test_inline_works_in_memory_without_threads() -> None:
     await store.open()
     await store.register(worker("w_1"), LEASE)
     await store.submit([one_shot(store.now())])
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     assert await store.settle([settlement(claim)]) != [None]
     with pytest.raises(Conflict, match="inline only"):
         await make(":memory:").open()
@@ -327,7 +327,7 @@ async def test_time_does_not_run_backwards_over_a_restart(tmp_path: Path, inline
     steady[0] += HOUR
     await store.register(worker("w_1"), 15 * SECOND)
     await store.submit([one_shot(store.now())])
-    assert len((await store.claim([Want("w_1", "", 1)], 0)).claims) == 1
+    assert len((await store.claim([SlotRequest("w_1", "", 1)], 0)).claims) == 1
     before = store.now()
     await store.close()
 
@@ -374,7 +374,7 @@ async def test_claims_that_do_not_fit_into_one_piece_come_row_by_row(tmp_path: P
         tx._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)
 
     await store._db.write(lower_the_limit)
-    claims = (await store.claim([Want("w_1", "", 100)], 0)).claims
+    claims = (await store.claim([SlotRequest("w_1", "", 100)], 0)).claims
     assert {claim.run_id for claim in claims} == {each.runs[0].id for each in sent}
     await store.close()
 

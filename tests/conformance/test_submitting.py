@@ -8,7 +8,7 @@ import pytest
 from tests.support.builders import one_shot, recurring, settlement
 from timeball.ports.store.jobs import Accepted, Idempotency, JobFilter, Mismatched, Replayed, Submission
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 
 
@@ -46,10 +46,10 @@ async def test_who_sends_something_again_is_no_burden_to_others(store: Store) ->
 async def test_a_job_sent_again_after_its_run_finished_does_not_run_again(store: Store) -> None:
     sent = one_shot(store.now())
     await store.submit([sent])
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     await store.settle([settlement(claim)])
     assert await store.submit([sent]) == [Accepted(sent.job.id)]
-    assert (await store.claim([Want("w_1", "", 1)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims == []
 
 
 async def test_one_batch_may_name_the_same_job_twice(store: Store) -> None:

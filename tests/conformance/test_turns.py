@@ -14,7 +14,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Amended, Amendment, Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
@@ -22,7 +22,7 @@ NO_RETRIES = Retry(max_retries=0)
 
 
 async def claim(store: Store, slots: int = 10, session: str = "w_1") -> list[Claim]:
-    return (await store.claim([Want(session, "", slots)], 0)).claims
+    return (await store.claim([SlotRequest(session, "", slots)], 0)).claims
 
 
 def in_line(store: Store, ages: list[int], key: str = "k", **fields: object) -> list[Submission]:

@@ -12,7 +12,7 @@ from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import LEASE, UNREPORTED, Lost, Status, Succeeded
 from timeball.domain.task.retry import Retry
-from timeball.ports.store.runs import Claim, Settlement, Want, Wanted
+from timeball.ports.store.runs import Claim, Settlement, SlotRequest, Wanted
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LOCAL_KEY, Started
 
@@ -24,7 +24,7 @@ DUE = 15 * SECOND + LEASE
 
 async def held(store: Store, count: int = 1, **fields: Any) -> list[Claim]:
     await store.submit([one_shot(store.now(), **fields) for _ in range(count)])
-    return (await store.claim([Want("w_1", "", count)], 0)).claims
+    return (await store.claim([SlotRequest("w_1", "", count)], 0)).claims
 
 
 async def started_ago(store: Store, tamper: Tamper, claim: Claim, ago: int) -> None:
@@ -96,7 +96,7 @@ async def test_all_of_them_are_found_a_page_at_a_time(store: Store, tamper: Tamp
     await store.register(worker("w_2", slots=100), LEASE)
     mine = await held(store, 5, **LIMITED)
     await store.submit([one_shot(store.now(), **LIMITED) for _ in range(5)])
-    others = (await store.claim([Want("w_2", "", 5)], 0)).claims
+    others = (await store.claim([SlotRequest("w_2", "", 5)], 0)).claims
     endless = await held(store, 3)
     for claim in (*mine, *others, *endless):
         await started_ago(store, tamper, claim, DUE)
@@ -113,7 +113,7 @@ async def test_it_counts_as_an_attempt_frees_what_it_held_and_its_worker_is_told
     assert settled.status is None
     assert await store.holding("w_1") == {}, "a beat is answered that it is not the worker's any more"
     assert await store.settle([settlement(claim, Succeeded())]) == [None], "its late end changes nothing"
-    (again,) = (await store.claim([Want("w_1", "", 9)], 0)).claims
+    (again,) = (await store.claim([SlotRequest("w_1", "", 9)], 0)).claims
     assert (again.run_id, again.attempt) == (claim.run_id, 2)
     await started_ago(store, tamper, again, DUE)
     (settled,) = await store.settle(await unreported(store))
@@ -145,7 +145,7 @@ async def test_another_attempt_of_the_run_is_not_meant(store: Store, tamper: Tam
     await started_ago(store, tamper, claim, DUE)
     overdue = await unreported(store)
     await store.settle(overdue)
-    (again,) = (await store.claim([Want("w_1", "", 9)], 0)).claims
+    (again,) = (await store.claim([SlotRequest("w_1", "", 9)], 0)).claims
     assert await store.settle(overdue) == [None]
     assert await store.holding("w_1") == {again.token: Wanted.GO_ON}
     assert await store.renew([("w_1", LOCAL_KEY)], LEASE) != [None]

@@ -29,10 +29,10 @@ from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.runs.explain import JobExplained, explain_job, explain_run
 from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Started
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 BOOM = Failed(Failure(kind="exit", message="boom", exit_code=1))
 UNWELL = Failed(Failure(kind="http", message="no answer"))
@@ -47,7 +47,7 @@ class Scene:
     def __init__(self, store: Store, tamper: Tamper) -> None:
         self.store = store
         self.tamper = tamper
-        self.context = Context(store, system.SystemClock(), random.Random(1), LocalHints(lambda _: None))
+        self.context = Context(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
 
     async def submit(self, **fields: Any) -> str:
         """A job by way of the operation; its id."""
@@ -72,7 +72,7 @@ class Scene:
     async def claim(self, slots: int = 10, session: str = "w_1", ahead: int = 0) -> list[Claim]:
         claims: list[Claim] = []
         while True:
-            got = await self.store.claim([Want(session, "", slots - len(claims))], ahead)
+            got = await self.store.claim([SlotRequest(session, "", slots - len(claims))], ahead)
             claims += got.claims
             if not got.again or len(claims) >= slots:
                 return claims
@@ -640,8 +640,8 @@ async def test_counting_who_is_ahead_ends_at_a_bound(
     from timeball.domain.diagnosis import why
     from timeball.stores.sql.reading import diagnosis_snapshot
 
-    monkeypatch.setattr(diagnosis_snapshot, "MOST_COUNTED", 20)
-    monkeypatch.setattr(why, "MOST_COUNTED", 20)
+    monkeypatch.setattr(diagnosis_snapshot, "MAX_COUNTED", 20)
+    monkeypatch.setattr(why, "MAX_COUNTED", 20)
     scene = Scene(store, tamper)
     await scene.fill()
     now = store.now()

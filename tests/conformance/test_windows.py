@@ -26,16 +26,16 @@ from timeball.operation.jobs.update import update
 from timeball.operation.runs.cancel import cancel_job
 from timeball.ports.store.jobs import Accepted, JobFilter, Submission
 from timeball.ports.store.store import Store
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sql.jobs.window_slots import SLOT_LOADS
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 
 NIGHT: Window = msgspec.convert({"type": "window", "from": "01:00", "to": "05:00"}, Schedule)
 LATER: Window = msgspec.convert({"type": "window", "from": "22:00", "to": "02:00", "timezone": "Asia/Tokyo"}, Schedule)
 
 
 def context_of(store: Store) -> Context:
-    return Context(store, system.SystemClock(), system.dice(), LocalHints(lambda _: None))
+    return Context(store, system.SystemClock(), system.dice(), LocalWakeups(lambda _: None))
 
 
 async def create(store: Store, windows: Sequence[Any], **rest: Any) -> list[Job]:
@@ -59,7 +59,7 @@ async def slots(store: Store) -> dict[str, int | None]:
 
 async def loads(store: Store) -> dict[int, int]:
     """What is counted; it must be what a recount comes to (I23)."""
-    assert isinstance(store, Part)
+    assert isinstance(store, StorePart)
 
     async def read(tx: Any) -> dict[int, int]:
         return {minute: jobs for minute, jobs in await tx.fetch(SLOT_LOADS) if jobs}

@@ -6,7 +6,7 @@ from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Lost, Status
 from timeball.ports.store.registry import Key
-from timeball.ports.store.runs import Claim, Want, Wanted
+from timeball.ports.store.runs import Claim, SlotRequest, Wanted
 from timeball.ports.store.store import Store
 from timeball.ports.store.workers import Lease
 from timeball.ports.worker_protocol import LOCAL_KEY
@@ -16,7 +16,7 @@ LOCAL = ("worker of w_1", LOCAL_KEY)
 
 async def claimed(store: Store, session: str, count: int = 1) -> list[Claim]:
     await store.submit([one_shot(store.now()) for _ in range(count)])
-    return (await store.claim([Want(session, "", count)], 0)).claims
+    return (await store.claim([SlotRequest(session, "", count)], 0)).claims
 
 
 async def lapse(store: Store, session: str) -> None:
@@ -70,7 +70,7 @@ async def test_what_a_lapsed_session_held_is_lost(store: Store) -> None:
     assert (lost.run_id, lost.attempt, lost.token, lost.outcome) == (claim.run_id, 1, claim.token, Lost())
     (settled,) = await store.settle([lost])
     assert settled is not None
-    (again,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    (again,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     assert (again.run_id, again.attempt) == (claim.run_id, 2)
     assert await store.lapsed(10) == []
 
@@ -123,7 +123,7 @@ async def test_what_a_worker_does_not_know_of_is_given_back(store: Store) -> Non
     runs = await store.runs([unknown.run_id, cancelled.run_id])
     assert runs[unknown.run_id].status is Status.QUEUED
     assert runs[cancelled.run_id].status is Status.CANCELLED
-    (again,) = (await store.claim([Want("w_1", "", 9)], 0)).claims
+    (again,) = (await store.claim([SlotRequest("w_1", "", 9)], 0)).claims
     assert (again.run_id, again.attempt) == (unknown.run_id, 1)
 
 
@@ -133,7 +133,7 @@ async def test_goodbye_gives_everything_back(store: Store) -> None:
     await store.end_session("w_2")
     assert await store.holding("w_2") == {}
     assert await store.renew([("w_2", LOCAL_KEY)], LEASE) == [None]
-    assert len((await store.claim([Want("w_1", "", 9)], 0)).claims) == len(claims)
+    assert len((await store.claim([SlotRequest("w_1", "", 9)], 0)).claims) == len(claims)
     assert await store.settle([settlement(claim) for claim in claims]) == [None] * 3
 
 
@@ -181,7 +181,7 @@ async def test_sessions_of_a_revoked_key_get_nothing_more_and_lose_what_they_hol
     assert await store.revoke_key("k_2")
     assert await store.renew([("w_2", "k_2")], LEASE) == [None]
     await store.submit([one_shot(store.now())])
-    assert (await store.claim([Want("w_2", "", 1)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_2", "", 1)], 0)).claims == []
     assert await store.lapsed(10) == [], "it may still execute what it holds"
     async with asyncio.timeout(10):
         while not (lost := await store.lapsed(10)):

@@ -23,7 +23,7 @@ from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
 from timeball.ports.store.jobs import Amendment, Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.store.workflows import WorkflowRun
 from timeball.ports.worker_protocol import LOCAL_KEY
@@ -63,13 +63,13 @@ class Crew:
         self.ran: list[str] = []
         self.parameters: dict[str, dict[str, Any]] = {}
 
-    async def weave(self) -> bool:
-        done = await asyncio.gather(*(store.weave(500) for store in self._stores))
+    async def advance_workflows(self) -> bool:
+        done = await asyncio.gather(*(store.advance_workflows(500) for store in self._stores))
         return any(each.anything for each in done)
 
     async def settle(self, most: int = 10_000) -> int:
         store = self._stores[-1]
-        claims = (await store.claim([Want("w_1", "", most)], 0)).claims
+        claims = (await store.claim([SlotRequest("w_1", "", most)], 0)).claims
         outcomes = []
         for claim in claims:
             name, parameters = name_of(claim), msgspec.json.decode(claim.spec).get("parameters", {})
@@ -84,7 +84,7 @@ class Crew:
         for rounds in itertools.count():
             if rounds % 500 == 499:  # its lease is shorter than a long workflow
                 await self._stores[-1].renew([("w_1", LOCAL_KEY)], LEASE)
-            woven = await self.weave()
+            woven = await self.advance_workflows()
             settled = await self.settle(most)
             run = (await self._stores[0].runs([run_id]))[run_id]
             if run.is_terminal:
@@ -123,18 +123,18 @@ async def test_tasks_run_once_each_after_what_they_need(store: Store) -> None:
     assert msgspec.json.decode(run.result) == {"tasks": 4, "succeeded": 4, "failed": 0, "skipped": 0}
     assert (crew.ran[0], set(crew.ran[1:3]), crew.ran[3:]) == ("a", {"b", "c"}, ["d"])
     assert await states(store, run_id) == dict.fromkeys("abcd", "succeeded")
-    assert await store.next_weaving_at() is None
+    assert await store.next_workflow_at() is None
 
 
 async def test_no_worker_gets_the_workflow_itself(store: Store) -> None:
     await begin(store, *DIAMOND)
-    assert (await store.claim([Want("w_1", "", 10)], SECOND)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 10)], SECOND)).claims == []
     assert await store.next_eligible_at() is None
 
 
 async def test_a_run_that_a_workflow_is_waiting_for_is_nobody_elses_to_rescue(store: Store) -> None:
     run_id = await begin(store, *DIAMOND)
-    await store.weave(500)
+    await store.advance_workflows(500)
     assert await store.lapsed(10) == []
     run = (await store.runs([run_id]))[run_id]
     assert (run.status, run.attempt) == (Status.RUNNING, 1)
@@ -177,12 +177,12 @@ async def test_a_large_result_is_asked_for_before_who_uses_it_begins(store: Stor
         store, task("a"), task("b", "a", parameters={"x": {"$result": "a", "path": "/0"}}), task("c", "a")
     )
     crew = Crew(store, work=lambda name, _: large if name == "a" else Succeeded())
-    await crew.weave()
+    await crew.advance_workflows()
     await crew.settle()
-    done = await store.weave(500)
+    done = await store.advance_workflows(500)
     assert (done.made, done.wants) == (1, (key,))
-    assert not (await store.weave(500)).anything
-    assert (await store.weave(500, {key: b"[7]"})).made == 1
+    assert not (await store.advance_workflows(500)).anything
+    assert (await store.advance_workflows(500, {key: b"[7]"})).made == 1
     await crew.drive(run_id)
     assert crew.parameters["b"] == {"x": 7}
 
@@ -287,43 +287,43 @@ async def test_two_servers_that_look_at_once_make_each_run_once(stores: tuple[St
 
 async def test_a_report_that_is_repeated_tells_nobody_twice(store: Store) -> None:
     run_id = await begin(store, task("a"), task("b", "a"), task("c", "a", "b"))
-    await store.weave(500)
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    await store.advance_workflows(500)
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     report = settlement(claim, Succeeded(), at=store.now())
     first, second = await asyncio.gather(store.settle([report]), store.settle([report]))
     assert sorted(each is None for each in (*first, *second)) == [False, True]
-    await store.weave(500)
+    await store.advance_workflows(500)
     assert await store.settle([report]) == [None]
-    await store.weave(500)
+    await store.advance_workflows(500)
     waits = {each.name: each.waits for each in (await shown(store, run_id)).tasks}
     assert waits == {"a": 0, "b": 0, "c": 1}
 
 
 async def test_a_cancel_ends_what_waits_asks_what_runs_and_makes_no_more(store: Store) -> None:
     run_id = await begin(store, task("a"), task("b"), task("c", "a"))
-    await store.weave(500)
-    (claim,) = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    await store.advance_workflows(500)
+    (claim,) = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     (cancelling,) = await store.request_cancel([run_id])
     assert cancelling is not None
     assert cancelling.status is Status.RUNNING
-    assert (await store.claim([Want("w_1", "", 5)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 5)], 0)).claims == []
     assert [token for _, token, _ in await store.cancel_orders()] == [claim.token]
-    await store.weave(500)
+    await store.advance_workflows(500)
     assert (await store.runs([run_id]))[run_id].status is Status.RUNNING
     await store.settle([settlement(claim, Cancelled(), at=store.now())])
-    await store.weave(500)
+    await store.advance_workflows(500)
     run = (await store.runs([run_id]))[run_id]
     assert (run.status, run.verdict) == (Status.CANCELLED, Verdict.CANCELLED)
     assert await states(store, run_id) == dict.fromkeys("abc", "cancelled")
-    assert await store.next_weaving_at() is None
+    assert await store.next_workflow_at() is None
 
 
 async def test_a_cancel_wins_over_the_success_of_the_last_task(store: Store) -> None:
     run_id = await begin(store, task("a"))
-    await store.weave(500)
+    await store.advance_workflows(500)
     await Crew(store).settle()
     await store.request_cancel([run_id])
-    while (await store.weave(500)).anything:
+    while (await store.advance_workflows(500)).anything:
         pass
     assert (await store.runs([run_id]))[run_id].status is Status.CANCELLED
 
@@ -332,21 +332,21 @@ async def test_deleting_the_job_cancels_its_workflow_run_with_all_tasks(store: S
     submission = flow(store, task("a"), task("b"), task("c", "a"))
     await store.submit([submission])
     run_id = submission.runs[0].id
-    await store.weave(500)
+    await store.advance_workflows(500)
     job = (await store.jobs([submission.job.id]))[submission.job.id].job
     await store.amend(
         [Amendment(job=job, spec=job.spec, state=JobState.CANCELLED, keep_schedule=False, cancel_runs=True)]
     )
-    while (await store.weave(500)).anything:
+    while (await store.advance_workflows(500)).anything:
         pass
     assert (await store.runs([run_id]))[run_id].status is Status.CANCELLED
-    assert (await store.claim([Want("w_1", "", 5)], 0)).claims == []
+    assert (await store.claim([SlotRequest("w_1", "", 5)], 0)).claims == []
 
 
 async def test_a_run_goes_on_with_the_tasks_it_began_with(store: Store) -> None:
     submission = flow(store, task("a"), task("b", "a"))
     await store.submit([submission])
-    await store.weave(500)
+    await store.advance_workflows(500)
     job = (await store.jobs([submission.job.id]))[submission.job.id].job
     edited = msgspec.structs.replace(job.spec, task=Workflow([task("new")]))
     await store.amend([Amendment(job=job, spec=edited, state=JobState.ACTIVE, keep_schedule=True)])
@@ -437,8 +437,8 @@ async def test_a_retry_leaves_alone_what_followed_a_task_that_had_no_reason_to_r
 
 async def test_the_current_run_of_a_workflow_is_no_task_of_it(store: Store) -> None:
     run_id = await begin(store, task("a"))
-    await store.weave(500)
-    [claim] = (await store.claim([Want("w_1", "", 1)], 0)).claims
+    await store.advance_workflows(500)
+    [claim] = (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     current = await store.current_run((await store.runs([run_id]))[run_id].job_id)
     assert current is not None
     assert (claim.run_id != run_id, current.id) == (True, run_id)
@@ -476,19 +476,19 @@ async def test_the_next_fire_waits_until_the_workflow_run_has_ended(store: Store
 async def test_one_that_cannot_be_read_keeps_no_other_from_going_on(store: Store, tamper: Tamper) -> None:
     broken = await begin(store, *DIAMOND)
     other = await begin(store, *DIAMOND)
-    await store.weave(500)
+    await store.advance_workflows(500)
     await tamper(f"UPDATE workflow_nodes SET definition = '?' WHERE flow_id = '{broken}'")
     assert (await Crew(store).drive(other)).status is Status.SUCCEEDED
     assert (await store.runs([broken]))[broken].status is Status.RUNNING
-    seen = await store.weave(500)
+    seen = await store.advance_workflows(500)
     assert (seen.anything, seen.last) == (False, broken)
-    assert (await store.weave(500, after=seen.last)).last == ""
+    assert (await store.advance_workflows(500, after=seen.last)).last == ""
 
 
 async def test_what_a_workflow_run_may_need_is_kept_until_it_has_ended(store: Store, tamper: Tamper) -> None:
     run_id = await begin(store, task("a"), task("b", "a", parameters={"x": {"$result": "a", "path": "/by"}}))
     crew = Crew(store)
-    await crew.weave()
+    await crew.advance_workflows()
     await crew.settle()
     made = str((await shown(store, run_id)).tasks[0].run_id)
     long_ago = store.now() - 40 * DAY

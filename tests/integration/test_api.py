@@ -504,13 +504,13 @@ async def test_a_worker_that_hangs_up_is_assigned_nothing(api: Api) -> None:
 
     polling = asyncio.create_task(api.app(scope, messages.get, send))  # type: ignore[arg-type]
     for _ in range(500):
-        if api.server.desk.has_demand:
+        if api.server.gateway.has_demand:
             break
         await asyncio.sleep(0.01)
-    assert api.server.desk.has_demand
+    assert api.server.gateway.has_demand
     await messages.put({"type": "http.disconnect"})
     await polling
-    assert not api.server.desk.has_demand
+    assert not api.server.gateway.has_demand
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tests.support.api import Api, running_api
 from timeball.jobspec import job_reader, json_input
 from timeball.ports.store.jobs import Submission, Submitted
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.wakeups import Topic
 
 JOB = {"task": {"kind": "python", "function": "noop"}}
@@ -30,23 +30,23 @@ class Watched:
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         context = api.server.context
         self._submit = context.store.submit_and_claim
-        self._give = context.hints.give
+        self._give = context.wakeups.wake
         self.commits: list[int] = []
-        self.hints: Counter[Topic] = Counter()
+        self.wakeups: Counter[Topic] = Counter()
         self.open = asyncio.Event()
         self.open.set()
         monkeypatch.setattr(context.store, "submit_and_claim", self.submit)
-        monkeypatch.setattr(context.hints, "give", self.give)
+        monkeypatch.setattr(context.wakeups, "wake", self.wake)
 
     async def submit(
-        self, submissions: Sequence[Submission], wants: Sequence[Want]
+        self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
         self.commits.append(len(submissions))
         await self.open.wait()
         return await self._submit(submissions, wants)
 
-    def give(self, topic: Topic) -> None:
-        self.hints[topic] += 1
+    def wake(self, topic: Topic) -> None:
+        self.wakeups[topic] += 1
         self._give(topic)
 
 
@@ -55,7 +55,7 @@ async def test_a_batch_of_a_thousand_is_one_commit_and_one_hint(api: Api, monkey
     answer = await api("POST", "/v1/jobs:batch", json=[JOB] * 1_000)
     assert answer.status_code == 200
     assert watched.commits == [1_000]
-    assert (watched.hints[Topic.READY], watched.hints[Topic.PLAN]) == (1, 0)
+    assert (watched.wakeups[Topic.READY], watched.wakeups[Topic.PLAN]) == (1, 0)
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -87,4 +87,4 @@ async def test_who_comes_during_a_commit_shares_the_next_one(api: Api, monkeypat
     assert [answer.status_code for answer in await asyncio.gather(*posts)] == [201] * CLIENTS
     assert sum(watched.commits) == CLIENTS
     assert len(watched.commits) <= CLIENTS // 8
-    assert watched.hints[Topic.READY] == len(watched.commits)
+    assert watched.wakeups[Topic.READY] == len(watched.commits)

@@ -18,7 +18,7 @@ from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
 from timeball.operation.schedules.closed_times import closures_of_job, named_closures, with_open_fires
 from timeball.operation.schedules.put_calendar import put_calendar
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 
 MINUTELY = CronSchedule(expression="* * * * *")
 
@@ -102,7 +102,7 @@ async def test_who_puts_a_calendar_waits_for_what_a_worker_already_has(world: Wo
     job = await world.create(MINUTELY, calendars=["freeze"])
     world.time = START + MINUTE - 200_000
     await world.plan()
-    [claim] = (await world.store.claim([Want(await world.worker(), "w", 1)], 250_000)).claims
+    [claim] = (await world.store.claim([SlotRequest(await world.worker(), "w", 1)], 250_000)).claims
     assert claim.fire_time == START + MINUTE
     await freeze(world, (0.5, 5.5))
     assert world.time > START + MINUTE, "acknowledged only after the instant that could not be withdrawn"

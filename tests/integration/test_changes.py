@@ -80,7 +80,7 @@ async def test_a_schedule_edit_that_crosses_an_instant_fires_it_once(world: Worl
 async def test_instants_that_a_paused_job_forgoes_are_accounted_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(amend, "BREATH", 100)
+    monkeypatch.setattr(amend, "INSTANTS_PER_SLICE", 100)
     job = await world.create(Interval(expression="1m"))
     await pause(world.context, "default", job)
     world.time += 5 * HOUR

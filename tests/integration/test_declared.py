@@ -233,14 +233,14 @@ def test_two_who_apply_different_files_at_once_make_one_job(client: Client) -> N
     from timeball.manifests import apply
     from timeball.manifests import plan as manifest_plan
     from timeball.manifests.files import read
-    from timeball.manifests.remote import Server
+    from timeball.manifests.remote import RemoteServer
     from timeball.system import wall
 
     plans = []
     for number, text in enumerate((NIGHTLY, NIGHTLY.replace("30m", "45m"), NIGHTLY)):
         write(text.format(set="race"), f"{number}.yaml")
-        plans.append(manifest_plan.make(read([Path(f"{number}.yaml")]), Server(client), wall()))
-    done = [[each.error for each in apply.apply(plan, Server(client))] for plan in plans]
+        plans.append(manifest_plan.make(read([Path(f"{number}.yaml")]), RemoteServer(client), wall()))
+    done = [[each.error for each in apply.apply(plan, RemoteServer(client))] for plan in plans]
     assert [len(list(client.jobs(name=f"race-{name}"))) for name in ("etl", "ping")] == [1, 1]
     assert done[0] == done[2] == [None, None], "who wants the same gets the same"
     assert "somebody else creates it" in str(done[1][0])

@@ -24,7 +24,7 @@ from timeball.domain.task.task import Http
 from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.ports.executor import Attempt
 from timeball.ports.store.jobs import JobFilter
-from timeball.ports.worker_protocol import Hello
+from timeball.ports.worker_protocol import RegisterWorker
 from timeball.server.server import Server
 from timeball.stores.postgres.connect import single_hosts
 from timeball.stores.postgres.store import PostgresStore
@@ -32,7 +32,7 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.worker.worker import Worker
 
-PATIENCE = 30.0
+WAIT_SECONDS = 30.0
 
 
 class Witness:
@@ -92,7 +92,7 @@ class House:
 
 
 async def until(look: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while not look():
             await asyncio.sleep(0.01)
     assert look(), what
@@ -106,7 +106,7 @@ async def house(dsn: str, **options: str) -> AsyncIterator[House]:
     server = Server(store, clock, dice)
     built = House(store, server)
     executors = {"http": built.witness}
-    worker = Worker(server.desk, executors, clock, Hello(name="w", slots=50), dice=dice)  # type: ignore[arg-type]
+    worker = Worker(server.gateway, executors, clock, RegisterWorker(name="w", slots=50), dice=dice)  # type: ignore[arg-type]
     try:
         server.start()
         await worker.start()
@@ -124,7 +124,7 @@ async def everything_adds_up(built: House, dsn: str, ticking: str) -> None:
     connection = await asyncpg.connect(dsn)
     ran = "SELECT run.job_id, count(*) FROM history run WHERE run.status = 'succeeded' GROUP BY 1"
     acknowledged = set(built.load.acknowledged)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while missing := acknowledged - {job_id for job_id, _ in await connection.fetch(ran)}:
             await asyncio.sleep(0.1)
     assert not missing
@@ -255,7 +255,7 @@ async def test_lists_are_read_from_a_replica_while_there_is_one(
         page = await store.list_jobs(everything, None, 10, may_lag=may_lag)
         return {status.job.id for status in page.items}
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while await listed(may_lag=True) != {first.job.id}:
             await asyncio.sleep(0.05)
     standby.execute("SELECT pg_wal_replay_pause()")

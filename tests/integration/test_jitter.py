@@ -14,7 +14,7 @@ from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
 from timeball.operation.jobs.pause import pause
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 
 MINUTELY = CronSchedule(expression="* * * * *")
 
@@ -27,7 +27,7 @@ def due_at(run: Run) -> Micros:
 async def claimable(world: World) -> int:
     """How many runs a worker could have now, and gives back at once."""
     session = await world.worker()
-    claims = (await world.store.claim([Want(session, "w", 100)], 0)).claims
+    claims = (await world.store.claim([SlotRequest(session, "w", 100)], 0)).claims
     await world.store.end_session(session)
     return len(claims)
 

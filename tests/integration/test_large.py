@@ -13,7 +13,7 @@ from tests.support.migrated import sqlite_store
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, MINUTE
 from timeball.domain.job import large_values
-from timeball.domain.job.job import StowedSpec
+from timeball.domain.job.job import OffloadedSpec
 from timeball.domain.run import archive_record
 from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.operation.storage.archive import archive_day
@@ -74,7 +74,7 @@ async def stored_spec(api: Api, job_id: str) -> Any:
 
 async def beside(api: Api) -> None:
     """What is done with large values meanwhile is done."""
-    for task in list(api.server.desk._beside):
+    for task in list(api.server.gateway._beside):
         await task
 
 
@@ -95,7 +95,7 @@ async def test_large_parameters_are_answered_and_executed_as_they_were_sent(api:
     assert created["parameters"] == PARAMETERS
     assert (await api.get(job))["parameters"] == PARAMETERS
     assert (await api.get("/v1/jobs"))["items"][0]["parameters"] == PARAMETERS
-    assert isinstance(await stored_spec(api, created["jobId"]), StowedSpec)
+    assert isinstance(await stored_spec(api, created["jobId"]), OffloadedSpec)
     assert len(await objects.of("payloads")) == 1
 
     worker = FakeWorker(api)
@@ -110,7 +110,7 @@ async def test_a_worker_that_waits_already_gets_them_too(api: Api) -> None:
     worker = FakeWorker(api)
     await worker.hello()
     taking = asyncio.create_task(worker.take())
-    while not api.server.desk.has_demand:
+    while not api.server.gateway.has_demand:
         await asyncio.sleep(0)
     await api.create(parameters=PARAMETERS)
     assert (await taking)["spec"]["parameters"] == PARAMETERS
@@ -120,7 +120,7 @@ async def test_small_ones_of_a_batch_stay_where_they_are(api: Api, objects: Frag
     task = {"kind": "shell", "command": "true"}
     batch = [{"task": task, "parameters": {"a": 1}}, {"task": task, "parameters": PARAMETERS}, {"task": task}]
     items = (await api("POST", "/v1/jobs:batch", json=batch)).json()["items"]
-    kept = [isinstance(await stored_spec(api, item["jobId"]), StowedSpec) for item in items]
+    kept = [isinstance(await stored_spec(api, item["jobId"]), OffloadedSpec) for item in items]
     assert kept == [False, True, False]
     assert (await api.get(f"/v1/jobs/{items[1]['jobId']}"))["parameters"] == PARAMETERS
 
@@ -183,7 +183,7 @@ async def test_an_update_leaves_parameters_where_they_are_unless_it_changes_them
     assert (await api("PATCH", path, json={"parameters": larger})).json()["parameters"] == larger
     assert (await stored_spec(api, created["jobId"])).parameters_at != place
     assert (await api("PATCH", path, json={"parameters": {"a": 1}})).json()["parameters"] == {"a": 1}
-    assert not isinstance(await stored_spec(api, created["jobId"]), StowedSpec)
+    assert not isinstance(await stored_spec(api, created["jobId"]), OffloadedSpec)
     assert (await api("PATCH", path, json={"parameters": PARAMETERS})).json()["parameters"] == PARAMETERS
 
 
@@ -236,7 +236,7 @@ async def test_a_job_may_name_a_place_for_its_results(api: Api, objects: Fragile
     assert key.endswith(f"/reports/daily/{assigned['runId']}-{assigned['token']}.json")
     assert await api.get(f"/v1/runs/{assigned['runId']}/result") == {"rows": 7}
     assert large_values.owner(key) == assigned["runId"]
-    assert await api.server.context.depot.sweep(api.server.context.store.now() + 9 * DAY) == 0
+    assert await api.server.context.large_value_store.sweep(api.server.context.store.now() + 9 * DAY) == 0
 
 
 async def test_a_place_is_nowhere_else(api: Api) -> None:
@@ -327,7 +327,7 @@ async def test_small_runs_do_not_overtake_one_whose_parameters_take_their_time(a
 
 async def test_what_nobody_refers_to_is_swept_when_it_is_old_enough(api: Api, objects: Fragile) -> None:
     """A server died between the object and its row; or the row is gone. Objects of other stores stay."""
-    store, depot = api.server.context.store, api.server.context.depot
+    store, large_value_store = api.server.context.store, api.server.context.large_value_store
     created = await api.create(parameters=PARAMETERS)
     [kept] = await objects.of("payloads")
     left = {
@@ -336,7 +336,7 @@ async def test_what_nobody_refers_to_is_swept_when_it_is_old_enough(api: Api, ob
         for number, days in ((1, 2), (1, 4), (2, 4))
     }
     await objects.put(dict.fromkeys(left.values(), b"{}"))
-    assert await depot.sweep(store.now()) == 3
+    assert await large_value_store.sweep(store.now()) == 3
     found = {key for kind in large_values.KINDS for key in await objects.of(kind)}
     assert found == {kept, *(key for (_, number, days), key in left.items() if (number, days) != (1, 4))}
 
@@ -346,18 +346,18 @@ async def test_a_run_that_left_the_store_takes_its_large_values_along(api: Api, 
     worker = FakeWorker(api)
     await worker.hello()
     run_id = await finished(api, worker, "z" * 100_000, OUTPUT)
-    store, depot = api.server.context.store, api.server.context.depot
+    store, large_value_store = api.server.context.store, api.server.context.large_value_store
     after = store.now() + 5 * DAY
 
-    assert await depot.sweep(after) == 0  # rows refer to them
-    await archive_day(store, objects.inner, archive_record.day_of(run_id), depot=depot)
+    assert await large_value_store.sweep(after) == 0  # rows refer to them
+    await archive_day(store, objects.inner, archive_record.day_of(run_id), large_value_store=large_value_store)
     lead = await store.lead("test", "s_1", MINUTE)
     assert lead is not None
     (day,) = await store.days_to_prune(after, 10)
     while await store.prune_day(lead, day, after, 100):
         pass
-    assert await depot.sweep(store.now()) == 0  # somebody may be about to refer to what is so young
-    assert await depot.sweep(after) == 2
+    assert await large_value_store.sweep(store.now()) == 0  # somebody may be about to refer to what is so young
+    assert await large_value_store.sweep(after) == 2
     assert await objects.of("results") == await objects.of("logs") == []
     assert await api.get(f"/v1/runs/{run_id}/result") == "z" * 100_000
     assert (await api("GET", f"/v1/runs/{run_id}/logs")).text == "".join(OUTPUT)

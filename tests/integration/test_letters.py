@@ -14,7 +14,7 @@ from tests.support.migrated import empty_postgres, sqlite_store
 from timeball import system
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import PostgresStore
 
@@ -46,7 +46,7 @@ class Fleet:
     async def work_off(self) -> None:
         """Execute everything that is due."""
         await self.store.register(worker("w_1", slots=1_000), LEASE)
-        while claims := (await self.store.claim([Want("w_1", "", 1_000)], 0)).claims:
+        while claims := (await self.store.claim([SlotRequest("w_1", "", 1_000)], 0)).claims:
             await self.store.settle([settlement(claim, _outcome(claim.spec)) for claim in claims])
 
     async def post(self, path: str, status: int = 200, server: int = 0, **body: Any) -> Any:

@@ -66,7 +66,7 @@ async def test_a_follower_sees_what_another_server_wrote(api: Api, monkeypatch: 
     assigned = await worker.take()
     following = asyncio.create_task(api("GET", f"/v1/runs/{assigned['runId']}/logs?follow=1"))
     await until_followed(api, 1)
-    for unaware in (api.server.desk, api.server.desk._settle):
+    for unaware in (api.server.gateway, api.server.gateway._settle):
         monkeypatch.setattr(unaware, "_run_events", run_events.RunEvents())
     await worker.write(assigned, "one\n")
     await worker.succeed(assigned)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.still import START, World
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.schedule.schedule import CronSchedule, Interval
@@ -44,8 +44,8 @@ class Bounds:
 
     async def __call__(self, plans: Sequence[Plan], run_ids: Any) -> list[str]:
         self.calls += 1
-        assert sum(plan.runs for plan in plans) <= MOST_RUNS
-        assert sum(plan.instants for plan in plans) <= MOST_INSTANTS
+        assert sum(plan.runs for plan in plans) <= MAX_RUNS
+        assert sum(plan.instants for plan in plans) <= MAX_INSTANTS
         return await self._commit(plans, run_ids)
 
 
@@ -67,7 +67,7 @@ async def test_a_server_comes_back_after_a_long_time(world: World, absence: Micr
     await world.work_off()
     turns = bounds.calls
     await world.live(MINUTE, 500_000)
-    assert turns > (absence // SECOND * 3) // MOST_INSTANTS, "many small steps, not one big one"
+    assert turns > (absence // SECOND * 3) // MAX_INSTANTS, "many small steps, not one big one"
     for (expression, rule), job in jobs.items():
         step = STEPS[expression]
         before = list(range(START + step, gone_at + 1, step))

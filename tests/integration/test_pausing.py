@@ -10,21 +10,21 @@ from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.operation.jobs.pause import end_pauses, pause, resume
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK
-from timeball.server.loops.pause_resumer import BATCH, Waker
+from timeball.server.loops.pause_resumer import BATCH, PauseResumer
 
 MINUTELY = CronSchedule(expression="* * * * *")
 
 
 @pytest.fixture
-def waker(world: World) -> Waker:
-    return Waker(world.context, world.hints)
+def waker(world: World) -> PauseResumer:
+    return PauseResumer(world.context, world.wakeups)
 
 
 def at(*minutes: int) -> list[Micros]:
     return [START + minute * MINUTE for minute in minutes]
 
 
-async def test_a_pause_ends_at_its_moment_and_not_before(world: World, waker: Waker) -> None:
+async def test_a_pause_ends_at_its_moment_and_not_before(world: World, waker: PauseResumer) -> None:
     job = await world.create(MINUTELY, catch_up="none")
     assert await waker.turn() == TICK, "nothing is paused"
     await pause(world.context, "default", job, reason="lunch", until=START + HOUR)
@@ -45,7 +45,7 @@ async def test_a_pause_ends_at_its_moment_and_not_before(world: World, waker: Wa
     ("rule", "fired", "missed"), [("all", range(121, 181), 120), ("last", [180], 179), ("none", [], 180)]
 )
 async def test_after_a_pause_the_catch_up_rule_is_that_of_an_outage(
-    world: World, waker: Waker, rule: str, fired: list[int], missed: int
+    world: World, waker: PauseResumer, rule: str, fired: list[int], missed: int
 ) -> None:
     """The same hours, paused and switched off, come to the same runs."""
     paused = await world.create(MINUTELY, catch_up=rule)
@@ -68,7 +68,9 @@ async def test_the_moment_must_be_ahead(world: World) -> None:
     assert await world.status(job) == "scheduled"
 
 
-async def test_pausing_again_moves_the_end_and_saying_the_same_changes_nothing(world: World, waker: Waker) -> None:
+async def test_pausing_again_moves_the_end_and_saying_the_same_changes_nothing(
+    world: World, waker: PauseResumer
+) -> None:
     job = await world.create(MINUTELY)
     first = await pause(world.context, "default", job, reason="a", until=START + HOUR)
     again = await pause(world.context, "default", job, reason="a", until=START + HOUR)
@@ -80,7 +82,7 @@ async def test_pausing_again_moves_the_end_and_saying_the_same_changes_nothing(w
     assert await world.status(job) == "paused"
 
 
-async def test_an_edit_leaves_the_pause_and_its_end(world: World, waker: Waker) -> None:
+async def test_an_edit_leaves_the_pause_and_its_end(world: World, waker: PauseResumer) -> None:
     job = await world.create(MINUTELY)
     await pause(world.context, "default", job, reason="lunch", until=START + HOUR)
     for fields in ({"name": "renamed"}, {"schedule": Interval(expression="5m")}):
@@ -106,7 +108,7 @@ async def test_a_change_that_comes_first_wins(world: World) -> None:
     assert (await world.job(job)).version == 4, "resumed once"
 
 
-async def test_many_pauses_that_end_together_are_ended_in_batches(world: World, waker: Waker) -> None:
+async def test_many_pauses_that_end_together_are_ended_in_batches(world: World, waker: PauseResumer) -> None:
     jobs = [await world.create(MINUTELY) for _ in range(BATCH + 5)]
     for job in jobs:
         await pause(world.context, "default", job, until=START + HOUR)
@@ -118,11 +120,11 @@ async def test_many_pauses_that_end_together_are_ended_in_batches(world: World, 
     assert {await world.status(job) for job in jobs} == {"scheduled"}
 
 
-async def test_the_waker_hears_of_a_pause_that_ends_sooner(world: World, waker: Waker) -> None:
+async def test_the_waker_hears_of_a_pause_that_ends_sooner(world: World, waker: PauseResumer) -> None:
     job = await world.create(MINUTELY)
     assert Topic.PAUSE in waker.topics
     given: list[Topic] = []
-    world.hints.give = given.append  # type: ignore[method-assign]
+    world.wakeups.wake = given.append  # type: ignore[method-assign]
     await pause(world.context, "default", job)
     assert Topic.PAUSE not in given
     await pause(world.context, "default", job, until=START + SECOND)

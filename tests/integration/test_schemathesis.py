@@ -22,7 +22,7 @@ from tests.support.api import ADMIN, running_api
 from tests.support.thorough import THOROUGH
 from timeball.api import openapi
 from timeball.api.app import ROUTES
-from timeball.api.http.fast_protocol import Express
+from timeball.api.http.fast_protocol import FastProtocol
 
 if TYPE_CHECKING:
     import schemathesis
@@ -70,7 +70,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                     log_config=None,
                     access_log=False,
                     lifespan="off",
-                    http=Express,
+                    http=FastProtocol,
                     ws="none",
                     proxy_headers=False,
                 )

@@ -20,7 +20,7 @@ from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Attempt
-from timeball.ports.worker_protocol import Beat, Hello, SessionLost
+from timeball.ports.worker_protocol import Beat, RegisterWorker, SessionLost
 from timeball.system import SystemClock, dice
 from timeball.worker.worker import Worker
 
@@ -67,7 +67,7 @@ class Scene:
             self.server,
             {"python": Blocking(), "shell": shell},
             SystemClock(),
-            Hello(name="w", slots=9),
+            RegisterWorker(name="w", slots=9),
             dice=dice(),
             guard=self.guard,
         )

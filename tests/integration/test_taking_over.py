@@ -15,7 +15,7 @@ EVERY_SECOND = Interval(expression="1s")
 
 async def hinted(world: World, job_id: str, *, by: str) -> bool:
     """Whether somebody who waits for cancel orders is woken when a run of the job is planned or asked for."""
-    waiting = asyncio.create_task(world.hints.wait(Topic.CANCEL, HOUR))
+    waiting = asyncio.create_task(world.wakeups.wait(Topic.CANCEL, HOUR))
     await asyncio.sleep(0)
     if by == "plan":
         world.time += 2 * SECOND

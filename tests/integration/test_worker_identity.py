@@ -15,7 +15,7 @@ from timeball import system
 from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
-from timeball.ports.worker_protocol import Hello
+from timeball.ports.worker_protocol import RegisterWorker
 from timeball.stores.postgres.store import PostgresStore
 
 STRANGER = "key-of-another-worker-0123456789abcdef00"
@@ -130,10 +130,10 @@ async def test_a_message_with_another_key_is_refused_and_changes_nothing(scene: 
 @pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.parametrize("restarted", [False, True], ids=["known", "after a restart"])
 async def test_no_key_speaks_for_the_worker_inside_a_server(scene: Scene, name: str, restarted: bool) -> None:
-    desk = scene.api.server.desk
-    session = (await desk.hello(Hello(name="inside", slots=1))).session
+    gateway = scene.api.server.gateway
+    session = (await gateway.hello(RegisterWorker(name="inside", slots=1))).session
     if restarted:
-        desk._sessions.clear()
+        gateway._sessions.clear()
     path, body = message(scene, name, session)
     answer = await scene.api("POST", f"/v1/worker/{path}", STRANGER, json=body)
     assert answer.status_code == 409, answer.text
@@ -143,7 +143,7 @@ async def test_no_key_speaks_for_the_worker_inside_a_server(scene: Scene, name: 
 
 @pytest.mark.parametrize("name", MESSAGES)
 async def test_a_server_that_does_not_know_a_session_asks_the_store_for_its_key(scene: Scene, name: str) -> None:
-    scene.api.server.desk._sessions.clear()
+    scene.api.server.gateway._sessions.clear()
     lease = await scene.lease()
     path, body = message(scene, name, scene.worker.session)
     assert (await scene.api("POST", f"/v1/worker/{path}", STRANGER, json=body)).status_code == 409
@@ -186,7 +186,7 @@ async def test_forged_output_moves_nobodys_output_to_objects(scene: Scene) -> No
     forged = [scene.said(attempt=1, seq=seq, stream="stdout", text="z" * 60_000) for seq in range(9)]
     body = {"session": scene.stranger.session, "pollSeq": 1, "free": 1, "logs": forged}
     await scene.stranger.send("report", {**body, "ended": [scene.ended(SUCCEEDED)]})
-    for task in list(scene.api.server.desk._beside):
+    for task in list(scene.api.server.gateway._beside):
         await task
     assert await scene.objects.list("logs/") == []
 

@@ -15,7 +15,7 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Released, Succeeded
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.worker_protocol import Assignment, Hello
+from timeball.ports.worker_protocol import Assignment, RegisterWorker
 from timeball.system import SystemClock, dice
 from timeball.worker.worker import Worker
 
@@ -27,7 +27,7 @@ class Crew:
         self.server = FakeDispatch(lease=lease, beat_every=beat_every)
         self.guard = ProcessGuard()
         executors = {"shell": ShellExecutor(Processes(self.guard))}
-        hello = Hello(name="w", slots=10)
+        hello = RegisterWorker(name="w", slots=10)
         self.worker = Worker(self.server, executors, SystemClock(), hello, dice=dice(), guard=self.guard)
 
     def processes(self) -> list[psutil.Process]:

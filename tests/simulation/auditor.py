@@ -16,7 +16,7 @@ from tests.simulation.storage import at_once
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run.run import Status
 from timeball.ports.store.maintenance import Lead
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -109,7 +109,7 @@ class Auditor:
         _, claims = result
         self._claimed(args[1], claims)
 
-    def _claimed(self, wants: Sequence[Want], claims: list[Claim]) -> None:
+    def _claimed(self, wants: Sequence[SlotRequest], claims: list[Claim]) -> None:
         world = self._world
         slots = {want.session: want.slots for want in wants}
         for claim in claims:

@@ -25,7 +25,7 @@ from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.submit import Created, NewJob
 from timeball.operation.jobs.update import update
 from timeball.operation.runs import bulk
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.cancel import cancel_job, cancel_run
 from timeball.operation.runs.discard import discard
 from timeball.operation.runs.replay_run import replay_run
@@ -274,7 +274,7 @@ class Clients:
         job_id = self._world.find(record)
 
         async def retry_all(server: Server) -> None:
-            async def act(matches: Sequence[Match]) -> Sequence[Fate]:
+            async def act(matches: Sequence[Match]) -> Sequence[BulkItemResult]:
                 return await retry_runs(server.context, TENANT, matches, only_letters=True)
 
             letters = RunFilter(tenant=TENANT, job_id=job_id, dead_letters=True)

@@ -62,17 +62,17 @@ class Forgers:
         async def send(server: Server) -> None:
             if isinstance(message, Poll):
                 forged = structs.replace(message, seq=message.seq + 1, held=[], wait=0)
-                await self._refused(forger, server.desk.poll(forged, forger.key))
+                await self._refused(forger, server.gateway.poll(forged, forger.key))
             elif isinstance(message, Beat):
-                await self._refused(forger, server.desk.beat(message, forger.key))
+                await self._refused(forger, server.gateway.beat(message, forger.key))
             else:
-                await self._refused(forger, server.desk.report(message, forger.key))
+                await self._refused(forger, server.gateway.report(message, forger.key))
 
         return send
 
     def _goodbye(self, forger: Identity, session: str) -> Handler:
         async def send(server: Server) -> None:
-            await self._refused(forger, server.desk.goodbye(session, forger.key))
+            await self._refused(forger, server.gateway.goodbye(session, forger.key))
 
         return send
 
@@ -81,7 +81,7 @@ class Forgers:
             forged = structs.replace(message, session=forger.session, poll_seq=0, free=0)
             tokens = {each.token for each in (*message.ended, *message.logs)}
             try:
-                receipt = await server.desk.report(forged, forger.key)
+                receipt = await server.gateway.report(forged, forger.key)
             except (SessionLost, TimeballError):
                 return
             if taken := tokens - set(receipt.stale):

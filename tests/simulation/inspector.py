@@ -34,8 +34,8 @@ WHERE r.state = 'ready' AND r.profile IS NOT NULL AND (r.start_by IS NULL OR r.s
 ORDER BY r.eligible_at, r.fire_time, r.id
 """
 TRIPS_AT = 5
-FIRST_REST = 30 * S
-LONGEST_REST = 300 * S
+FIRST_OPEN_TIME = 30 * S
+MAX_OPEN_TIME = 300 * S
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Host:
     failures: int = 0
     failed_at: Micros = 0
     open_until: Micros | None = None
-    rest: Micros = FIRST_REST
+    rest: Micros = FIRST_OPEN_TIME
     probe: str | None = None
 
     def may_be_forgotten(self, now: Micros) -> bool:
@@ -65,7 +65,7 @@ class Host:
         if ill:
             self.failed_at = now
         if not ill:
-            self.failures, self.open_until, self.rest, self.probe = 0, None, FIRST_REST, None
+            self.failures, self.open_until, self.rest, self.probe = 0, None, FIRST_OPEN_TIME, None
         elif self.open_until is None:
             self.failures += 1
             if self.failures >= TRIPS_AT:
@@ -75,7 +75,7 @@ class Host:
 
     def _rest(self, now: Micros) -> None:
         self.open_until, self.probe = now + self.rest, None
-        self.rest = min(2 * self.rest, LONGEST_REST)
+        self.rest = min(2 * self.rest, MAX_OPEN_TIME)
 
 
 def millis(text: str | int | float) -> Micros:

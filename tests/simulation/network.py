@@ -13,7 +13,16 @@ from tests.simulation.records import Request, Violation
 from tests.simulation.storage import _answer, _fail
 from tests.simulation.weather import S
 from timeball.domain.errors import TimeballError, Unavailable
-from timeball.ports.worker_protocol import Beat, Hello, Orders, Poll, Receipt, Report, SessionLost, Welcome
+from timeball.ports.worker_protocol import (
+    Beat,
+    Poll,
+    PollResponse,
+    RegisterWorker,
+    Report,
+    ReportAck,
+    SessionLost,
+    WorkerRegistered,
+)
 from timeball.server.server import Server
 
 if TYPE_CHECKING:
@@ -164,20 +173,20 @@ class Link:
             self._house = world.dice.choice(world.servers)
             raise
 
-    async def hello(self, hello: Hello) -> Welcome:
-        return await self._ask(lambda server: server.desk.hello(hello, self._key), 5 * S)
+    async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
+        return await self._ask(lambda server: server.gateway.hello(hello, self._key), 5 * S)
 
-    async def poll(self, poll: Poll) -> Orders:
+    async def poll(self, poll: Poll) -> PollResponse:
         self._world.forgers.overhear(self._key, poll)
-        return await self._ask(lambda server: server.desk.poll(poll, self._key), poll.wait + 5 * S)
+        return await self._ask(lambda server: server.gateway.poll(poll, self._key), poll.wait + 5 * S)
 
-    async def beat(self, beat: Beat) -> Orders:
+    async def beat(self, beat: Beat) -> PollResponse:
         self._world.forgers.overhear(self._key, beat)
-        return await self._ask(lambda server: server.desk.beat(beat, self._key), 4 * S)
+        return await self._ask(lambda server: server.gateway.beat(beat, self._key), 4 * S)
 
-    async def report(self, report: Report) -> Receipt:
+    async def report(self, report: Report) -> ReportAck:
         self._world.forgers.overhear(self._key, report)
-        return await self._ask(lambda server: server.desk.report(report, self._key), 8 * S)
+        return await self._ask(lambda server: server.gateway.report(report, self._key), 8 * S)
 
     async def goodbye(self, session: str) -> None:
-        return await self._ask(lambda server: server.desk.goodbye(session, self._key), 5 * S)
+        return await self._ask(lambda server: server.gateway.goodbye(session, self._key), 5 * S)

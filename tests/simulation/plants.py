@@ -25,9 +25,9 @@ from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
-from timeball.ports.worker_protocol import Orders
-from timeball.server.loops.deadline_expirer import Expirer
-from timeball.server.loops.lease_rescuer import EVERY, Rescuer
+from timeball.ports.worker_protocol import PollResponse
+from timeball.server.loops.deadline_expirer import DeadlineExpirer
+from timeball.server.loops.lease_rescuer import EVERY, LeaseRescuer
 from timeball.server.worker_gateway import gateway, session
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
@@ -124,7 +124,7 @@ def _no_session_guard(world: World) -> Patches:
 
 def _every_key_fits(world: World) -> Patches:
     """A server does not look at the key of a message for a session that it knows."""
-    return [mock.patch.object(session.Session, "belongs_to", return_value=True)]
+    return [mock.patch.object(session.WorkerSession, "belongs_to", return_value=True)]
 
 
 def _unguarded_settle(world: World) -> Patches:
@@ -166,10 +166,10 @@ def _answer_before_commit(world: World) -> Patches:
 
 
 def _no_rescue(world: World) -> Patches:
-    async def turn(self: Rescuer) -> int:
+    async def turn(self: LeaseRescuer) -> int:
         return EVERY
 
-    return [mock.patch.object(Rescuer, "turn", turn)]
+    return [mock.patch.object(LeaseRescuer, "turn", turn)]
 
 
 def _node_clock(world: World) -> Patches:
@@ -211,14 +211,14 @@ def _cancel_ignored(world: World) -> Patches:
 
 def _cancel_undelivered(world: World) -> Patches:
     """The worker never hears of a cancel."""
-    real = gateway.Desk.beat
+    real = gateway.WorkerGateway.beat
 
-    async def beat(self: gateway.Desk, message: Any, key: str) -> Orders:
-        return Orders(lost=(await real(self, message, key)).lost)
+    async def beat(self: gateway.WorkerGateway, message: Any, key: str) -> PollResponse:
+        return PollResponse(lost=(await real(self, message, key)).lost)
 
     return [
-        mock.patch.object(gateway.Desk, "order_cancels", return_value=None),
-        mock.patch.object(gateway.Desk, "beat", beat),
+        mock.patch.object(gateway.WorkerGateway, "order_cancels", return_value=None),
+        mock.patch.object(gateway.WorkerGateway, "beat", beat),
     ]
 
 
@@ -230,8 +230,8 @@ def _careless_give_back(world: World) -> Patches:
 def _overlap_unseen(world: World) -> Patches:
     """Whether another run is alive is not looked at."""
     return [
-        mock.patch.object(overlap.Crowd, "admit", return_value=Admission.RUN),
-        mock.patch.object(overlap.Crowd, "empty", True),
+        mock.patch.object(overlap.LiveRuns, "admit", return_value=Admission.RUN),
+        mock.patch.object(overlap.LiveRuns, "empty", True),
     ]
 
 
@@ -322,16 +322,16 @@ def _permit_leaked(world: World) -> Patches:
 
 
 def _limit_ignored(world: World) -> Patches:
-    real = gates.Gatehouse.closed
+    real = gates.GateBatch.closed
 
-    def closed(self: gates.Gatehouse, wanted: gates.Gates, at: int) -> str | None:
+    def closed(self: gates.GateBatch, wanted: gates.Gates, at: int) -> str | None:
         return real(self, structs.replace(wanted, concurrency=None), at)
 
-    return [mock.patch.object(gates.Gatehouse, "closed", closed)]
+    return [mock.patch.object(gates.GateBatch, "closed", closed)]
 
 
 def _tokens_uncounted(world: World) -> Patches:
-    return [mock.patch.object(limits.Bucket, "take", lambda self, at: self)]
+    return [mock.patch.object(limits.TokenBucket, "take", lambda self, at: self)]
 
 
 def _turn_kept(world: World) -> Patches:
@@ -340,14 +340,14 @@ def _turn_kept(world: World) -> Patches:
     async def leave(tx: Tx, gone: Any) -> None:
         return None
 
-    return [mock.patch.object(ordering_keys, "leave", leave)]
+    return [mock.patch.object(ordering_keys, "release", leave)]
 
 
 def _turn_ignored(world: World) -> Patches:
     async def enter(tx: Tx, runs: Any) -> set[str]:
         return set()
 
-    return [mock.patch.object(ordering_keys, "enter", enter)]
+    return [mock.patch.object(ordering_keys, "enqueue", enter)]
 
 
 def _turn_stolen(world: World) -> Patches:
@@ -361,7 +361,7 @@ def _no_change_of_places(world: World) -> Patches:
     async def overtake(tx: Tx, runs: Any, waiting: Any) -> set[str]:
         return set()
 
-    return [mock.patch.object(ordering_keys, "overtake", overtake)]
+    return [mock.patch.object(ordering_keys, "swap_with_waiting", overtake)]
 
 
 def _labels_ignored(world: World) -> Patches:
@@ -387,10 +387,10 @@ def _rank_ignored(world: World) -> Patches:
 
 
 def _expirer_asleep(world: World) -> Patches:
-    async def turn(self: Expirer) -> int:
+    async def turn(self: DeadlineExpirer) -> int:
         return EVERY
 
-    return [mock.patch.object(Expirer, "turn", turn)]
+    return [mock.patch.object(DeadlineExpirer, "turn", turn)]
 
 
 def _deadline_ignored(world: World) -> Patches:
@@ -457,7 +457,7 @@ def _lends_unstopped(world: World) -> Patches:
     """The slots of an attempt are lent although its process goes on."""
     real = HeldAttempt.on_pause
 
-    def on_pause(self: HeldAttempt, stand_still: Any, go_on: Any) -> None:
+    def on_pause(self: HeldAttempt, suspend: Any, go_on: Any) -> None:
         real(self, lambda: None, go_on)
 
     return [mock.patch.object(HeldAttempt, "on_pause", on_pause)]
@@ -473,7 +473,7 @@ def _parallelism_ignored(world: World) -> Patches:
     real = backfill.next_fires
 
     def at_once(asked: Backfill, job: Job, alive: int, ahead: backfill.Ahead | None = None) -> Any:
-        return real(structs.replace(asked, parallelism=backfill.MOST_RUNS), job, 0, ahead)
+        return real(structs.replace(asked, parallelism=backfill.MAX_RUNS), job, 0, ahead)
 
     return [mock.patch.object(backfill, "next_fires", at_once)]
 
@@ -558,10 +558,10 @@ def _echo_apart(world: World) -> Patches:
             await real(self, "tell_left", (ended_runs,), {})
         return answer
 
-    tell = follows.echo
+    tell = follows.record_upstream_ends
     return [
         mock.patch.object(Connection, "_call", call),
-        mock.patch.object(follows, "echo", keep),
+        mock.patch.object(follows, "record_upstream_ends", keep),
         mock.patch.object(world.store, "tell_left", tell_left, create=True),
     ]
 

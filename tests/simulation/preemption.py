@@ -25,7 +25,7 @@ THEME = "preemption"
 CLASS = 3
 MOST = 3
 LONGEST = 300 * S
-PATIENCE = S // 2
+PREEMPTION_DELAY = S // 2
 ASKED = """
 SELECT p.run_id, p.number, p.token, r.priority, r.cancel_requested_at, p.by_run, w.priority, w.state, w.eligible_at
 FROM preemptions p LEFT JOIN runs r ON r.id = p.run_id LEFT JOIN runs w ON w.id = p.by_run
@@ -69,7 +69,7 @@ class Books:
             if not self._auditor.inspector.specs[token].preemptible or number > MOST:
                 raise Violation("I17", f"run {run_id} is to make room for the {number}th time, and does not allow it")
             waited = None if eligible_at is None else self._world.now - eligible_at
-            if state != "ready" or higher - level < CLASS or waited is None or waited < PATIENCE:
+            if state != "ready" or higher - level < CLASS or waited is None or waited < PREEMPTION_DELAY:
                 raise Violation(
                     "I17", f"run {run_id} ({level}) is to make room for {by_run}: {state} {higher} {waited}"
                 )

@@ -40,7 +40,7 @@ class Process:
         self._going_since = world.now
         self._alarm = world.after(length, self._finish, self._how)
 
-    def stand_still(self) -> None:
+    def suspend(self) -> None:
         """SIGSTOP."""
         if not self.ended.done() and not self.witness.stands_still(self._world.now):
             self._alarm.cancel()
@@ -48,7 +48,7 @@ class Process:
             self.witness.pauses.append((self._world.now, None))
             self._world.trace("stands still", self.witness.run_id, self.witness.token)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """SIGCONT."""
         if not self.ended.done() and self.witness.stands_still(self._world.now):
             self._stood_still()
@@ -171,7 +171,7 @@ class SimulatedExecutor:
         attempt.log("stdout", f"began {attempt.token}\n")
         attempt.on_cancel(stop)
         if self.kind == "shell":
-            attempt.on_pause(process.stand_still, process.go_on)
+            attempt.on_pause(process.suspend, process.resume)
         if parameters["behave"]["talks"]:
             attempt.progress(0.5, str(attempt.token))
         how = await process.ended

@@ -50,7 +50,7 @@ def short_days() -> Iterator[None]:
         mock.patch.object(retention, "DAY", DAY),
         mock.patch.object(sql_maintenance, "DAY", DAY),
         mock.patch.object(maintenance, "LEASE", S),
-        mock.patch.object(maintenance, "REST", S // 2),
+        mock.patch.object(maintenance, "MAINTENANCE_INTERVAL", S // 2),
         mock.patch.object(maintenance, "SELDOM", 3 * S),
         mock.patch.object(maintenance, "ROWS", 2),
     ]

@@ -89,8 +89,8 @@ def _violation(world: World) -> Violation | None:
 
 def _small_claims(world: World) -> AbstractContextManager[object]:
     """In some worlds one claim hands out so little that the next is often made before its workers are back."""
-    most = random.Random(f"claims {world.seed}").choice((1, 2, 5, claiming.MOST_CLAIMS, claiming.MOST_CLAIMS))
-    return mock.patch.object(claiming, "MOST_CLAIMS", most)
+    most = random.Random(f"claims {world.seed}").choice((1, 2, 5, claiming.MAX_CLAIMS, claiming.MAX_CLAIMS))
+    return mock.patch.object(claiming, "MAX_CLAIMS", most)
 
 
 @contextmanager

@@ -103,8 +103,8 @@ class Connection:
         if self._hear is not None:
             self._node.call(self._hear, topic)
 
-    def shout(self, topic: str) -> None:
-        self._world.shout(self._node, topic)
+    def wake_all(self, topic: str) -> None:
+        self._world.wake_all(self._node, topic)
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def call(*args: Any, **named: Any) -> Any:

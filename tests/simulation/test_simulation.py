@@ -18,7 +18,7 @@ SEEDS_APART = 100 if THOROUGH else 5
 CHUNK_APART = 5
 SEEDS = 200 - 5 * len(APART)
 CHUNK = 10
-MOST_SEEDS_PER_PLANT = 150
+MAX_SEEDS_PER_PLANT = 150
 
 
 @pytest.fixture(autouse=True)
@@ -51,12 +51,12 @@ def all_is_well(seed: int, theme: str | None) -> None:
 @pytest.mark.parametrize("name", PLANTS)
 def test_planted_bugs_are_caught(name: str) -> None:
     plant = PLANTS[name]
-    for seed in range(plant.first, plant.first + MOST_SEEDS_PER_PLANT):
+    for seed in range(plant.first, plant.first + MAX_SEEDS_PER_PLANT):
         outcome = simulate(seed, plant, tail=0)
         if outcome.violation is not None:
             assert outcome.promise in plant.breaks, f"seed {seed}: {outcome.promise}: {outcome.violation}"
             return
-    pytest.fail(f"{name} was not caught in {MOST_SEEDS_PER_PLANT} seeds")
+    pytest.fail(f"{name} was not caught in {MAX_SEEDS_PER_PLANT} seeds")
 
 
 def test_equal_seeds_give_equal_traces_in_every_process() -> None:

@@ -17,7 +17,7 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
 from tests.simulation.forgery import Forgers
-from tests.simulation.inspector import LONGEST_REST
+from tests.simulation.inspector import MAX_OPEN_TIME
 from tests.simulation.loop import Micros, VirtualLoop
 from tests.simulation.network import Link, Network
 from tests.simulation.node import Node
@@ -35,7 +35,7 @@ from timeball.operation.jobs.submit import Submit
 from timeball.ports.store.jobs import JobFilter, JobStatus
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.wakeups import Topic
-from timeball.ports.worker_protocol import Hello
+from timeball.ports.worker_protocol import RegisterWorker
 from timeball.server.server import Server
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.worker.session import WAIT
@@ -71,8 +71,8 @@ LIVE = RunFilter(
 
 OF_THEMES: dict[str, tuple[str, Topic | None]] = {
     "backfiller": (backfills.THEME, Topic.BACKFILL),
-    "listener": (follows.THEME, Topic.FOLLOW),
-    "weaver": (workflows.THEME, Topic.WORKFLOW),
+    "follow_trigger": (follows.THEME, Topic.FOLLOW),
+    "workflow_advancer": (workflows.THEME, Topic.WORKFLOW),
     "preemptor": (preemption.THEME, None),
 }
 """Loops that have something to do only in worlds of one theme, and the topic that wakes them. In other worlds they are
@@ -167,7 +167,7 @@ class WorkerHouse:
                 Link(world, self.name),
                 {kind: SimulatedExecutor(world, node, guard, kind) for kind in ("shell", "python", "http")},
                 node.clock,
-                Hello(
+                RegisterWorker(
                     name=node.name,
                     slots=self.offer.slots,
                     labels=list(self.offer.labels),
@@ -318,7 +318,7 @@ class World:
         self.witnesses.append(witness)
         self.trace("begin", witness.run_id, witness.attempt, witness.token, witness.worker)
 
-    def shout(self, node: Node, topic: str) -> None:
+    def wake_all(self, node: Node, topic: str) -> None:
         if any(topic == unheard and theme != self.theme for theme, unheard in OF_THEMES.values()):
             return
         for house in self.servers:
@@ -520,7 +520,7 @@ class World:
                 await self.clients.change(record, "pause")
         await self._deal_with_dead()
         self.last_progress = self.now
-        patience = STUCK + (LONGEST_REST if self.uses_hosts else 0)
+        patience = STUCK + (MAX_OPEN_TIME if self.uses_hosts else 0)
         while alive := self.alive_runs():
             await self.sleep(S)
             self._look_for_forgotten()

@@ -30,7 +30,7 @@ SAMPLE_EVERY = 1.0
 """Seconds between two samples of memory."""
 AFTERMATH = 5.0
 """Seconds after an attack that still count as attacked: what was sent is worked off."""
-END_PATIENCE = 180.0
+END_SECONDS = 180.0
 LIVE = ("scheduled", "blocked", "queued", "running", "retrying")
 
 
@@ -146,7 +146,7 @@ def _await_end(api: Api) -> None:
     def ended() -> bool:
         return not any(api.call("GET", f"/v1/runs?tag={TAG}&status={status}&limit=1")["items"] for status in LIVE)
 
-    until(ended, "all honest runs to end", END_PATIENCE)
+    until(ended, "all honest runs to end", END_SECONDS)
 
 
 def _count(api: Api, report: Report, load: Load, witness: Path, attacked: list[tuple[float, float]]) -> None:

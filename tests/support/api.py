@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
-from timeball.operation.storage.large_values import Depot, Place
+from timeball.operation.storage.large_values import LargeValueStore, Place
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Dice
 from timeball.ports.object_store import Objects
@@ -65,8 +65,10 @@ async def serving(
     """The API over a store, which is opened and closed; large values go to the objects, if there are any."""
     await store.open()
     clock = system.SystemClock()
-    depot = None if objects is None else Depot(Place(objects, store, await store.number(1), clock))
-    server = Server(store, clock, dice or system.dice(), archive=archive, depot=depot)
+    large_value_store = (
+        None if objects is None else LargeValueStore(Place(objects, store, await store.number(1), clock))
+    )
+    server = Server(store, clock, dice or system.dice(), archive=archive, large_value_store=large_value_store)
     await add_keys(store)
     server.start()
 
@@ -74,7 +76,7 @@ async def serving(
         while server.stalled():  # the first turn of each loop
             await asyncio.sleep(0.001)
     ready = ReadinessProbe(server, lambda: False)
-    app = create_app(server.context, server.desk, ready=ready, new_secret=system.secret, version="0.0.0")
+    app = create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0")
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://timeball") as client:

@@ -14,15 +14,15 @@ from timeball.ports.worker_protocol import (
     Assignment,
     Beat,
     Ended,
-    Hello,
     LogChunk,
-    Orders,
     Poll,
+    PollResponse,
     Progress,
-    Receipt,
+    RegisterWorker,
     Report,
+    ReportAck,
     Started,
-    Welcome,
+    WorkerRegistered,
 )
 
 
@@ -49,7 +49,7 @@ class FakeDispatch:
     def __init__(self, *, lease: int = 15 * SECOND, beat_every: int = 5 * SECOND) -> None:
         self.lease = lease
         self.beat_every = beat_every
-        self.hellos: list[Hello] = []
+        self.hellos: list[RegisterWorker] = []
         self.polls: list[Poll] = []
         self.beats: list[Beat] = []
         self.reports: list[Report] = []
@@ -57,10 +57,10 @@ class FakeDispatch:
         self.stale: list[int] = []
         self.failing: dict[str, Callable[[], BaseException]] = {}
         """Which calls fail now, and how."""
-        self._orders: asyncio.Queue[Orders] = asyncio.Queue()
+        self._orders: asyncio.Queue[PollResponse] = asyncio.Queue()
 
     def give(self, *assignments: Assignment) -> None:
-        self._orders.put_nowait(Orders(assignments=list(assignments)))
+        self._orders.put_nowait(PollResponse(assignments=list(assignments)))
 
     def order(
         self,
@@ -70,32 +70,32 @@ class FakeDispatch:
         lost: Iterable[int] = (),
         pause: Iterable[tuple[int, int]] = (),
     ) -> None:
-        orders = Orders(cancel=list(cancel), kill=list(kill), lost=list(lost), pause=list(pause))
+        orders = PollResponse(cancel=list(cancel), kill=list(kill), lost=list(lost), pause=list(pause))
         self._orders.put_nowait(orders)
 
-    async def hello(self, hello: Hello) -> Welcome:
+    async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
         self.hellos.append(hello)
         self._maybe_fail("hello")
-        return Welcome(session=f"w_{len(self.hellos)}", lease=self.lease, beat_every=self.beat_every)
+        return WorkerRegistered(session=f"w_{len(self.hellos)}", lease=self.lease, beat_every=self.beat_every)
 
-    async def poll(self, poll: Poll) -> Orders:
+    async def poll(self, poll: Poll) -> PollResponse:
         self.polls.append(poll)
         self._maybe_fail("poll")
         try:
             async with asyncio.timeout(poll.wait / SECOND):
                 return await self._orders.get()
         except TimeoutError:
-            return Orders()
+            return PollResponse()
 
-    async def beat(self, beat: Beat) -> Orders:
+    async def beat(self, beat: Beat) -> PollResponse:
         self.beats.append(beat)
         self._maybe_fail("beat")
-        return Orders()
+        return PollResponse()
 
-    async def report(self, report: Report) -> Receipt:
+    async def report(self, report: Report) -> ReportAck:
         self.reports.append(report)
         self._maybe_fail("report")
-        return Receipt(stale=[t for t in self.stale if t in _tokens(report)])
+        return ReportAck(stale=[t for t in self.stale if t in _tokens(report)])
 
     async def goodbye(self, session: str) -> None:
         self.goodbyes.append(session)

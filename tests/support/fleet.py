@@ -14,7 +14,7 @@ from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.ports.executor import Executor
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settled, Settlement
-from timeball.ports.worker_protocol import Hello
+from timeball.ports.worker_protocol import RegisterWorker
 from timeball.server.server import Server
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.worker.worker import Worker
@@ -64,7 +64,7 @@ async def working(folder: Path, executor: Executor) -> AsyncIterator[Fleet]:
     clock, dice = system.SystemClock(), system.dice()
     server = Server(store, clock, dice)
     fleet = Fleet(store, server)
-    worker = Worker(server.desk, {executor.kind: executor}, clock, Hello(name="w", slots=10), dice=dice)
+    worker = Worker(server.gateway, {executor.kind: executor}, clock, RegisterWorker(name="w", slots=10), dice=dice)
     await store.open()
     try:
         server.start()

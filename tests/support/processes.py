@@ -17,7 +17,7 @@ import httpx2 as httpx
 import psutil
 
 KEY = "an-admin-key-for-tests-an-admin-key-for-tests"
-PATIENCE = 60.0
+WAIT_SECONDS = 60.0
 """Seconds to wait for what must happen: generous, for machines that are busy with something else."""
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(look: Callable[[], T | None], what: str, patience: float = PATIENCE) -> T:
+def until(look: Callable[[], T | None], what: str, patience: float = WAIT_SECONDS) -> T:
     """What `look` finds once it finds something; an exception counts as nothing yet."""
     began = time.monotonic()
     last: Exception | None = None
@@ -104,7 +104,7 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         self.popen.send_signal(number)
 
-    def stop(self, patience: float = PATIENCE) -> int:
+    def stop(self, patience: float = WAIT_SECONDS) -> int:
         """SIGTERM; its exit code."""
         self.popen.terminate()
         return self.popen.wait(patience)

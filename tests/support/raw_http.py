@@ -20,7 +20,7 @@ from starlette.types import Message
 
 from timeball.api.app import Endpoint, Paths
 from timeball.api.http.connection_limits import ConnectionLimits
-from timeball.api.http.fast_protocol import Express
+from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer
 from timeball.api.routing import Answer, Call, Permission, Route, Services, answer_json
 from timeball.domain.errors import TooLarge, Unauthorized
@@ -167,7 +167,7 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
         log_config=None,
         access_log=False,
         lifespan="off",
-        http=Express,
+        http=FastProtocol,
         ws="none",
         proxy_headers=False,
         server_header=False,

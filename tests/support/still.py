@@ -16,10 +16,10 @@ from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.operation.jobs.update import update
 from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import RunFilter
-from timeball.ports.store.runs import Settlement, Want
+from timeball.ports.store.runs import Settlement, SlotRequest
 from timeball.ports.store.workers import Worker
 from timeball.server.loops.planner import Planner
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sqlite.store import SqliteStore
 
 START = 1_800_000_000 * SECOND
@@ -32,9 +32,9 @@ class World:
         self.time = START
         self._workers = 0
         self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
-        self.hints = LocalHints(lambda _: None)
-        self.context = Context(self.store, self, random.Random(1), self.hints)
-        self.planner = Planner(self.context, self.hints)
+        self.wakeups = LocalWakeups(lambda _: None)
+        self.context = Context(self.store, self, random.Random(1), self.wakeups)
+        self.planner = Planner(self.context, self.wakeups)
 
     def monotonic(self) -> Micros:
         return self.time
@@ -61,7 +61,7 @@ class World:
         await self.plan()
         now = self.store.now()
         session = await self.worker()
-        while claims := (await self.store.claim([Want(session, "w", 100)], 0)).claims:
+        while claims := (await self.store.claim([SlotRequest(session, "w", 100)], 0)).claims:
             await self.store.settle(
                 [
                     Settlement(

@@ -43,8 +43,8 @@ class RecordedAttempt:
         if self.cancelled:
             callback()
 
-    def on_pause(self, stand_still: Callable[[], None], go_on: Callable[[], None]) -> None:
-        self.stand_still, self.go_on = stand_still, go_on
+    def on_pause(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
+        self.suspend, self.resume = suspend, resume
 
     def cancel(self, *, force: bool = False) -> None:
         self.cancelled = True

@@ -94,7 +94,7 @@ async def test_a_connection_that_cannot_be_established_is_closed_and_gives_its_p
     async with serving() as house:
         with monkeypatch.context() as patched:
             if broken == "protocol":
-                patched.setattr(http_server, "Express", fail)
+                patched.setattr(http_server, "FastProtocol", fail)
             else:
                 patched.setattr(house.server, "_tls", fail)
             for _ in range(5):

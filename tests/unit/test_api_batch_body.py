@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timeball.api import batch_body
-from timeball.api.batch_body import MOST_JOBS, read_batch
+from timeball.api.batch_body import MAX_JOBS, read_batch
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.jobspec import json_input
 from timeball.jobspec.errors import Malformed
@@ -122,7 +122,7 @@ async def test_what_costs_too_much_in_all_jobs_together_is_refused() -> None:
 
 async def test_too_many_jobs_are_refused() -> None:
     with pytest.raises(TooLarge, match="10,000"):
-        await read(b"[%b]" % b",".join([b"1"] * (MOST_JOBS + 1)))
+        await read(b"[%b]" % b",".join([b"1"] * (MAX_JOBS + 1)))
 
 
 def test_numbers_that_take_long_to_read_are_few() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.raw_http import LARGE, Client, House, get, post, serving, until
 from timeball.api import app
-from timeball.api.http.buffered_protocol import WholeAnswers
-from timeball.api.http.fast_protocol import LONGEST_REMEMBERED, MOST_BYTES, Express
+from timeball.api.http.buffered_protocol import BufferedProtocol
+from timeball.api.http.fast_protocol import MAX_BYTES, MAX_REMEMBERED_LENGTH, FastProtocol
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def test_whole_requests_take_the_short_way_one_after_the_other(house: Hous
         "body": "",
         "short": True,
     }
-    assert house.kinds() == {Express}
+    assert house.kinds() == {FastProtocol}
     assert house.state.total_requests == 4
     await until(lambda: not house.state.tasks)
 
@@ -65,7 +65,7 @@ async def test_what_is_not_there_or_not_allowed_is_said(house: House, client: Cl
     assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
     packed = await client.ask(post(b"x", "/echo", "Content-Encoding: gzip"))
     assert packed.status == 415
-    assert house.kinds() == {Express}
+    assert house.kinds() == {FastProtocol}
 
 
 async def test_after_some_problems_the_connection_closes(client: Client) -> None:
@@ -149,7 +149,7 @@ async def test_a_known_head_with_more_than_its_body_is_two_requests(house: House
     [
         b"\r\n\r\n" + post(b"late"),
         b"POST /echo HTTP/1.1\r\nIdempotency-Key: once\r\nContent-Length: 4\r\n\r\nlate",
-        post(b"late", "/echo", f"X-Padding: {'x' * LONGEST_REMEMBERED}"),
+        post(b"late", "/echo", f"X-Padding: {'x' * MAX_REMEMBERED_LENGTH}"),
     ],
     ids=["lines before it", "said once", "long"],
 )
@@ -161,7 +161,7 @@ async def test_heads_that_are_not_worth_it_are_not_remembered(house: House, clie
 
 
 async def test_the_oldest_heads_are_forgotten(house: House, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(app, "MAX_REMEMBERED", 2)
     for name in ("a", "b", "c", "b"):
         assert (await client.ask(get(f"/echo/{name}"))).json()["parameters"] == {"name": name}
     assert [asked.request.path for asked in house.paths.asked.values()] == ["/echo/b", "/echo/c"]
@@ -194,7 +194,7 @@ async def test_pipelined_requests_are_answered_in_order(house: House, client: Cl
         "fourth",
     ]
     assert (await client.ask(post(b"fifth"))).json()["body"] == "fifth"
-    assert house.kinds() == {WholeAnswers}
+    assert house.kinds() == {BufferedProtocol}
 
 
 @pytest.mark.parametrize("at", [1, 10, 45, -3, -1])
@@ -212,14 +212,14 @@ async def test_a_request_that_comes_slowly_is_answered_too(house: House, client:
 async def test_half_a_request_is_none(house: House, at: int) -> None:
     client = await Client.of(house)
     await client.send(post(b"never")[:at])
-    await until(lambda: WholeAnswers in house.kinds())
+    await until(lambda: BufferedProtocol in house.kinds())
     client.close()
     await until(lambda: not house.state.connections and not house.state.tasks)
     assert house.seen == []
 
 
 async def test_large_bodies_arrive(client: Client) -> None:
-    body = b"x" * (3 * MOST_BYTES)
+    body = b"x" * (3 * MAX_BYTES)
     assert (await client.ask(post(body))).json()["body"] == body.decode()
 
 

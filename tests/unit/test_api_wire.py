@@ -9,7 +9,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from timeball.api.http.buffered_protocol import WholeAnswers
+from timeball.api.http.buffered_protocol import BufferedProtocol
 from timeball.api.responses import send_answer
 from timeball.api.routing import Answer
 
@@ -35,7 +35,7 @@ class Wire(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
-def connect(answer: Answer | Exception) -> tuple[WholeAnswers, Wire]:
+def connect(answer: Answer | Exception) -> tuple[BufferedProtocol, Wire]:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         if isinstance(answer, Exception):
@@ -45,7 +45,7 @@ def connect(answer: Answer | Exception) -> tuple[WholeAnswers, Wire]:
 
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
     config.load()
-    protocol = WholeAnswers(config, ServerState(), {}, _loop=asyncio.get_running_loop())
+    protocol = BufferedProtocol(config, ServerState(), {}, _loop=asyncio.get_running_loop())
     wire = Wire()
     protocol.connection_made(wire)
     return protocol, wire

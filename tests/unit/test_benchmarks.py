@@ -55,7 +55,7 @@ def test_a_table_has_every_column_once_and_tells_what_was_missed() -> None:
 
 
 def test_how_fast_the_machine_was_stands_beside_what_was_measured_meanwhile() -> None:
-    book = notebook.Notebook("some", "Some")
+    book = notebook.Recorder("some", "Some")
     with book.table("Rates") as table:
         for store, repeats in (("sqlite", 1), ("postgresql", 2)):
             for _ in book.takes(repeats):

@@ -136,7 +136,7 @@ def test_jobs_that_did_not_succeed_are_told(server: StubServer, run: Timeball, m
 def test_jobs_that_do_not_end_are_not_waited_for_for_ever(
     server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_test, "PATIENCE", 0.0)
+    monkeypatch.setattr(load_test, "PROGRESS_TIMEOUT", 0.0)
     server.on("GET", "/v1/workers", {"items": [worker()]})
     server.on("POST", "/v1/jobs", {"jobId": JOB_ID}, status=201)
     server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "queued"})

@@ -15,8 +15,16 @@ from msgspec import structs
 from tests.support.fake_dispatch import python
 from timeball.domain.errors import Forbidden, Invalid, Unauthorized, Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.worker_protocol import Beat, Hello, Orders, Poll, Report, SessionLost, Welcome
-from timeball.worker.transport.http_worker_protocol import HttpDispatch
+from timeball.ports.worker_protocol import (
+    Beat,
+    Poll,
+    PollResponse,
+    RegisterWorker,
+    Report,
+    SessionLost,
+    WorkerRegistered,
+)
+from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -58,20 +66,20 @@ async def test_messages_arrive_as_they_were_sent_with_the_key() -> None:
         call = request.match_info["call"]
         heard.append((call, request.headers["Authorization"], msgspec.json.decode(await request.read())))
         answers: dict[str, object] = {
-            "hello": Welcome(session="w_1", lease=15 * SECOND, beat_every=5 * SECOND),
-            "poll": Orders(assignments=[python(7, "f", delay=3)], cancel=[1], kill=[5], lost=[2]),
-            "beat": Orders(cancel=[3], kill=[6]),
+            "hello": WorkerRegistered(session="w_1", lease=15 * SECOND, beat_every=5 * SECOND),
+            "poll": PollResponse(assignments=[python(7, "f", delay=3)], cancel=[1], kill=[5], lost=[2]),
+            "beat": PollResponse(cancel=[3], kill=[6]),
             "report": {"stale": [4]},
         }
         return web.Response(status=204) if call == "goodbye" else web.Response(body=msgspec.json.encode(answers[call]))
 
-    async with serving(handler) as url, HttpDispatch([f"{url}/"], "key") as dispatch:
-        assert (await dispatch.hello(Hello(name="w", slots=3))).session == "w_1"
+    async with serving(handler) as url, HttpWorkerProtocol([f"{url}/"], "key") as dispatch:
+        assert (await dispatch.hello(RegisterWorker(name="w", slots=3))).session == "w_1"
         orders = await dispatch.poll(POLL)
         assert (orders.assignments[0].token, orders.assignments[0].delay) == (7, 3)
         assert (orders.cancel, orders.kill, orders.lost) == ([1], [5], [2])
         assert msgspec.json.decode(orders.assignments[0].spec)["task"]["function"] == "f"
-        assert await dispatch.beat(BEAT) == Orders(cancel=[3], kill=[6])
+        assert await dispatch.beat(BEAT) == PollResponse(cancel=[3], kill=[6])
         assert (await dispatch.report(Report(session="w_1", poll_seq=1, free=1))).stale == [4]
         await dispatch.goodbye("w_1")
     assert [call for call, _, _ in heard] == ["hello", "poll", "beat", "report", "goodbye"]
@@ -86,11 +94,11 @@ async def test_the_next_server_is_asked_when_one_is_away() -> None:
         calls.append(request.match_info["call"])
         return web.Response(body=b"{}")
 
-    async with serving(handler) as url, HttpDispatch([unused_address(), url], None) as dispatch:
+    async with serving(handler) as url, HttpWorkerProtocol([unused_address(), url], None) as dispatch:
         await dispatch.beat(BEAT)
         await dispatch.poll(POLL)
         assert calls == ["beat", "poll"]
-    async with serving(handler) as url, HttpDispatch([unused_address(), url], None) as dispatch:
+    async with serving(handler) as url, HttpWorkerProtocol([unused_address(), url], None) as dispatch:
         with pytest.raises(Unavailable):
             await dispatch.poll(POLL)
         await dispatch.poll(POLL)
@@ -108,7 +116,11 @@ async def test_a_worker_begins_at_home_and_goes_back_there_with_a_poll(monkeypat
         calls.append((request.match_info["call"], request.host))
         return web.Response(body=b"{}")
 
-    async with serving(handler) as one, serving(handler) as two, HttpDispatch([one, two], None, home=1) as dispatch:
+    async with (
+        serving(handler) as one,
+        serving(handler) as two,
+        HttpWorkerProtocol([one, two], None, home=1) as dispatch,
+    ):
         first, second = (url.removeprefix("http://") for url in (one, two))
         await dispatch.poll(POLL)
         away.add(second)
@@ -138,13 +150,13 @@ async def test_a_poll_does_not_hang_on_at_a_server_that_answers_nobody() -> None
     async def well(request: web.Request) -> web.Response:
         return web.Response(body=b"{}")
 
-    async with serving(mute) as one, serving(well) as two, HttpDispatch([one, two], None) as dispatch:
+    async with serving(mute) as one, serving(well) as two, HttpWorkerProtocol([one, two], None) as dispatch:
         polling = asyncio.create_task(dispatch.poll(structs.replace(POLL, wait=60 * SECOND)))
         await hangs.wait()
         await dispatch.beat(BEAT)
         with pytest.raises(Unavailable):
             await asyncio.wait_for(polling, 10)
-        assert await dispatch.poll(POLL) == Orders()
+        assert await dispatch.poll(POLL) == PollResponse()
         over.set()
 
 
@@ -155,7 +167,7 @@ async def test_unavailable_only_after_every_server_was_tried() -> None:
         calls.append(request.host)
         return problem(503, "unavailable") if len(calls) == 1 else web.Response(status=500, text="oops")
 
-    async with serving(handler) as one, serving(handler) as two, HttpDispatch([one, two], None) as dispatch:
+    async with serving(handler) as one, serving(handler) as two, HttpWorkerProtocol([one, two], None) as dispatch:
         with pytest.raises(Unavailable):
             await dispatch.beat(BEAT)
     assert len(calls) == len(set(calls)) == 2
@@ -177,7 +189,7 @@ async def test_refusals_are_not_asked_elsewhere(status: int, code: str, error: t
         calls.append(request.host)
         return problem(status, code)
 
-    async with serving(handler) as one, serving(handler) as two, HttpDispatch([one, two], "key") as dispatch:
+    async with serving(handler) as one, serving(handler) as two, HttpWorkerProtocol([one, two], "key") as dispatch:
         with pytest.raises(error):
             await dispatch.beat(BEAT)
     assert len(calls) == 1
@@ -187,6 +199,6 @@ async def test_an_answer_that_is_not_ours_counts_as_unavailable() -> None:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(text="<html>a proxy's welcome page</html>")
 
-    async with serving(handler) as url, HttpDispatch([url], None) as dispatch:
+    async with serving(handler) as url, HttpWorkerProtocol([url], None) as dispatch:
         with pytest.raises(Unavailable, match="no answer of Timeball's"):
             await dispatch.beat(BEAT)

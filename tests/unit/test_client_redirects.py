@@ -10,8 +10,8 @@ import pytest
 
 from timeball import AsyncClient, Client, TimeballError
 from timeball.domain.errors import Unavailable
-from timeball.ports.worker_protocol import Hello
-from timeball.worker.transport.http_worker_protocol import HttpDispatch
+from timeball.ports.worker_protocol import RegisterWorker
+from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
 KEY = "the-key-that-stays"
 
@@ -94,9 +94,9 @@ def test_an_asynchronous_client_follows_no_redirect(redirecting: Site, stranger:
 
 def test_a_worker_follows_no_redirect(redirecting: Site, stranger: Site) -> None:
     async def ask() -> None:
-        async with HttpDispatch([redirecting.url], KEY) as dispatch:
+        async with HttpWorkerProtocol([redirecting.url], KEY) as dispatch:
             with pytest.raises(Unavailable, match="answered 307"):
-                await dispatch.hello(Hello(name="w", slots=1))
+                await dispatch.hello(RegisterWorker(name="w", slots=1))
 
     asyncio.run(ask())
     assert len(redirecting.requests) == 1

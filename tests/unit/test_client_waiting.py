@@ -6,7 +6,7 @@ from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, Unavailable
 from timeball.client import retrying, wait
-from timeball.client.exchange import LONGEST_PAUSE, RETRIES, backoff
+from timeball.client.exchange import MAX_PAUSE, RETRIES, backoff
 from timeball.client.http_sync import Unreachable
 from timeball.domain.instant import SECOND
 
@@ -95,4 +95,4 @@ def test_a_server_that_asks_for_more_patience_than_there_is_is_left_for_another(
 
 
 def test_pauses_stay_short_however_often_it_fails() -> None:
-    assert backoff(100_000) == LONGEST_PAUSE
+    assert backoff(100_000) == MAX_PAUSE

@@ -81,7 +81,7 @@ def test_yaml_that_is_broken_or_means_mischief_is_refused(text: str, complaint: 
 
 
 def test_a_few_aliases_that_stand_for_very_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_parse, "MOST_VALUES", 1_000)
+    monkeypatch.setattr(manifest_parse, "MAX_VALUES", 1_000)
     lines = ["a0: &a0 [x, x, x, x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 5)}]" for n in range(1, 9))]
     assert "jobs.yaml:1: with its aliases it stands for more than 1,000 values" in refused("\n".join(lines))[0]
 
@@ -235,7 +235,7 @@ def spec(expression: str, timezone: str = "UTC", **more: str) -> JobSpec:
     return decode_spec(msgspec.json.encode({"task": {"kind": "shell", "command": "x"}, "schedule": schedule, **more}))
 
 
-def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> fire_changes.Effect:
+def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> fire_changes.FireChanges:
     before, after = (fires.of(spec(each, timezone), now, fire_changes.MOST) for each in (old, new))
     return fire_changes.compare(before, after, now, timezone)
 

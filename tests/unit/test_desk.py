@@ -10,10 +10,10 @@ from tests.support.builders import one_shot
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
-from timeball.ports.store.runs import Settlement, Want
-from timeball.ports.worker_protocol import Beat, Ended, Hello, Orders, Poll, Report
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import LEASE, Desk
+from timeball.ports.store.runs import Settlement, SlotRequest
+from timeball.ports.worker_protocol import Beat, Ended, Poll, PollResponse, RegisterWorker, Report
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import LEASE, WorkerGateway
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 
@@ -26,11 +26,11 @@ class Clock(SystemClock):
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def gateway() -> AsyncIterator[WorkerGateway]:
     store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
     await store.open()
-    context = Context(store, Clock(), random.Random(3), LocalHints(lambda _: None))
-    yield Desk(context, Settle(context))
+    context = Context(store, Clock(), random.Random(3), LocalWakeups(lambda _: None))
+    yield WorkerGateway(context, Settle(context))
     await store.close()
 
 
@@ -38,99 +38,112 @@ def poll(session: str, seq: int, *held: int, wait: int = 0) -> Poll:
     return Poll(session=session, seq=seq, free=0, held=list(held), wait=wait)
 
 
-async def test_a_cancel_that_finds_no_poll_goes_out_with_the_next(desk: Desk) -> None:
+async def test_a_cancel_that_finds_no_poll_goes_out_with_the_next(gateway: WorkerGateway) -> None:
     """Polls are answered and come back all the time; a cancel must not depend on finding one that waits."""
-    welcome = await desk.hello(Hello(name="w", slots=1))
-    desk.order_cancels([(welcome.session, 7, False)])
-    assert await desk.poll(poll(welcome.session, 1, 7)) == Orders(cancel=[7])
-    assert await desk.poll(poll(welcome.session, 2, 7)) == Orders(), "once; beats repeat it"
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=1))
+    gateway.order_cancels([(welcome.session, 7, False)])
+    assert await gateway.poll(poll(welcome.session, 1, 7)) == PollResponse(cancel=[7])
+    assert await gateway.poll(poll(welcome.session, 2, 7)) == PollResponse(), "once; beats repeat it"
 
 
-async def test_a_cancel_answers_the_poll_that_waits(desk: Desk) -> None:
-    welcome = await desk.hello(Hello(name="w", slots=1))
-    waiting = asyncio.create_task(desk.poll(poll(welcome.session, 1, 7, wait=60_000_000)))
+async def test_a_cancel_answers_the_poll_that_waits(gateway: WorkerGateway) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=1))
+    waiting = asyncio.create_task(gateway.poll(poll(welcome.session, 1, 7, wait=60_000_000)))
     await asyncio.sleep(0.01)
-    desk.order_cancels([(welcome.session, 7, False)])
-    assert await waiting == Orders(cancel=[7])
+    gateway.order_cancels([(welcome.session, 7, False)])
+    assert await waiting == PollResponse(cancel=[7])
 
 
-async def test_a_cancel_that_becomes_a_kill_goes_out_once_more(desk: Desk) -> None:
-    welcome = await desk.hello(Hello(name="w", slots=1))
+async def test_a_cancel_that_becomes_a_kill_goes_out_once_more(gateway: WorkerGateway) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=1))
     session = welcome.session
     answers = []
     for seq, (token, kill) in enumerate([(7, False), (7, False), (7, True), (7, True), (7, False), (8, True)], start=1):
-        desk.order_cancels([(session, token, kill)])
-        answers.append(await desk.poll(poll(session, seq, 7, 8)))
-    nothing = Orders()
-    assert answers == [Orders(cancel=[7]), nothing, Orders(kill=[7]), nothing, nothing, Orders(kill=[8])]
+        gateway.order_cancels([(session, token, kill)])
+        answers.append(await gateway.poll(poll(session, seq, 7, 8)))
+    nothing = PollResponse()
+    assert answers == [
+        PollResponse(cancel=[7]),
+        nothing,
+        PollResponse(kill=[7]),
+        nothing,
+        nothing,
+        PollResponse(kill=[8]),
+    ]
 
 
-async def test_the_host_that_was_called_reaches_the_store(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    welcome = await desk.hello(Hello(name="w", slots=1))
+async def test_the_host_that_was_called_reaches_the_store(
+    gateway: WorkerGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=1))
     settled: list[Settlement] = []
 
     async def settle(settlements: Sequence[Settlement]) -> list[None]:
         settled.extend(settlements)
         return [None for _ in settlements]
 
-    monkeypatch.setattr(desk, "_settle", settle)
+    monkeypatch.setattr(gateway, "_settle", settle)
     ended = [
         Ended(run_id="r", job_id="j", attempt=1, token=token, serial=False, outcome=Succeeded(), host=host)
         for token, host in ((1, "api.example.com:443"), (2, None))
     ]
-    await desk.report(Report(session=welcome.session, poll_seq=0, free=1, ended=ended))
+    await gateway.report(Report(session=welcome.session, poll_seq=0, free=1, ended=ended))
     assert [each.host for each in settled] == ["api.example.com:443", None]
 
 
-async def test_workers_that_fell_silent_are_forgotten_but_not_lost(desk: Desk) -> None:
-    welcome = await desk.hello(Hello(name="w", slots=1))
+async def test_workers_that_fell_silent_are_forgotten_but_not_lost(gateway: WorkerGateway) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=1))
     Clock.offset = 3 * LEASE
     try:
-        desk.forget_silent()
-        assert not desk._sessions
-        assert await desk.poll(poll(welcome.session, 1)) == Orders(), "the store still knows it"
+        gateway.forget_silent()
+        assert not gateway._sessions
+        assert await gateway.poll(poll(welcome.session, 1)) == PollResponse(), "the store still knows it"
     finally:
         Clock.offset = 0
 
 
-async def test_what_was_claimed_for_nobody_is_given_back(desk: Desk) -> None:
-    welcome = await desk.hello(Hello(name="w", slots=1))
-    await desk._store.submit([one_shot(desk._store.now())])
-    claimed = await desk._store.claim([Want(welcome.session, "w", 1, 1)], 0)
+async def test_what_was_claimed_for_nobody_is_given_back(gateway: WorkerGateway) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=1))
+    await gateway._store.submit([one_shot(gateway._store.now())])
+    claimed = await gateway._store.claim([SlotRequest(welcome.session, "w", 1, 1)], 0)
     assert len(claimed.claims) == 1
-    await desk.hand_out(claimed.claims)
-    assert await desk._store.holding(welcome.session) == {}
+    await gateway.deliver(claimed.claims)
+    assert await gateway._store.holding(welcome.session) == {}
 
 
 @pytest.mark.parametrize("noticed_by", ["the server that asked", "a beat"])
-async def test_what_was_claimed_without_an_answer_comes_back_with_the_next_poll(desk: Desk, noticed_by: str) -> None:
-    session = (await desk.hello(Hello(name="w", slots=1))).session
-    waiting = asyncio.create_task(desk.poll(Poll(session=session, seq=1, free=1, held=[], wait=60_000_000)))
+async def test_what_was_claimed_without_an_answer_comes_back_with_the_next_poll(
+    gateway: WorkerGateway, noticed_by: str
+) -> None:
+    session = (await gateway.hello(RegisterWorker(name="w", slots=1))).session
+    waiting = asyncio.create_task(gateway.poll(Poll(session=session, seq=1, free=1, held=[], wait=60_000_000)))
     await asyncio.sleep(0.01)
-    store = desk._store
+    store = gateway._store
     await store.submit([one_shot(store.now())])
-    wants = desk.wants()
+    wants = gateway.wants()
     (lost,) = (await store.claim(wants, 0)).claims
     if noticed_by == "a beat":
-        await desk.beat(Beat(session=session, held=[]))
+        await gateway.beat(Beat(session=session, held=[]))
     else:
-        desk.doubt(wants)
-    assert await waiting == Orders(), "it polls again, and does not know of anything"
-    await desk.poll(poll(session, 2))
-    (again,) = (await store.claim([Want(session, "w", 1, 3)], 0)).claims
+        gateway.mark_uncertain(wants)
+    assert await waiting == PollResponse(), "it polls again, and does not know of anything"
+    await gateway.poll(poll(session, 2))
+    (again,) = (await store.claim([SlotRequest(session, "w", 1, 3)], 0)).claims
     assert (again.run_id, again.attempt) == (lost.run_id, lost.attempt), "at no cost"
     assert again.token > lost.token
 
 
-async def test_what_another_server_claimed_and_never_handed_out_comes_back_with_the_first_poll_here(desk: Desk) -> None:
+async def test_what_another_server_claimed_and_never_handed_out_comes_back_with_the_first_poll_here(
+    gateway: WorkerGateway,
+) -> None:
     """A server that the worker left and comes back to has not forgotten it, but does not know what it missed."""
-    session = (await desk.hello(Hello(name="w", slots=1))).session
-    await desk.poll(poll(session, 1))
-    store = desk._store
+    session = (await gateway.hello(RegisterWorker(name="w", slots=1))).session
+    await gateway.poll(poll(session, 1))
+    store = gateway._store
     await store.submit([one_shot(store.now())])
-    (lost,) = (await store.claim([Want(session, "w", 1, 2)], 0)).claims  # by another server, which died
-    await desk.poll(poll(session, 3))
-    (again,) = (await store.claim([Want(session, "w", 1, 4)], 0)).claims
+    (lost,) = (await store.claim([SlotRequest(session, "w", 1, 2)], 0)).claims  # by another server, which died
+    await gateway.poll(poll(session, 3))
+    (again,) = (await store.claim([SlotRequest(session, "w", 1, 4)], 0)).claims
     assert (again.run_id, again.attempt) == (lost.run_id, lost.attempt), "at no cost"
     assert again.token > lost.token
 
@@ -139,9 +152,9 @@ async def test_workers_that_come_from_a_dead_server_all_at_once_share_commits(mo
     """Each of a thousand used to be a commit, and a list of all workers: they lost their sessions over it."""
     store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
     await store.open()
-    context = Context(store, Clock(), random.Random(3), LocalHints(lambda _: None))
-    left, right = Desk(context, Settle(context)), Desk(context, Settle(context))
-    sessions = [(await left.hello(Hello(name=f"w{number}", slots=1))).session for number in range(50)]
+    context = Context(store, Clock(), random.Random(3), LocalWakeups(lambda _: None))
+    left, right = WorkerGateway(context, Settle(context)), WorkerGateway(context, Settle(context))
+    sessions = [(await left.hello(RegisterWorker(name=f"w{number}", slots=1))).session for number in range(50)]
     renewed: list[Sequence[str]] = []
     renew = store.renew
 

@@ -15,12 +15,12 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
-from timeball.ports.store.runs import Want
-from timeball.ports.worker_protocol import Hello, Orders, Poll
+from timeball.ports.store.runs import SlotRequest
+from timeball.ports.worker_protocol import Poll, PollResponse, RegisterWorker
 from timeball.server.loop import TICK
-from timeball.server.loops.dispatcher import AHEAD, LATEST, MOST_ROUNDS, PAUSE, Dispatcher
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import Desk
+from timeball.server.loops.dispatcher import AHEAD, LATEST, MAX_ROUNDS, PAUSE, Dispatcher
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import WorkerGateway
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock
 
@@ -33,9 +33,9 @@ class House(SystemClock):
     def __init__(self) -> None:
         self.time: Micros = 1_800_000_000 * SECOND
         self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
-        self.context = Context(self.store, self, random.Random(1), hints := LocalHints(lambda _: None))
-        self.desk = Desk(self.context, Settle(self.context))
-        self.dispatcher = Dispatcher(self.context, hints, self.desk)
+        self.context = Context(self.store, self, random.Random(1), wakeups := LocalWakeups(lambda _: None))
+        self.gateway = WorkerGateway(self.context, Settle(self.context))
+        self.dispatcher = Dispatcher(self.context, wakeups, self.gateway)
         self.nudged = mock.patch.object(self.dispatcher, "nudge").start()
         self._seq = 0
 
@@ -48,13 +48,13 @@ class House(SystemClock):
         await self.store.submit([one_shot(now, at=now + each) for each in ahead])
 
     async def worker(self, slots: int = 10) -> str:
-        return (await self.desk.hello(Hello(name="w", slots=slots))).session
+        return (await self.gateway.hello(RegisterWorker(name="w", slots=slots))).session
 
-    async def poll(self, session: str, free: int, seq: int | None = None) -> asyncio.Task[Orders]:
+    async def poll(self, session: str, free: int, seq: int | None = None) -> asyncio.Task[PollResponse]:
         self._seq += 1
-        here = self.desk._sessions[session]
+        here = self.gateway._sessions[session]
         asked = Poll(session=session, seq=seq or self._seq, free=free, held=list(here.handed), wait=60 * SECOND)
-        polling = asyncio.create_task(self.desk.poll(asked))
+        polling = asyncio.create_task(self.gateway.poll(asked))
         while here.polled < asked.seq or not here.waiting:
             await asyncio.sleep(0)
         return polling
@@ -65,7 +65,7 @@ async def house() -> AsyncIterator[House]:
     made = House()
     await made.store.open()
     yield made
-    made.desk.close()
+    made.gateway.close()
     await asyncio.sleep(0)
     mock.patch.stopall()
     await made.store.close()
@@ -115,14 +115,14 @@ async def test_what_one_claim_cannot_hand_out_is_claimed_while_the_first_ones_ex
 ) -> None:
     """And is there when the worker polls again. Nothing is claimed on top of that: the worker may be back, and have its
     answer, before it is."""
-    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MAX_CLAIMS", 2)
     session = await house.worker()
     await house.fire(*[0] * 6)
     waiting = await house.poll(session, free=6)
     await house.dispatcher.turn()
     first = (await waiting).assignments
-    assert house.desk.wants_ahead() == []
-    second = await house.desk.poll(Poll(session=session, seq=2, free=4, held=[each.token for each in first], wait=0))
+    assert house.gateway.wants_ahead() == []
+    second = await house.gateway.poll(Poll(session=session, seq=2, free=4, held=[each.token for each in first], wait=0))
     assert [len(first), len(second.assignments)] == [2, 2]
     assert len({each.token for each in (*first, *second.assignments)}) == 4
 
@@ -130,41 +130,41 @@ async def test_what_one_claim_cannot_hand_out_is_claimed_while_the_first_ones_ex
 async def test_what_was_claimed_ahead_is_for_others_when_the_server_stops(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MAX_CLAIMS", 2)
     session = await house.worker()
     await house.fire(*[0] * 4)
     waiting = await house.poll(session, free=4)
     await house.dispatcher.turn()
     assert len((await waiting).assignments) == 2
-    house.desk.close()
-    while house.desk._beside:
+    house.gateway.close()
+    while house.gateway._beside:
         await asyncio.sleep(0)
-    assert len((await house.store.claim([Want(session, "w", 4, 9)], 0)).claims) == 2
+    assert len((await house.store.claim([SlotRequest(session, "w", 4, 9)], 0)).claims) == 2
 
 
 async def test_what_is_claimed_ahead_fits_into_the_slots_that_are_left(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MAX_CLAIMS", 2)
     session = await house.worker(slots=14)
     now = house.store.now()
     await house.store.submit([one_shot(now, resources=Resources(slots=3)) for _ in range(6)])
     waiting = await house.poll(session, free=14)
     await house.dispatcher.turn()
     assert len((await waiting).assignments) == 2
-    there = house.desk._sessions[session]
+    there = house.gateway._sessions[session]
     assert (len(there.pending), there.spare) == (2, 2)
 
 
 async def test_a_turn_ends_however_much_there_is_to_claim(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who watches the loops sees it turn, and it goes on at once."""
-    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 1)
-    waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(MOST_ROUNDS + 5)]
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MAX_CLAIMS", 1)
+    waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(MAX_ROUNDS + 5)]
     await house.fire(*[0] * len(waiting))
     assert await house.dispatcher.turn() == 0
     assert sum(each.done() for each in waiting) == 0  # they have yet to hear of it
     await asyncio.sleep(0)
-    assert sum(each.done() for each in waiting) == MOST_ROUNDS
+    assert sum(each.done() for each in waiting) == MAX_ROUNDS
     await house.dispatcher.turn()
     assert [len((await each).assignments) for each in waiting] == [1] * len(waiting)
 
@@ -172,7 +172,7 @@ async def test_a_turn_ends_however_much_there_is_to_claim(house: House, monkeypa
 async def test_what_one_claim_cannot_hand_out_is_handed_to_others_that_wait(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MAX_CLAIMS", 2)
     waiting = [await house.poll(await house.worker(), free=1, seq=1) for _ in range(5)]
     await house.fire(*[0] * 5)
     await house.dispatcher.turn()
@@ -212,7 +212,7 @@ async def test_runs_that_are_still_to_come_are_handed_out_by_one_claim(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their delays count from when they arrive: of two answers the second might start first."""
-    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MOST_CLAIMS", 2)
+    monkeypatch.setattr("timeball.stores.sql.runs.claiming.MAX_CLAIMS", 2)
     waiting = await house.poll(await house.worker(), free=6)
     await house.fire(0, *[200 * MILLISECOND] * 5)
     await house.dispatcher.turn()

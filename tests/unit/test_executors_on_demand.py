@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from timeball.domain.run.lifecycle import Outcome, Succeeded
-from timeball.executors.lazy_executor import OnDemand
+from timeball.executors.lazy_executor import LazyExecutor
 from timeball.ports.executor import OutOfResources
 
 DONE = Succeeded(Raw(b"1"))
@@ -33,7 +33,7 @@ class Counting:
 
 async def test_nothing_is_made_unless_an_attempt_needs_it() -> None:
     made: list[Counting] = []
-    executor = OnDemand("http", lambda: made.append(Counting()) or made[-1])  # type: ignore[func-returns-value]
+    executor = LazyExecutor("http", lambda: made.append(Counting()) or made[-1])  # type: ignore[func-returns-value]
     await executor.close()
     assert executor.kind == "http"
     assert not made
@@ -48,7 +48,7 @@ async def test_attempts_that_come_at_once_share_one_which_is_closed() -> None:
         made.append(Counting())
         return made[-1]
 
-    executor = OnDemand("http", make)
+    executor = LazyExecutor("http", make)
     attempts: list[Any] = ["a", "b"]
     assert await asyncio.gather(*(executor.execute(attempt) for attempt in attempts)) == [DONE, DONE]
     assert await executor.execute("c") == DONE  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ async def test_a_library_that_cannot_be_opened_for_lack_of_something_is_tried_ag
             raise errors.pop(0)
         return Counting()
 
-    executor = OnDemand("http", make)
+    executor = LazyExecutor("http", make)
     attempt: Any = "a"
     with pytest.raises(OutOfResources):
         await executor.execute(attempt)

@@ -230,13 +230,13 @@ async def test_a_process_stands_still_goes_on_and_can_be_stopped_for_good_meanwh
     attempt = RecordedAttempt(Shell(command=command))
     executing = asyncio.create_task(shell.execute(attempt))
     await until(lambda: file.exists() and file.read_text())
-    attempt.stand_still()
+    attempt.suspend()
     group = psutil.Process(os.getpid()).children(recursive=True)
     await until(lambda: any(each.status() == psutil.STATUS_STOPPED for each in group))
     size = file.stat().st_size
-    attempt.go_on()
+    attempt.resume()
     await until(lambda: file.stat().st_size > size + 2)
-    attempt.stand_still()
+    attempt.suspend()
     attempt.cancel()
     assert isinstance(await executing, Failed), "it saw the signal although it stood still"
 

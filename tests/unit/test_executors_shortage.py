@@ -23,14 +23,14 @@ from timeball.executors import lazy_executor
 from timeball.executors.guard import guard as guard_module
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.http.executor import HttpExecutor
-from timeball.executors.lazy_executor import OnDemand
+from timeball.executors.lazy_executor import LazyExecutor
 from timeball.executors.process import process
 from timeball.executors.process.process import Processes
 from timeball.executors.python.executor import PythonExecutor
 from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.worker_protocol import Ended, Hello
+from timeball.ports.worker_protocol import Ended, RegisterWorker
 from timeball.system import SystemClock, dice
 from timeball.tasks import Registry
 from timeball.worker.worker import Worker
@@ -58,13 +58,13 @@ class Bench:
         processes = Processes(self.guard)
         self.http = HttpExecutor()
         executors: list[Any] = [
-            OnDemand("http", lambda: self.http),
+            LazyExecutor("http", lambda: self.http),
             ShellExecutor(processes),
             ScriptExecutor(processes, folder),
             PythonExecutor(registry, slots=4, process_mode=PythonProcesses(processes)),
         ]
         self.server = FakeDispatch()
-        hello = Hello(name="w", slots=4)
+        hello = RegisterWorker(name="w", slots=4)
         by_kind = {each.kind: each for each in executors}
         self.worker = Worker(self.server, by_kind, SystemClock(), hello, dice=dice(), guard=self.guard)
         self.given = 0

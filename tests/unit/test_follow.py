@@ -23,7 +23,7 @@ NOW: Micros = 1_800_000_000 * SECOND
 def heard(*instants: Micros, **fields: object) -> Job:
     """A job that has heard of ends at these instants."""
     made = job(NOW - HOUR, schedule=Follow("j_1"), **fields)
-    return made.with_(next_fire_at=min(instants, default=None), echoes=tuple(sorted(instants)))
+    return made.with_(next_fire_at=min(instants, default=None), upstream_events=tuple(sorted(instants)))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_calendars_exclude_is_owed() -> None:
     [span] = plan.steps
     assert isinstance(span, Span)
     assert (span.count, plan.owed, plan.next_fire_at) == (2, NOW - 1, NOW + HOUR)
-    later = excluded.with_(owed=plan.owed, next_fire_at=plan.next_fire_at, echoes=())
+    later = excluded.with_(owed=plan.owed, next_fire_at=plan.next_fire_at, upstream_events=())
     assert planning.plan(later, NOW + HOUR - SECOND, closures=closed).steps == (), "others may end until then"
     [fire] = planning.plan(later, NOW + HOUR, closures=closed).steps
     assert isinstance(fire, Fire)

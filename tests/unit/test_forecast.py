@@ -11,7 +11,7 @@ from tests.support.builders import job
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import Job
 from timeball.domain.planning import forecast, planning
-from timeball.domain.planning.forecast import foresee, grid
+from timeball.domain.planning.forecast import forecast_fires, grid
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.domain.schedule.schedule import CronSchedule, Date, Interval
 
@@ -40,7 +40,7 @@ def test_every_fire_is_in_its_bucket() -> None:
     buckets = grid(NOW, NOW + 3 * DAY, HOUR)
     assert (buckets[0].since % HOUR, buckets[0].since <= NOW) == (0, True)
     means = {each.id: float(at) for at, each in enumerate(everything) if at % 2}
-    found = foresee(everything, {}, means, buckets, NOW)
+    found = forecast_fires(everything, {}, means, buckets, NOW)
     assert (found.jobs, found.left_out, found.estimated) == (len(everything), 0, 0)
     end = buckets[-1].until
     fires = Counter[int]()
@@ -68,24 +68,24 @@ def test_jobs_that_are_alike_are_counted_once(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(planning, "coming", coming)
     alike = [job(NOW, schedule=CronSchedule("0 0 * * *")) for _ in range(2_000)]
-    found = foresee(alike, {}, {}, grid(NOW, NOW + 7 * DAY, HOUR), NOW)
+    found = forecast_fires(alike, {}, {}, grid(NOW, NOW + 7 * DAY, HOUR), NOW)
     assert sum(bucket.fires for bucket in found.buckets) == 2_000 * 7
     assert len(asked) == 1
 
 
 def test_what_is_too_much_is_estimated_or_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forecast, "MOST_OF_RULE", 1_000)
+    monkeypatch.setattr(forecast, "MAX_OF_RULE", 1_000)
     often = job(NOW, schedule=CronSchedule("* * * * * *"))
-    found = foresee([often], {}, {}, grid(NOW, NOW + 2 * HOUR, 10 * MINUTE), NOW)
+    found = forecast_fires([often], {}, {}, grid(NOW, NOW + 2 * HOUR, 10 * MINUTE), NOW)
     assert (found.jobs, found.estimated, found.left_out) == (1, 1, 0)
     assert all(bucket.fires == pytest.approx(600, abs=1) for bucket in found.buckets[1:-1])
-    monkeypatch.setattr(forecast, "MOST_INSTANTS", 1_500)
+    monkeypatch.setattr(forecast, "MAX_INSTANTS", 1_500)
     others = [job(NOW, schedule=CronSchedule(f"{second} * * * * *")) for second in range(5)]
-    found = foresee([often, *others], {}, {}, grid(NOW, NOW + 10 * HOUR, HOUR), NOW)
+    found = forecast_fires([often, *others], {}, {}, grid(NOW, NOW + 10 * HOUR, HOUR), NOW)
     assert found.left_out == 5 - 1
     assert found.jobs == 2
 
 
 def test_nothing_is_no_peak() -> None:
-    assert foresee([], {}, {}, grid(NOW, NOW + DAY, HOUR), NOW).peak is None
-    assert foresee(jobs(), {}, {}, [], NOW).buckets == []
+    assert forecast_fires([], {}, {}, grid(NOW, NOW + DAY, HOUR), NOW).peak is None
+    assert forecast_fires(jobs(), {}, {}, [], NOW).buckets == []

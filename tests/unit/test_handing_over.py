@@ -9,8 +9,8 @@ from tests.support.builders import one_shot, spec
 from timeball import system
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.jobs.submit import NewJob, Submit
-from timeball.ports.store.runs import Claimed, Want
-from timeball.ports.worker_protocol import Hello, Orders, Poll
+from timeball.ports.store.runs import Claimed, SlotRequest
+from timeball.ports.worker_protocol import Poll, PollResponse, RegisterWorker
 from timeball.server.server import Server
 from timeball.stores.sqlite.store import SqliteStore
 
@@ -24,7 +24,7 @@ class CountingStore(SqliteStore):
     looked = 0
     go: asyncio.Event
 
-    async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
+    async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
         self.claims += 1
         await self.go.wait()
         return await super().claim(wants, ahead)
@@ -45,10 +45,10 @@ class House:
         self.session = ""
         self._polls = 0
 
-    def poll(self, free: int, held: Sequence[int] = ()) -> asyncio.Task[Orders]:
+    def poll(self, free: int, held: Sequence[int] = ()) -> asyncio.Task[PollResponse]:
         self._polls += 1
         asked = Poll(session=self.session, seq=self._polls, free=free, held=list(held), wait=60 * SECOND)
-        return asyncio.create_task(self.server.desk.poll(asked))
+        return asyncio.create_task(self.server.gateway.poll(asked))
 
     def lose_a_poll(self) -> None:
         self._polls += 1
@@ -69,7 +69,7 @@ async def house(folder: Path) -> AsyncIterator[House]:
     made = House(store)
     try:
         made.server.start()
-        made.session = (await made.server.desk.hello(Hello(name="w", slots=10))).session
+        made.session = (await made.server.gateway.hello(RegisterWorker(name="w", slots=10))).session
         yield made
     finally:
         store.go.set()

@@ -14,12 +14,12 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.retention import day_of
 from timeball.operation.context import Context
-from timeball.operation.storage.large_values import Depot
-from timeball.ports.store.maintenance import Archivist
+from timeball.operation.storage.large_values import LargeValueStore
+from timeball.ports.store.maintenance import Archiver
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
-from timeball.server.loops.maintenance import REST, SWEEP_EVERY, Keeper
-from timeball.server.wakeups import LocalHints
+from timeball.server.loops.maintenance import MAINTENANCE_INTERVAL, SWEEP_EVERY, MaintenanceLoop
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sqlite.store import SqliteStore
 
 
@@ -51,19 +51,19 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-def keeper(store: Store, keep_for: Micros | None = 30 * DAY, archivist: Archivist | None = None) -> Keeper:
-    hints = LocalHints(lambda _: None)
-    context = Context(store, StillClock(), system.dice(), hints)
-    return Keeper(context, hints, keep_for=keep_for, archivist=archivist)
+def keeper(store: Store, keep_for: Micros | None = 30 * DAY, archivist: Archiver | None = None) -> MaintenanceLoop:
+    wakeups = LocalWakeups(lambda _: None)
+    context = Context(store, StillClock(), system.dice(), wakeups)
+    return MaintenanceLoop(context, wakeups, keep_for=keep_for, archivist=archivist)
 
 
-async def turns(of: Keeper, count: int = 50) -> Micros:
+async def turns(of: MaintenanceLoop, count: int = 50) -> Micros:
     """Let it turn until it rests; how long it does."""
     clock = of._clock
     assert isinstance(clock, StillClock)
     for _ in range(count):
         rest = await of.turn()
-        if rest == REST:
+        if rest == MAINTENANCE_INTERVAL:
             return rest
         clock.now += rest
     raise AssertionError("it never rests")
@@ -110,7 +110,7 @@ async def test_only_one_keeps_house(store: Store) -> None:
     one, other = keeper(store), keeper(store)
     await turns(one)
     await fill(store, 40)
-    assert await other.turn() == REST
+    assert await other.turn() == MAINTENANCE_INTERVAL
     assert await left(store) == 1
 
 
@@ -118,7 +118,7 @@ async def test_it_asks_the_store_nothing_while_it_rests(store: Store, monkeypatc
     of = keeper(store)
     await turns(of)
     monkeypatch.setattr(store, "lead", None)
-    assert 0 < await of.turn() <= REST
+    assert 0 < await of.turn() <= MAINTENANCE_INTERVAL
 
 
 async def test_who_was_deposed_stops_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +131,11 @@ async def test_who_was_deposed_stops_and_says_so(store: Store, monkeypatch: pyte
         return lead
 
     monkeypatch.setattr(store, "lead", believes)
-    assert await of.turn() == REST
+    assert await of.turn() == MAINTENANCE_INTERVAL
     assert await left(store) == 1
 
 
-class Sweeping(Depot):
+class Sweeping(LargeValueStore):
     """Knows how often it was asked."""
 
     takes = True  # type: ignore[assignment]
@@ -154,14 +154,16 @@ class Sweeping(Depot):
 
 
 async def test_objects_that_nobody_refers_to_are_looked_for_now_and_then(store: Store) -> None:
-    depot, clock, hints = Sweeping(), StillClock(), LocalHints(lambda _: None)
-    keeper = Keeper(Context(store, clock, system.dice(), hints, depot=depot), hints)
+    large_value_store, clock, wakeups = Sweeping(), StillClock(), LocalWakeups(lambda _: None)
+    keeper = MaintenanceLoop(
+        Context(store, clock, system.dice(), wakeups, large_value_store=large_value_store), wakeups
+    )
     for asked, is_away in ((1, False), (2, True), (3, False)):
-        depot.is_away = is_away
+        large_value_store.is_away = is_away
         for _ in range(10):
-            clock.now += REST
+            clock.now += MAINTENANCE_INTERVAL
             await keeper.turn()
-        assert depot.asked == asked, "a failure waits like a success"
+        assert large_value_store.asked == asked, "a failure waits like a success"
         clock.now += SWEEP_EVERY
     await keeper.turn()
     await keeper.stop()  # in the middle of it

@@ -8,7 +8,7 @@ import pytest
 from tests.support.builders import one_shot, worker
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sqlite.store import SqliteStore
 
@@ -45,7 +45,7 @@ async def disk() -> AsyncIterator[Disk]:
     await disk.store.register(worker("w_1"), LEASE)
     await disk.store.register(worker("w_far", key="k_far"), LEASE)
     await disk.store.submit([one_shot(disk.store.now())])
-    assert len((await disk.store.claim([Want("w_1", "", 1)], 0)).claims) == 1
+    assert len((await disk.store.claim([SlotRequest("w_1", "", 1)], 0)).claims) == 1
     yield disk
     await disk.store.close()
 

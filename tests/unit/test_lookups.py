@@ -19,16 +19,16 @@ from timeball import lookups
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Outcome, Released, Succeeded
 from timeball.domain.task.task import Http
-from timeball.executors.http.executor import LOOKUP_PATIENCE, LOOKUP_PAUSE, HttpExecutor
-from timeball.executors.lazy_executor import OnDemand
+from timeball.executors.http.executor import LOOKUP_PAUSE, LOOKUP_TIMEOUT, HttpExecutor
+from timeball.executors.lazy_executor import LazyExecutor
 from timeball.lookups import CACHE_SECONDS, Lookups
 from timeball.ports.executor import OutOfResources, TryLater
-from timeball.ports.worker_protocol import Hello
+from timeball.ports.worker_protocol import RegisterWorker
 from timeball.system import SystemClock, dice
 from timeball.worker.transport.connection import Wire
 from timeball.worker.worker import Worker
 
-PATIENCE = 5.0
+WAIT_SECONDS = 5.0
 """Seconds after which something counts as held up for good."""
 
 
@@ -73,7 +73,7 @@ async def ok(request: web.Request) -> web.Response:
 
 
 async def call(http: HttpExecutor, url: str) -> Outcome:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         return await http.execute(RecordedAttempt(Http(url=url)))
 
 
@@ -108,7 +108,7 @@ async def test_a_worker_finds_its_server_while_jobs_hold_every_shared_thread(nam
     await asyncio.sleep(0)
     async with serving(ok) as url:
         wire = Wire(at(url, "server.example"), {})
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_SECONDS):
             assert (await wire.post("/", b"")).status == 200
         wire.close()
     names.end.set()
@@ -118,8 +118,8 @@ async def test_a_worker_finds_its_server_while_jobs_hold_every_shared_thread(nam
 async def test_a_job_that_needs_the_http_client_first_waits_for_no_other_job(names: Names) -> None:
     hold = [asyncio.create_task(asyncio.to_thread(names.end.wait, 60)) for _ in range(100)]
     await asyncio.sleep(0)
-    executor = OnDemand("http", HttpExecutor)
-    async with serving(ok) as url, asyncio.timeout(PATIENCE):
+    executor = LazyExecutor("http", HttpExecutor)
+    async with serving(ok) as url, asyncio.timeout(WAIT_SECONDS):
         assert isinstance(await executor.execute(RecordedAttempt(Http(url=url))), Succeeded)
     await executor.close()
     names.end.set()
@@ -179,7 +179,7 @@ async def test_a_name_that_no_server_answers_for_costs_no_attempt_for_a_while(
             with pytest.raises(TryLater) as later:
                 await call(http, at(url, "away.example"))
             assert 0 < later.value.wait <= MINUTE
-            passed += LOOKUP_PATIENCE / 10
+            passed += LOOKUP_TIMEOUT / 10
         passed += 1
         outcome = await call(http, at(url, "away.example"))
         assert isinstance(outcome, Failed)
@@ -229,7 +229,7 @@ async def test_behind_a_redirect_a_name_that_cannot_be_looked_up_is_a_failure(ht
 async def test_a_worker_that_hands_back_one_name_goes_on_with_others(names: Names) -> None:
     names.errors["away.example"] = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
     server, http = FakeDispatch(), HttpExecutor()
-    worker = Worker(server, {"http": http}, SystemClock(), Hello(name="w", slots=4), dice=dice())
+    worker = Worker(server, {"http": http}, SystemClock(), RegisterWorker(name="w", slots=4), dice=dice())
     await worker.start()
     try:
         server.give(assignment(1, Http(url="http://away.example/")))

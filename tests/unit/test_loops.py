@@ -11,7 +11,7 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.system import SystemClock
 
 
@@ -19,8 +19,8 @@ class Counting(Loop):
     name = "counting"
     topics = (Topic.PLAN,)
 
-    def __init__(self, hints: LocalHints, failures: list[Exception] | None = None) -> None:
-        super().__init__(SystemClock(), hints)
+    def __init__(self, wakeups: LocalWakeups, failures: list[Exception] | None = None) -> None:
+        super().__init__(SystemClock(), wakeups)
         self.turns = 0
         self.failures = failures or []
 
@@ -49,7 +49,7 @@ async def until(condition) -> None:
 
 
 async def test_a_loop_stops_also_if_its_turn_swallows_the_cancel() -> None:
-    loop = Deaf(LocalHints(lambda _: None))
+    loop = Deaf(LocalWakeups(lambda _: None))
     loop.start()
     await until(lambda: loop.turns)
     async with asyncio.timeout(10):
@@ -58,8 +58,8 @@ async def test_a_loop_stops_also_if_its_turn_swallows_the_cancel() -> None:
 
 
 async def test_a_loop_survives_any_order_of_start_and_stop() -> None:
-    dice, hints = random.Random(7), LocalHints(lambda _: None)
-    loop = Counting(hints)
+    dice, wakeups = random.Random(7), LocalWakeups(lambda _: None)
+    loop = Counting(wakeups)
     for _ in range(300):
         match dice.randrange(4):
             case 0:
@@ -72,7 +72,7 @@ async def test_a_loop_survives_any_order_of_start_and_stop() -> None:
                 await asyncio.sleep(0)
     await loop.stop()
     turns = loop.turns
-    hints.give(Topic.PLAN)
+    wakeups.wake(Topic.PLAN)
     await asyncio.sleep(0.01)
     assert loop.turns == turns, "nothing of it runs after stop"
     loop.start()
@@ -81,17 +81,17 @@ async def test_a_loop_survives_any_order_of_start_and_stop() -> None:
 
 
 async def test_a_hint_during_a_turn_is_not_lost() -> None:
-    hints = LocalHints(lambda _: None)
-    loop = Counting(hints)
+    wakeups = LocalWakeups(lambda _: None)
+    loop = Counting(wakeups)
     loop.start()
     await until(lambda: loop.turns == 1)
-    hints.give(Topic.PLAN)
+    wakeups.wake(Topic.PLAN)
     await until(lambda: loop.turns == 2)
     await loop.stop()
 
 
 async def test_a_loop_outlives_a_failing_turn() -> None:
-    loop = Counting(LocalHints(lambda _: None), [ValueError("a bug"), Unavailable("away")])
+    loop = Counting(LocalWakeups(lambda _: None), [ValueError("a bug"), Unavailable("away")])
     loop.start()
     await until(lambda: loop.turns == 3)
     await loop.stop()
@@ -99,10 +99,10 @@ async def test_a_loop_outlives_a_failing_turn() -> None:
 
 async def test_hints_are_passed_on_to_other_servers_but_not_echoed() -> None:
     shouted: list[str] = []
-    hints = LocalHints(shouted.append)
-    hints.hear("plan")
+    wakeups = LocalWakeups(shouted.append)
+    wakeups.hear("plan")
     assert shouted == []
-    hints.give(Topic.READY)
+    wakeups.wake(Topic.READY)
     assert shouted == [Topic.READY]
 
 

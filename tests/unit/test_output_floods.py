@@ -18,7 +18,7 @@ from timeball.domain.run.error_fingerprint import _essence, essence
 from timeball.domain.task.task import Shell
 from timeball.executors import results
 from timeball.executors.process.pipes import (
-    LONGEST_PROGRESS,
+    MAX_PROGRESS_LENGTH,
     MAX_READ_PER_TURN,
     READ,
     Pipe,
@@ -26,7 +26,7 @@ from timeball.executors.process.pipes import (
     SaidLines,
     _step,
 )
-from timeball.executors.python.executor import MOST_UNHEARD, ThreadVoice
+from timeball.executors.python.executor import MAX_UNHEARD, ThreadVoice
 from timeball.worker.output import Output, clean
 
 
@@ -106,7 +106,7 @@ async def test_pipes_that_are_all_full_share_each_turn_of_the_loop() -> None:
 def test_many_changes_between_the_streams_of_a_thread_are_bounded() -> None:
     async def speak() -> float:
         voice = ThreadVoice(attempt(), asyncio.get_running_loop())
-        for _ in range(MOST_UNHEARD // 2):
+        for _ in range(MAX_UNHEARD // 2):
             voice.write("stdout", "x")
             voice.write("stderr", "y")
         began = time.thread_time()
@@ -203,4 +203,4 @@ def test_depth_counts_brackets_and_not_those_in_strings() -> None:
 def test_a_line_of_a_step_is_cut_where_it_always_was() -> None:
     heard = attempt()
     SaidLines(heard).feed("\n::progress 5 " + "n" * 1_000 + "\n")
-    assert heard.steps == [(0.05, "n" * (LONGEST_PROGRESS - len("::progress 5 ")))]
+    assert heard.steps == [(0.05, "n" * (MAX_PROGRESS_LENGTH - len("::progress 5 ")))]

@@ -6,7 +6,7 @@ import pytest
 
 from timeball.stores.sql.dialect import SQLITE, Query
 from timeball.stores.sqlite.clock import SteadyClock
-from timeball.stores.sqlite.tx import MOST_VALUES, Tx, _together, run
+from timeball.stores.sqlite.tx import MAX_VALUES, Tx, _together, run
 
 NOTE = Query(
     "note",
@@ -28,7 +28,7 @@ def test_the_pieces_are_all_rows_in_their_order(count: int, width: int) -> None:
     rows = [(number,) * width for number in range(count)]
     pieces = list(_together(rows))
     assert [row for _, piece in pieces for row in piece] == rows
-    assert all(len(piece) == size and size * width <= MOST_VALUES for size, piece in pieces if size)
+    assert all(len(piece) == size and size * width <= MAX_VALUES for size, piece in pieces if size)
     assert all(0 < len(piece) < 8 for size, piece in pieces if not size)
 
 

@@ -10,7 +10,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import HORIZON, Job, JobSpec, JobState
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Fire, Span, begin, first_fire, plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Fire, Span, begin, first_fire, plan
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task.task import Shell
@@ -43,8 +43,8 @@ def work_off(start: Job, now: Micros):
     steps, current, rounds = [], start, 0
     while current.next_fire_at is not None and current.next_fire_at <= now:
         made = plan(current, now)
-        assert made.runs <= MOST_RUNS
-        assert made.instants <= MOST_INSTANTS
+        assert made.runs <= MAX_RUNS
+        assert made.instants <= MAX_INSTANTS
         steps += made.steps
         current = current.with_(next_fire_at=made.next_fire_at, plan_at=made.plan_at)
         rounds += 1
@@ -144,7 +144,7 @@ def test_days_of_seconds_are_worked_off_in_bounded_steps() -> None:
     steps, after, rounds = work_off(every("1s", catch_up="last", overlap=Overlap.ALLOW), now)
     due = [step for step in steps if not (isinstance(step, Fire) and step.fire_time > now)]
     assert instants_covered(due) == 5 * 86_400
-    assert rounds >= 5 * 86_400 // MOST_INSTANTS
+    assert rounds >= 5 * 86_400 // MAX_INSTANTS
     assert after.next_fire_at is not None
     assert after.next_fire_at > now
 

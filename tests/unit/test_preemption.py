@@ -1,7 +1,7 @@
 """Who makes room for whom."""
 
 from timeball.domain.dispatch.placement import PLAIN, Need, Offer
-from timeball.domain.dispatch.preemption import Running, Waiting, choose
+from timeball.domain.dispatch.preemption import Running, WaitingRun, choose
 from timeball.domain.instant import SECOND
 
 NOW = 1_000 * SECOND
@@ -16,11 +16,13 @@ def running(name: str, priority: int = 2, session: str = "w", need: Need = PLAIN
     return Running(name, session, 1, 7, priority, need, started_at)
 
 
-def waiting(name: str, priority: int = 8, need: Need = PLAIN, profile: str | None = None, ago: int = SECOND) -> Waiting:
-    return Waiting(name, priority, profile, need, NOW - ago, False)
+def waiting(
+    name: str, priority: int = 8, need: Need = PLAIN, profile: str | None = None, ago: int = SECOND
+) -> WaitingRun:
+    return WaitingRun(name, priority, profile, need, NOW - ago, False)
 
 
-def chosen(first: list[Waiting], low: list[Running], *left: Offer, slots: int = 4) -> tuple[str, str] | None:
+def chosen(first: list[WaitingRun], low: list[Running], *left: Offer, slots: int = 4) -> tuple[str, str] | None:
     offers = {each.session: each for each in left}
     idle = {session: offer(session, slots, labels=each.labels) for session, each in offers.items()}
     found = choose(first, low, offers, idle, NOW)

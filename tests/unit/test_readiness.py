@@ -90,13 +90,13 @@ async def test_a_loop_that_hangs_makes_the_server_unready(parts: Parts, monkeypa
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(parts.loop("rescuer"), "turn", hang)
-    parts.loop("rescuer").nudge()
+    monkeypatch.setattr(parts.loop("lease_rescuer"), "turn", hang)
+    parts.loop("lease_rescuer").nudge()
     await asyncio.sleep(0)
     parts.clock.ahead = MAX_TIME_WITHOUT_SUCCESS + SECOND
-    await parts.turned(but="rescuer")
+    await parts.turned(but="lease_rescuer")
     found = await parts.probe()
-    assert [name for name, fine in found.checks.items() if not fine] == ["rescuer"]
+    assert [name for name, fine in found.checks.items() if not fine] == ["lease_rescuer"]
 
 
 async def test_housekeeping_that_fails_is_told_and_leaves_the_server_ready(
@@ -107,13 +107,13 @@ async def test_housekeeping_that_fails_is_told_and_leaves_the_server_ready(
     async def fail() -> Micros:
         raise Unavailable("no bucket")
 
-    monkeypatch.setattr(parts.loop("keeper"), "turn", fail)
-    parts.loop("keeper").nudge()
-    parts.clock.ahead = parts.loop("keeper").max_time_without_success + SECOND
-    await parts.turned(but="keeper")
+    monkeypatch.setattr(parts.loop("maintenance"), "turn", fail)
+    parts.loop("maintenance").nudge()
+    parts.clock.ahead = parts.loop("maintenance").max_time_without_success + SECOND
+    await parts.turned(but="maintenance")
     found = await parts.probe()
     assert found.is_ready
-    assert list(found.degraded) == ["keeper"]
+    assert list(found.degraded) == ["maintenance"]
 
 
 async def test_a_store_that_cannot_be_written_makes_the_server_unready(

@@ -9,9 +9,9 @@ from tests.support.builders import one_shot, worker
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.run.lifecycle import Status
 from timeball.domain.task.retry import Retry
-from timeball.ports.store.runs import Want
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.worker_protocol import LOCAL_KEY
-from timeball.server.loops.lease_rescuer import Rescuer
+from timeball.server.loops.lease_rescuer import LeaseRescuer
 from timeball.server.server import Server
 from timeball.stores.sqlite.store import SqliteStore
 
@@ -38,12 +38,12 @@ async def test_a_worker_that_lives_and_never_reports_keeps_no_run_for_ever() -> 
     await store.open()
     try:
         server = Server(store, clock, random.Random(1))
-        (rescuer,) = [loop for loop in server.loops if isinstance(loop, Rescuer)]
+        (rescuer,) = [loop for loop in server.loops if isinstance(loop, LeaseRescuer)]
         await store.register(worker("w_1"), LONG)
         limited = one_shot(clock(), timeout="10s", retry=Retry(max_retries=0))
         endless = one_shot(clock(), retry=Retry(max_retries=0))
         await store.submit([limited, endless])
-        claims = (await store.claim([Want("w_1", "", 9)], 0)).claims
+        claims = (await store.claim([SlotRequest("w_1", "", 9)], 0)).claims
         ids = [claim.run_id for claim in claims]
         for _ in range(60):
             clock.at += 2 * SECOND

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.support.builders import spec
-from timeball.domain.job.job import JobSpec, StowedSpec, decode_spec, encode_spec, fill, is_stowed, stowed
+from timeball.domain.job.job import JobSpec, OffloadedSpec, decode_spec, encode_spec, fill, is_offloaded, offloaded
 from timeball.domain.schedule.schedule import CronSchedule
 from timeball.domain.task.task import Http, Shell
 
@@ -20,15 +20,15 @@ KEY = "payloads/0000000000000001/2026/11/15/j_0194f3a1c2b79f86d081884c7d65-80a1b
     ],
 )
 def test_parameters_go_and_come_back(whole: JobSpec) -> None:
-    kept = encode_spec(stowed(whole, KEY))
-    assert is_stowed(kept)
+    kept = encode_spec(offloaded(whole, KEY))
+    assert is_offloaded(kept)
     for text in (kept, kept.decode()):
         found = decode_spec(text)
-        assert isinstance(found, StowedSpec)
+        assert isinstance(found, OffloadedSpec)
         assert (found.parameters, found.parameters_at) == ({}, KEY)
         assert found.with_parameters(whole.parameters) == whole
     filled = fill(kept, msgspec.json.encode(whole.parameters))
-    assert (is_stowed(filled), decode_spec(filled)) == (False, whole)
+    assert (is_offloaded(filled), decode_spec(filled)) == (False, whole)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_parameters_go_and_come_back(whole: JobSpec) -> None:
 )
 def test_nothing_else_passes_for_one(other: JobSpec) -> None:
     text = encode_spec(other)
-    assert not is_stowed(text)
+    assert not is_offloaded(text)
     assert decode_spec(text) == other
     assert type(decode_spec(text.decode())) is JobSpec

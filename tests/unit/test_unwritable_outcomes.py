@@ -20,18 +20,18 @@ from timeball.domain.task.retry import Retry
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.executor import Attempt
-from timeball.ports.store.runs import Claim, Settled, Settlement, Want
+from timeball.ports.store.runs import Claim, Settled, Settlement, SlotRequest
 from timeball.ports.worker_protocol import (
     MAX_EXCEPTION_LENGTH,
     MAX_EXCEPTIONS,
     MAX_KIND_LENGTH,
     MAX_MESSAGE_LENGTH,
-    Hello,
-    Receipt,
+    RegisterWorker,
     Report,
+    ReportAck,
     ServerFault,
 )
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, dice, monotonic, wall
 from timeball.worker.worker import Worker
@@ -70,7 +70,7 @@ class Encoding(FakeDispatch):
         self.error = error
         self.tried: list[list[int]] = []
 
-    async def report(self, report: Report) -> Receipt:
+    async def report(self, report: Report) -> ReportAck:
         report = msgspec.json.decode(msgspec.json.encode(report), type=Report)
         self.tried.append([ended.token for ended in report.ended])
         if any(
@@ -83,7 +83,7 @@ class Encoding(FakeDispatch):
 
 @asynccontextmanager
 async def working(server: FakeDispatch, executor: Executor) -> AsyncIterator[Worker]:
-    working = Worker(server, {"python": executor}, SystemClock(), Hello(name="w", slots=200), dice=dice())
+    working = Worker(server, {"python": executor}, SystemClock(), RegisterWorker(name="w", slots=200), dice=dice())
     await working.start()
     try:
         yield working
@@ -175,15 +175,15 @@ async def store() -> AsyncIterator[Picky]:
 
 
 def settle_of(store: Picky) -> Settle:
-    def shout(topic: str) -> None:
+    def wake_all(topic: str) -> None:
         pass
 
-    return Settle(Context(store, SystemClock(), random.Random(1), LocalHints(shout)))
+    return Settle(Context(store, SystemClock(), random.Random(1), LocalWakeups(wake_all)))
 
 
 async def claims_of(store: Picky, count: int, **fields: Any) -> list[Claim]:
     await store.submit([one_shot(store.now(), retry=ONCE, **fields) for _ in range(count)])
-    return (await store.claim([Want("w_1", "", count)], 0)).claims
+    return (await store.claim([SlotRequest("w_1", "", count)], 0)).claims
 
 
 async def test_the_store_writes_all_but_the_one_that_it_cannot_and_ends_that_as_failed(store: Picky) -> None:

@@ -8,9 +8,9 @@ from tests.support.builders import job, spec
 from tests.unit.test_lateness import run
 from timeball.domain.diagnosis import why, worker_match
 from timeball.domain.diagnosis.reasons import Code
-from timeball.domain.diagnosis.snapshot import Ahead, Circumstances, Permits, Standing, Target, Tokens, Turn
-from timeball.domain.diagnosis.worker_match import Hand
-from timeball.domain.dispatch.limits import Bucket
+from timeball.domain.diagnosis.snapshot import Ahead, DiagnosisSnapshot, Permits, Standing, Target, Tokens, Turn
+from timeball.domain.diagnosis.worker_match import WorkerView
+from timeball.domain.dispatch.limits import TokenBucket
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.dispatch.placement import UNLIMITED, Offer, Resources, kind_label, need
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
@@ -27,12 +27,14 @@ NOW = 1_800_000_000 * SECOND
 BOOM = Failure(kind="exit", message="boom")
 
 
-def hand(name: str = "w", *, free: int = 0, slots: int = 2, reserved_for: str | None = None, **offer: Any) -> Hand:
+def hand(
+    name: str = "w", *, free: int = 0, slots: int = 2, reserved_for: str | None = None, **offer: Any
+) -> WorkerView:
     def offered(count: int) -> Offer:
         values = {"cpu": UNLIMITED, "memory": UNLIMITED, **offer}
         return Offer(session=name, slots=count, reserved_for=reserved_for, **values)
 
-    return Hand(name=name, idle=offered(slots), left=offered(free))
+    return WorkerView(name=name, idle=offered(slots), left=offered(free))
 
 
 def waiting(**fields: Any) -> Run:
@@ -44,17 +46,17 @@ def waiting(**fields: Any) -> Run:
     return run(**{**values, **fields})
 
 
-def facts(of: Run, *, rules: Any = None, **fields: Any) -> Circumstances:
+def facts(of: Run, *, rules: Any = None, **fields: Any) -> DiagnosisSnapshot:
     values = {"now": NOW, "job": job(NOW, next_fire_at=NOW), "spec": spec(**(rules or {})), "credit": MINUTE}
-    return Circumstances(run=of, **{**values, "crew": (hand(),), **fields})
+    return DiagnosisSnapshot(run=of, **{**values, "crew": (hand(),), **fields})
 
 
-def codes(found: Circumstances) -> list[Code]:
+def codes(found: DiagnosisSnapshot) -> list[Code]:
     return [reason.code for reason in why.of_run(found)]
 
 
 FULL = Permits("db", 1, 1, ("r_x",))
-SPENT = Tokens("api", Bucket(1, HOUR, NOW + HOUR))
+SPENT = Tokens("api", TokenBucket(1, HOUR, NOW + HOUR))
 OPEN = Target("h:443", Circuit(7, NOW + 30 * SECOND, 1))
 PROBED = Target("h:443", Circuit(7, NOW - SECOND, 1, "r_probe"))
 WELL = Target("h:443", Circuit())
@@ -105,7 +107,7 @@ BUSY_RIVAL = run(id="r_rival", status=Status.RUNNING, attempt_started_at=NOW - M
         ),
     ],
 )
-def test_reasons_in_their_order(found: Circumstances, expected: list[str]) -> None:
+def test_reasons_in_their_order(found: DiagnosisSnapshot, expected: list[str]) -> None:
     assert codes(found) == expected
 
 
@@ -150,7 +152,7 @@ def test_the_bound_of_aging_is_told() -> None:
         (need(None, []), [hand(dedicated=True)], "no_fitting_worker", "take only runs that ask for a label"),
     ],
 )
-def test_what_nobody_offers(asked: Any, workers: list[Hand], code: str, words: str) -> None:
+def test_what_nobody_offers(asked: Any, workers: list[WorkerView], code: str, words: str) -> None:
     reason = worker_match.lacking(asked, None, workers)
     assert reason is not None
     assert reason.code == code
@@ -176,7 +178,7 @@ def test_the_kinds_that_workers_take_are_told() -> None:
 def test_whoever_could_run_it_were_he_idle_is_enough() -> None:
     assert worker_match.lacking(need(Resources(slots=2), []), None, [hand(free=0, slots=2)]) is None
     assert worker_match.lacking(need(None, []), "f", [hand()]) is not None
-    skilled = Hand(name="w", idle=hand().idle, left=hand().left, functions=frozenset("f"))
+    skilled = WorkerView(name="w", idle=hand().idle, left=hand().left, functions=frozenset("f"))
     assert worker_match.lacking(need(None, []), "f", [skilled]) is None
 
 

@@ -21,10 +21,10 @@ from timeball.executors.python.executor import PythonExecutor
 from timeball.jobspec import json_input
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
-from timeball.ports.worker_protocol import Ended, Hello, Report
+from timeball.ports.worker_protocol import Ended, RegisterWorker, Report
 from timeball.server.loops.dispatcher import Dispatcher
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import Desk
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import WorkerGateway
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, wall
 from timeball.tasks import Registry
@@ -67,19 +67,19 @@ async def drain(slots: int) -> Counter[str]:
     await store.open()
     now = store.now()
     await store.submit([one_shot(now, task=Python(function="noop")) for _ in range(JOBS)])
-    hints = LocalHints(lambda _: None)
+    wakeups = LocalWakeups(lambda _: None)
     counted = Counted(store, counts, "claim", "settle", "note", "give_back", "next_eligible_at")
-    context = Context(counted, SystemClock(), random.Random(1), hints)  # type: ignore[arg-type]
-    desk = Desk(context, Settle(context))
-    dispatcher = Dispatcher(context, hints, desk)
+    context = Context(counted, SystemClock(), random.Random(1), wakeups)  # type: ignore[arg-type]
+    gateway = WorkerGateway(context, Settle(context))
+    dispatcher = Dispatcher(context, wakeups, gateway)
     done = asyncio.Event()
     registry = Registry()
     registry.add(_counting_down(done), "noop")
     worker = Worker(
-        Counted(desk, counts, "poll", "report"),
+        Counted(gateway, counts, "poll", "report"),
         {"python": PythonExecutor(registry, slots=slots)},
         StillClock(),
-        Hello(name="w", slots=slots),
+        RegisterWorker(name="w", slots=slots),
         dice=random.Random(2),
     )
     _count_callbacks(counts)

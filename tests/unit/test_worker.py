@@ -16,7 +16,7 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.domain.task.task import Python
 from timeball.ports.executor import Attempt, OutOfResources
-from timeball.ports.worker_protocol import Hello, Receipt, Report, SessionLost
+from timeball.ports.worker_protocol import RegisterWorker, Report, ReportAck, SessionLost
 from timeball.system import SystemClock, dice
 from timeball.worker.worker import Worker
 
@@ -84,7 +84,7 @@ class Bench:
             self.server,
             {"python": self.executor},
             CLOCK,
-            Hello(name="w", slots=slots),
+            RegisterWorker(name="w", slots=slots),
             dice=dice(),
             guard=self.guard,
         )
@@ -538,7 +538,7 @@ async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
         return Succeeded()
 
     class Picky(FakeDispatch):
-        async def report(self, report: Report) -> Receipt:
+        async def report(self, report: Report) -> ReportAck:
             if any(b"bad" in msgspec.json.encode(ended) for ended in report.ended):
                 raise Invalid("not this one", "/ended")
             return await super().report(report)
@@ -546,7 +546,12 @@ async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
     bench = Bench(slots=100)
     bench.server = Picky()
     bench.worker = Worker(
-        bench.server, {"python": bench.executor}, CLOCK, Hello(name="w", slots=100), dice=dice(), guard=bench.guard
+        bench.server,
+        {"python": bench.executor},
+        CLOCK,
+        RegisterWorker(name="w", slots=100),
+        dice=dice(),
+        guard=bench.guard,
     )
     bench.executor.behaviours |= {"bad": bad, "talkative": talkative}
     await bench.worker.start()
@@ -577,7 +582,7 @@ async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lea
         bench.server,
         {"python": bench.executor},
         CLOCK,
-        Hello(name="w", slots=9),
+        RegisterWorker(name="w", slots=9),
         dice=dice(),
         guard=bench.guard,
         outlived=lambda attempts: outlived.append(([each.token for each in attempts], CLOCK.monotonic())),
@@ -620,14 +625,16 @@ async def test_what_is_handed_back_for_a_shortage_has_not_begun_however_late_tha
 
 async def test_an_attempt_of_which_the_server_takes_no_outcome_is_in_no_other_ones_way() -> None:
     class Picky(FakeDispatch):
-        async def report(self, report: Report) -> Receipt:
+        async def report(self, report: Report) -> ReportAck:
             if any(ended.token == 1 for ended in report.ended):
                 raise Invalid("x" * 100_000, "/ended")
             return await super().report(report)
 
     bench = Bench()
     bench.server = Picky()
-    bench.worker = Worker(bench.server, {"python": bench.executor}, CLOCK, Hello(name="w", slots=9), dice=dice())
+    bench.worker = Worker(
+        bench.server, {"python": bench.executor}, CLOCK, RegisterWorker(name="w", slots=9), dice=dice()
+    )
     await bench.worker.start()
     try:
         bench.server.give(python(1, "noop"), python(2, "noop"))

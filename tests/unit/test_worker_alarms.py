@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from timeball.system import SystemClock
-from timeball.worker.timers import MANY, Alarms
+from timeball.worker.timers import MANY, Timers
 
 CLOCK = SystemClock()
 
 
 class Recorder:
     def __init__(self) -> None:
-        self.alarms = Alarms(CLOCK)
+        self.alarms = Timers(CLOCK)
         self.rung: list[tuple[int, int]] = []
 
     def set(self, after: int) -> int:

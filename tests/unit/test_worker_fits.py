@@ -17,23 +17,23 @@ from timeball.ports.worker_protocol import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH
 from timeball.system import SystemClock
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt
-from timeball.worker.attempts import LONGEST_MESSAGE, _presentable
-from timeball.worker.report_queue import Outbox
-from timeball.worker.timers import Alarms
-from timeball.worker.transport.http_worker_protocol import HttpDispatch
+from timeball.worker.attempts import MAX_OUTCOME_MESSAGE_LENGTH, _presentable
+from timeball.worker.report_queue import ReportQueue
+from timeball.worker.timers import Timers
+from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
 CLOCK = SystemClock()
 READER = Reader({"python": cast(Executor, object())})
 
 
-def held(outbox: Outbox, token: int) -> HeldAttempt:
+def held(outbox: ReportQueue, token: int) -> HeldAttempt:
     assigned = python(token, "noop")
     attempt = HeldAttempt.of(assigned, READER.read(assigned), outbox)
     attempt.started_at = CLOCK.monotonic()
     return attempt
 
 
-async def reports(outbox: Outbox) -> list[Report]:
+async def reports(outbox: ReportQueue) -> list[Report]:
     """All that it has to say, as a server reads it. Raises if one of the messages does not fit."""
     read: list[Report] = []
     while outbox._news.is_set() or outbox._progress or outbox._talking:
@@ -49,8 +49,8 @@ async def reports(outbox: Outbox) -> list[Report]:
     return read
 
 
-def new_outbox() -> Outbox:
-    return Outbox(CLOCK, cast(Any, Alarms(CLOCK)))
+def new_outbox() -> ReportQueue:
+    return ReportQueue(CLOCK, cast(Any, Timers(CLOCK)))
 
 
 async def test_many_starts_and_steps_are_several_messages() -> None:
@@ -93,7 +93,7 @@ async def test_output_that_is_escaped_is_several_messages() -> None:
 async def test_a_message_that_no_server_takes_is_not_sent() -> None:
     """I28: the worker sends it in parts, as if a server had refused it."""
     notes = [Progress(run_id="r_1", token=1, fraction=0.5, note="\x01" * 1_000)] * 2_000
-    async with HttpDispatch(["http://127.0.0.1:9"], None) as dispatch:
+    async with HttpWorkerProtocol(["http://127.0.0.1:9"], None) as dispatch:
         with pytest.raises(TooLarge, match="4 MiB"):
             await dispatch.report(Report(session="w_1", poll_seq=1, free=1, progress=notes))
 
@@ -118,7 +118,7 @@ def test_a_failure_is_cut_with_a_mark() -> None:
     names = tuple("E" * 2_000 for _ in range(500))
     failure = _presentable(Failed(Failure(kind="exception", message="m" * 50_000, exceptions=names))).failure
     assert failure.message.endswith("[…]")
-    assert len(failure.message) <= LONGEST_MESSAGE + 4 <= MAX_MESSAGE_LENGTH
+    assert len(failure.message) <= MAX_OUTCOME_MESSAGE_LENGTH + 4 <= MAX_MESSAGE_LENGTH
     assert (len(failure.exceptions), {len(name) for name in failure.exceptions}) == (100, {500})
 
 

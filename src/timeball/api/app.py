@@ -26,7 +26,7 @@ from timeball.jobspec import json_input
 from timeball.operation.context import Context
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
-from timeball.ports.worker_protocol import KeyedDispatch
+from timeball.ports.worker_protocol import KeyedWorkerProtocol
 from timeball.resource_shortage import is_shortage
 from timeball.slices import beside
 
@@ -52,13 +52,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     *worker_protocol.ROUTES,
 )
 """Everything the API can do, in the order in which it is documented."""
-MOST_REMEMBERED: Final = 1_000
+MAX_REMEMBERED: Final = 1_000
 """Heads of requests."""
 
 
 def create_app(
     context: Context,
-    dispatch: KeyedDispatch,
+    dispatch: KeyedWorkerProtocol,
     *,
     ready: Callable[[], Awaitable[Readiness]],
     new_secret: Callable[[], str],
@@ -134,7 +134,7 @@ class Paths:
 
     def remember(self, head: bytes, asked: Asked) -> None:
         """Bounded, as a whole: the oldest is forgotten."""
-        if len(self.asked) >= MOST_REMEMBERED:
+        if len(self.asked) >= MAX_REMEMBERED:
             del self.asked[next(iter(self.asked))]
         self.asked[head] = asked
 

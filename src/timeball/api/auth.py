@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 REMEMBER: Final = 3 * SECOND
 """How long a looked-up key is believed: what a revocation on another server may take to arrive."""
-MOST_REMEMBERED: Final = 10_000
-LONGEST_KEY: Final = 4_096
+MAX_REMEMBERED: Final = 10_000
+MAX_KEY_LENGTH: Final = 4_096
 _NOBODY: Final[tuple[Micros, Key | None]] = (0, None)
 """Is believed never."""
 
@@ -72,7 +72,7 @@ def _digest(authorization: bytes) -> bytes:
     """Of the key in there. Remembered, since those who ask often do so with one key."""
     scheme, _, secret = authorization.partition(b" ")
     secret = secret.strip()
-    if scheme.lower() != b"bearer" or not secret or len(secret) > LONGEST_KEY:
+    if scheme.lower() != b"bearer" or not secret or len(secret) > MAX_KEY_LENGTH:
         raise Unauthorized("the Authorization header must read 'Bearer KEY'")
     return hashlib.sha256(secret).digest()
 
@@ -80,6 +80,6 @@ def _digest(authorization: bytes) -> bytes:
 def _remember(memory: dict[bytes, T], digest: bytes, value: T) -> None:
     """Bounded: whoever tries a million keys pushes out the oldest ones, not the server's memory."""
     memory.pop(digest, None)
-    if len(memory) >= MOST_REMEMBERED:
+    if len(memory) >= MAX_REMEMBERED:
         del memory[next(iter(memory))]
     memory[digest] = value

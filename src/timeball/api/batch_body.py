@@ -25,7 +25,7 @@ from timeball.jobspec.job_reader import JobBody
 from timeball.ports.clock import Clock
 from timeball.slices import Slice
 
-MOST_JOBS: Final = 10_000
+MAX_JOBS: Final = 10_000
 MAX_EXPONENTS: Final = 10 * json_input.MAX_EXPONENTS
 """In all jobs together."""
 MAX_CONTAINERS: Final = 300_000
@@ -89,8 +89,8 @@ class _Lines:
             if end is None or not self._read_alike(end):
                 # At least one: a piece without any job is not read by anything else.
                 await self._read_each(self._at + PIECE_BYTES if end is None else max(end, self._at + 1))
-            if len(self._read) > MOST_JOBS:
-                raise TooLarge(f"a batch has at most {MOST_JOBS:,} jobs; this one has more")
+            if len(self._read) > MAX_JOBS:
+                raise TooLarge(f"a batch has at most {MAX_JOBS:,} jobs; this one has more")
             if self._slice.is_over:
                 await self._slice.next()
         return self._read
@@ -128,7 +128,7 @@ class _Lines:
 
     async def _read_each(self, until: int) -> None:
         """Those that begin before a place, one by one."""
-        while self._at < until and not self._is_at_end() and len(self._read) <= MOST_JOBS:
+        while self._at < until and not self._is_at_end() and len(self._read) <= MAX_JOBS:
             item = self._next()
             if item is None:
                 continue

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from timeball.domain.job.edit import Edit
-from timeball.domain.planning.backfill import MOST_PARALLEL
+from timeball.domain.planning.backfill import MAX_PARALLEL
 from timeball.domain.preview import preview
-from timeball.domain.schedule.calendar import MOST_CALENDARS, CalendarName, Excluded
+from timeball.domain.schedule.calendar import MAX_CALENDARS, CalendarName, Excluded
 from timeball.domain.schedule.schedule import Schedule
 from timeball.jobspec.documents import Millis
 from timeball.ports.worker_protocol import SessionId
@@ -26,7 +26,7 @@ class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     after: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset; now, by default.")] | None = None
     """When the schedule is taken to begin."""
     name: Annotated[str, Meta(max_length=200, description="The job's name, which chooses the slot of `H`.")] = ""
-    calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
+    calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []
     excluded: Excluded = "skip"
     start_at: Annotated[str, Meta(max_length=64)] | None = None
     end_at: Annotated[str, Meta(max_length=64)] | None = None
@@ -43,7 +43,7 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
     count: Annotated[int, Meta(ge=1, le=preview.MOST)] = preview.DEFAULT_COUNT
     after: Annotated[str, Meta(max_length=64)] | None = None
     name: Annotated[str, Meta(max_length=200)] = ""
-    calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
+    calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []
     excluded: Excluded = "skip"
     start_at: Annotated[str, Meta(max_length=64)] | None = None
     end_at: Annotated[str, Meta(max_length=64)] | None = None
@@ -62,11 +62,11 @@ class BackfillBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     until: Annotated[str, Meta(max_length=64, description="The first that is not; now, by default.")] = field(
         name="to", default=""
     )
-    parallelism: Annotated[int, Meta(ge=1, le=MOST_PARALLEL, description="Runs of it that are alive at once.")] = 1
+    parallelism: Annotated[int, Meta(ge=1, le=MAX_PARALLEL, description="Runs of it that are alive at once.")] = 1
     dry_run: Annotated[bool, Meta(description="Only count the fires.")] = False
 
 
-class LettersFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class DeadLetterFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which dead letters: all that are as every given field says."""
 
     all: Annotated[bool, Meta(description="Everything: instead of the other fields.")] = False
@@ -80,26 +80,26 @@ class LettersFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     created_before: Annotated[str, Meta(max_length=64, description="Now, by default.")] | Millis = ""
 
 
-class RunsFilter(LettersFilter, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class RunsFilter(DeadLetterFilter, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which runs: all that are as every given field says."""
 
     status: Word | Words = ""
     origin: Word | Words = ""
 
 
-class Letters(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class DeadLetterSelection(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Which dead letters: those named, those that a filter means, or those with one error. `jobId` and `all` are short
     for a filter with only that."""
 
     run_ids: Annotated[list[str], Meta(max_length=10_000)] = []
-    filter: LettersFilter | None = None
+    filter: DeadLetterFilter | None = None
     fingerprint: Word = ""
     job_id: Word = ""
     all: bool = False
     dry_run: Annotated[bool, Meta(description="Only count them.")] = False
 
 
-class RetryLetters(Letters, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class RetryDeadLetters(DeadLetterSelection, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     edit: Edit | None = None
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta, Struct
 
-from timeball.api.bodies import LettersFilter
+from timeball.api.bodies import DeadLetterFilter
 from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
@@ -180,7 +180,7 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
         raise Invalid(found.detail, f"/query{found.pointer}") from None
 
 
-def run_filter(given: LetterGroupsQuery | LettersFilter, tenant: str, under: str = "/query") -> RunFilter:
+def run_filter(given: LetterGroupsQuery | DeadLetterFilter, tenant: str, under: str = "/query") -> RunFilter:
     """The runs that parameters, or the filter of a body at `under`, mean."""
     status = _words(getattr(given, "status", ""))
     origin = _words(getattr(given, "origin", ""))

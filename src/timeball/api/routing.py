@@ -21,7 +21,7 @@ from timeball.operation.context import Context
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.store.registry import Key
-from timeball.ports.worker_protocol import KeyedDispatch
+from timeball.ports.worker_protocol import KeyedWorkerProtocol
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -53,7 +53,7 @@ class Services:
     """What handlers work with."""
 
     context: Context
-    dispatch: KeyedDispatch
+    dispatch: KeyedWorkerProtocol
     submit: Submit
     ready: Callable[[], Awaitable[Readiness]]
     new_secret: Callable[[], str]

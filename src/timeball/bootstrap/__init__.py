@@ -21,9 +21,9 @@ from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
 from timeball.telemetry import logging
 
 if TYPE_CHECKING:
-    from timeball.operation.storage.copy_objects import CarryObjects
-    from timeball.ports.store_transfer import Move, Report
-    from timeball.stores.transfer.transfer import Mover
+    from timeball.operation.storage.copy_objects import CopyObjects
+    from timeball.ports.store_transfer import Report, TransferResult
+    from timeball.stores.transfer.transfer import StoreTransfer
 
 _log = structlog.get_logger()
 
@@ -53,13 +53,13 @@ def run_worker(config: WorkerConfig) -> int:
     return uvloop.run(_worker(config))
 
 
-def run_migrate(config: MigrateConfig, report: Report) -> Move:
+def run_migrate(config: MigrateConfig, report: Report) -> TransferResult:
     """Everything in the embedded store to PostgreSQL."""
     make_new_files_private()
     return asyncio.run(_mover(config).move(report))
 
 
-def rehearse_migrate(config: MigrateConfig) -> Move:
+def rehearse_migrate(config: MigrateConfig) -> TransferResult:
     """What would be moved."""
     return asyncio.run(_mover(config).rehearse())
 
@@ -70,16 +70,18 @@ def take_back(config: MigrateConfig) -> None:
     _mover(config).take_back()
 
 
-def _mover(config: MigrateConfig) -> Mover:
+def _mover(config: MigrateConfig) -> StoreTransfer:
     hide_secrets()
-    from timeball.stores.transfer.transfer import Mover
+    from timeball.stores.transfer.transfer import StoreTransfer
 
-    return Mover(config.source, config.target or "", system.wall, system.monotonic, system.dice(), _carrier(config))
+    return StoreTransfer(
+        config.source, config.target or "", system.wall, system.monotonic, system.dice(), _carrier(config)
+    )
 
 
-def _carrier(config: MigrateConfig) -> CarryObjects:
+def _carrier(config: MigrateConfig) -> CopyObjects:
     from timeball.object_stores.bucket import Unopened
-    from timeball.operation.storage.copy_objects import CarryObjects
+    from timeball.operation.storage.copy_objects import CopyObjects
 
     here, there = config.objects, config.target_objects
     if there is None:
@@ -87,8 +89,8 @@ def _carrier(config: MigrateConfig) -> CarryObjects:
             f"values of more than 64 KiB are kept in {here}, and nobody said where servers on PostgreSQL find them:"
             " name a folder that all of them share, or a bucket, with --objects; they are copied there"
         )
-        return CarryObjects(Unopened(here), None, refusal)
-    return CarryObjects(Unopened(here), None if there == here else Unopened(there))
+        return CopyObjects(Unopened(here), None, refusal)
+    return CopyObjects(Unopened(here), None if there == here else Unopened(there))
 
 
 async def _up(config: UpConfig) -> int:
@@ -104,7 +106,7 @@ async def _up(config: UpConfig) -> int:
         limits = descriptors.connections(config.slots)
         server, address, key = await bootstrap_server.start_server(config, stack, stop, limits)
         beats = heartbeat_thread.to_store(config, server.context.store)
-        await bootstrap_worker.start_worker(config, server.desk, stack, stop, descriptors=descriptors, beats=beats)
+        await bootstrap_worker.start_worker(config, server.gateway, stack, stop, descriptors=descriptors, beats=beats)
         tune_interpreter()
         admin_key.greet(address, key, config.admin_key_file)
         await stop.first.wait()
@@ -131,14 +133,16 @@ async def _worker(config: WorkerConfig) -> int:
     from timeball.bootstrap import heartbeat_thread
     from timeball.bootstrap import worker as bootstrap_worker
     from timeball.bootstrap.descriptors import raise_limit
-    from timeball.worker.transport.http_worker_protocol import HttpDispatch
+    from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
     stop = StopSignals()
     descriptors = raise_limit()
     config = replace(config, slots=descriptors.slots(config.slots, serving=False))
     async with contextlib.AsyncExitStack() as stack:
         home = system.dice().randrange(len(config.servers))
-        dispatch = await stack.enter_async_context(HttpDispatch(config.servers, config.token, home=home, ca=config.ca))
+        dispatch = await stack.enter_async_context(
+            HttpWorkerProtocol(config.servers, config.token, home=home, ca=config.ca)
+        )
         beats = heartbeat_thread.over_http(config)
         worker = await bootstrap_worker.start_worker(
             config, dispatch, stack, stop, descriptors=descriptors, beats=beats, alone=True

@@ -91,9 +91,9 @@ class StoreBeats:
 
 
 def over_http(config: WorkerConfig) -> Connect:
-    from timeball.worker.transport.http_worker_protocol import HttpDispatch
+    from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
-    return lambda: HttpDispatch(config.servers, config.token, ca=config.ca)
+    return lambda: HttpWorkerProtocol(config.servers, config.token, ca=config.ca)
 
 
 def to_store(config: ServerConfig, store: Store) -> Connect:

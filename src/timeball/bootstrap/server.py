@@ -14,7 +14,7 @@ import timeball
 from timeball import system
 from timeball.api.app import create_app
 from timeball.api.http.connection_limits import ConnectionLimits
-from timeball.api.http.fast_protocol import Express
+from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer
 from timeball.bootstrap import admin_key
 from timeball.bootstrap.private_files import close_files
@@ -22,10 +22,10 @@ from timeball.bootstrap.process import StopSignals
 from timeball.bootstrap.tls import Certificate
 from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict
-from timeball.operation.storage.large_values import Depot, Place
+from timeball.operation.storage.large_values import LargeValueStore, Place
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
-from timeball.server.loops.archiver import DayArchivist
+from timeball.server.loops.archiver import DayArchiver
 from timeball.server.readiness import ReadinessProbe
 from timeball.server.server import Server
 
@@ -48,8 +48,8 @@ async def start_server(
     store = await stack.enter_async_context(_open(config))
     key, is_new = admin_key.find(config)
     await admin_key.allow(store, key, config)
-    depot = await _depot(config, store)
-    archive, archivist = await _archive(config, store, depot, stack)
+    large_value_store = await _large_value_store(config, store)
+    archive, archivist = await _archive(config, store, large_value_store, stack)
     server = Server(
         store,
         system.SystemClock(),
@@ -57,14 +57,14 @@ async def start_server(
         keep_for=config.retention,
         archivist=archivist,
         archive=archive,
-        depot=depot,
+        large_value_store=large_value_store,
     )
     server.start()
     stack.push_async_callback(server.stop)
     stopping = asyncio.Event()
     app = create_app(
         server.context,
-        server.desk,
+        server.gateway,
         ready=ReadinessProbe(server, stopping.is_set),
         new_secret=system.secret,
         version=timeball.__version__,
@@ -76,7 +76,7 @@ async def start_server(
             log_config=None,
             access_log=False,
             lifespan="off",
-            http=Express,
+            http=FastProtocol,
             ws="none",
             proxy_headers=False,  # no answer depends on them
             server_header=False,
@@ -125,26 +125,26 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
         await store.close()
 
 
-async def _depot(config: ServerConfig, store: Store) -> Depot:
+async def _large_value_store(config: ServerConfig, store: Store) -> LargeValueStore:
     """Where large values go to, if they go anywhere."""
     if config.objects is None:
-        return Depot()
+        return LargeValueStore()
     from timeball.object_stores.bucket import Unopened
 
     number = await store.number(system.dice().getrandbits(62))
-    return Depot(Place(Unopened(config.objects), store, number, system.SystemClock()))
+    return LargeValueStore(Place(Unopened(config.objects), store, number, system.SystemClock()))
 
 
 async def _archive(
-    config: ServerConfig, store: Store, depot: Depot, stack: contextlib.AsyncExitStack
-) -> tuple[Archive | None, DayArchivist | None]:
+    config: ServerConfig, store: Store, large_value_store: LargeValueStore, stack: contextlib.AsyncExitStack
+) -> tuple[Archive | None, DayArchiver | None]:
     """Where history goes to, if it goes anywhere, and who brings it there."""
     if config.archive is None:
         return None, None
     from timeball.object_stores.bucket import open_objects  # 25 ms that others need not pay
 
     objects = open_objects(config.archive)
-    archivist = DayArchivist(store, objects, system.SystemClock(), depot)
+    archivist = DayArchiver(store, objects, system.SystemClock(), large_value_store)
     stack.push_async_callback(archivist.close)
     return Archive(objects), archivist
 
@@ -172,7 +172,7 @@ async def _stop_http(
     http: HttpServer, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: StopSignals
 ) -> None:
     """Send everybody elsewhere, then let answers under way end, for a while; unless somebody loses patience."""
-    server.desk.close()
+    server.gateway.close()
     stopping.set()
     server.context.run_events.wake_all()
     impatient = asyncio.create_task(stop.second.wait())

@@ -20,7 +20,7 @@ from timeball.bootstrap.process import StopSignals
 from timeball.config import CrewConfig
 from timeball.domain.instant import SECOND
 from timeball.executors.guard.guard import ProcessGuard
-from timeball.executors.lazy_executor import Closable, OnDemand
+from timeball.executors.lazy_executor import Closable, LazyExecutor
 from timeball.executors.process.process import Processes
 from timeball.executors.python import streams
 from timeball.executors.python.executor import PythonExecutor
@@ -28,7 +28,7 @@ from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Attempt, Executor
-from timeball.ports.worker_protocol import MAX_FUNCTIONS, Dispatch, Hello
+from timeball.ports.worker_protocol import MAX_FUNCTIONS, RegisterWorker, WorkerProtocol
 from timeball.worker.worker import Worker
 
 _log = structlog.get_logger()
@@ -36,7 +36,7 @@ _log = structlog.get_logger()
 
 async def start_worker(
     config: CrewConfig,
-    dispatch: Dispatch,
+    dispatch: WorkerProtocol,
     stack: contextlib.AsyncExitStack,
     stop: StopSignals,
     *,
@@ -54,7 +54,7 @@ async def start_worker(
     guard = ProcessGuard(confine(config), job_descriptors=descriptors.original)
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
-    http = OnDemand("http", _http)
+    http = LazyExecutor("http", _http)
     stack.push_async_callback(http.close)
     python = PythonExecutor(tasks.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
     stack.callback(python.close)
@@ -67,7 +67,7 @@ async def start_worker(
     functions = tasks.REGISTRY.names
     if len(functions) > MAX_FUNCTIONS:
         _log.warning("a worker names at most so many functions; the others run, and are not listed", most=MAX_FUNCTIONS)
-    hello = Hello(
+    hello = RegisterWorker(
         name=config.name,
         slots=config.slots,
         labels=list(config.labels),

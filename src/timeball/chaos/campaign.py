@@ -23,7 +23,7 @@ from timeball.client.async_client import AsyncClient
 from timeball.domain.instant import MINUTE, SECOND
 from timeball.tasks import NOOP
 
-PATIENCE: Final = 90.0
+QUIET_TIMEOUT: Final = 90.0
 """Seconds until every run has to have ended when nothing is broken any more: lease, and a minute."""
 
 
@@ -77,7 +77,7 @@ async def run(settings: Settings, observer: Observer) -> Outcome:
     async with _staged(settings, observer) as (fleet, client, suffer):
         function = NOOP if fleet is None else witness.FUNCTION
         dice = system.seeded_dice(settings.seed)
-        load = Load(client, function, fires=settings.fires, seconds=settings.seconds, dice=dice, patience=PATIENCE)
+        load = Load(client, function, fires=settings.fires, seconds=settings.seconds, dice=dice, patience=QUIET_TIMEOUT)
         observer.stage(f"submitting jobs for {settings.fires} fires a second")
         await load.begin()
         planned = plan(
@@ -136,7 +136,7 @@ async def _judge(
     url, token = (settings.url, settings.token) if fleet is None else (fleet.direct_url, fleet.key)
     since, until = load.began - LEAD - MINUTE, load.began + int(settings.seconds * SECOND) + MINUTE
     async with AsyncClient(url, token) as client:
-        quiet_after = await evidence.quiet(client, since, until, load.tag, PATIENCE)
+        quiet_after = await evidence.quiet(client, since, until, load.tag, QUIET_TIMEOUT)
         observer.stage("reading the ledger")
         seen = None if fleet is None else list(witness.sightings(fleet.folder, fleet.worker_pids))
         rows = await evidence.rows(client, load.promises, since, until, seen or ())

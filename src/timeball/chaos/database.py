@@ -19,7 +19,7 @@ from timeball.chaos.proxy import Connect
 from timeball.domain.errors import Conflict
 
 OLDEST: Final = 14
-PATIENCE: Final = 60.0
+DATABASE_TIMEOUT: Final = 60.0
 USER: Final = "timeball"
 
 
@@ -69,7 +69,7 @@ class Database:
                 start_new_session=True,
                 **self._as_account(),
             )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DATABASE_TIMEOUT):
             while not self._is_ready(self._process.pid):
                 if self._process.returncode is not None:
                     raise Conflict(f"PostgreSQL ended while it was starting:\n{self._log()}")
@@ -86,7 +86,7 @@ class Database:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.send_signal(how)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(DATABASE_TIMEOUT):
                 await process.wait()
 
     def _is_ready(self, pid: int) -> bool:
@@ -108,7 +108,7 @@ class Database:
             stderr=subprocess.STDOUT,
             **self._as_account(),
         )
-        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        output, _ = await asyncio.wait_for(process.communicate(), DATABASE_TIMEOUT)
         if process.returncode != 0:
             raise Conflict(f"{self._programs / program} failed:\n{output.decode(errors='replace')}")
 

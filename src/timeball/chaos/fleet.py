@@ -25,7 +25,7 @@ from timeball.client.async_client import AsyncClient
 from timeball.domain.errors import Conflict, TimeballError
 
 SLOTS: Final = 128
-PATIENCE: Final = 60.0
+PROCESS_TIMEOUT: Final = 60.0
 """Seconds until everything has to be up, or has to have stopped."""
 
 SUPERVISE_EVERY: Final = 1.0
@@ -205,14 +205,14 @@ class Fleet:
         self._stack.callback(process.end)
 
     async def _until_ready(self, process: Process, port: int) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PROCESS_TIMEOUT):
             while not await _answers(port):
                 if not process.running:
                     raise Conflict(f"{process.name} ended while it was starting:\n{process.log}")
                 await asyncio.sleep(0.05)
 
     async def _until_staffed(self, client: AsyncClient, workers: int) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PROCESS_TIMEOUT):
             while len(await client.workers()) < workers:
                 for process in self._processes.values():
                     if not process.running:

@@ -19,7 +19,7 @@ from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Status, Succeeded
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
-from timeball.server.loops.lease_rescuer import Rescuer
+from timeball.server.loops.lease_rescuer import LeaseRescuer
 from timeball.server.worker_gateway import gateway
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.planning import plans
@@ -35,10 +35,10 @@ def _early_start() -> None:
 
 
 def _no_rescue() -> None:
-    async def turn(self: Rescuer) -> int:
+    async def turn(self: LeaseRescuer) -> int:
         return SECOND
 
-    _replace(Rescuer, "turn", turn)
+    _replace(LeaseRescuer, "turn", turn)
 
 
 def _no_once_only_guard() -> None:

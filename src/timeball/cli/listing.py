@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session
+from timeball.cli.session import CliSession
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +21,7 @@ def limits(command: F) -> F:
 
 
 def show(
-    session: Session,
+    session: CliSession,
     page: Callable[[str | None], Any],
     columns: Sequence[Column[Any]],
     *,
@@ -55,7 +55,7 @@ def show(
         click.echo("There is more: raise --limit, or add --all.", err=True)
 
 
-def show_json(session: Session, page: Callable[[str | None], Any], *, everything: bool, at_least: int = 0) -> None:
+def show_json(session: CliSession, page: Callable[[str | None], Any], *, everything: bool, at_least: int = 0) -> None:
     """One page as it came, or all of them as one."""
     import msgspec
 

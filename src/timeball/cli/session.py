@@ -24,7 +24,7 @@ T = TypeVar("T")
 _LIVE = ("scheduled", "paused")
 
 
-class Session:
+class CliSession:
     """One call of the command line against a server."""
 
     def __init__(
@@ -131,7 +131,7 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
         form: Form | None,
         **kwargs: Any,
     ) -> R:
-        session = Session(url, token, form, token_file=token_file, ca=ca)
+        session = CliSession(url, token, form, token_file=token_file, ca=ca)
         try:
             return command(session, *args, **kwargs)
         finally:

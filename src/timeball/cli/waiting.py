@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from timeball.cli.output.failures import RUN_FAILED, printable
-from timeball.cli.session import Session
+from timeball.cli.session import CliSession
 
 if TYPE_CHECKING:
     from timeball.client.models import Run
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def wait_and_exit(session: Session, run_id: str, timeout: float | None) -> None:
+def wait_and_exit(session: CliSession, run_id: str, timeout: float | None) -> None:
     """Exit with 0 if the run succeeds and with 1 if it ends in any other way."""
     run = _watched(session, run_id, timeout) if session.output.pretty else session.client.wait(run_id, timeout)
     _tell(session, run)
@@ -25,7 +25,7 @@ def wait_and_exit(session: Session, run_id: str, timeout: float | None) -> None:
         click.get_current_context().exit(RUN_FAILED)
 
 
-def wait_or_say(session: Session, run_id: str, sentence: str, *, wait: bool) -> None:
+def wait_or_say(session: CliSession, run_id: str, sentence: str, *, wait: bool) -> None:
     """Of a run that has begun: how it ends, or that it has."""
     if wait:
         wait_and_exit(session, run_id, None)
@@ -33,17 +33,17 @@ def wait_or_say(session: Session, run_id: str, sentence: str, *, wait: bool) -> 
         session.output.done(run_id, sentence)
 
 
-def first_run(session: Session, job_id: str) -> str:
+def first_run(session: CliSession, job_id: str) -> str:
     """The run that a job's first fire becomes."""
     return look_until(lambda: session.client.status(job_id).run_id)
 
 
 def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
     """What is seen, as soon as there is something. A server that restarts meanwhile is waited out."""
-    from timeball.client.retrying import Patience
+    from timeball.client.retrying import Retrying
     from timeball.domain.errors import Unavailable
 
-    patience = Patience()
+    patience = Retrying()
     while True:
         try:
             if (seen := look()) is not None:
@@ -55,7 +55,7 @@ def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
         time.sleep(pause)
 
 
-def _watched(session: Session, run_id: str, timeout: float | None) -> Run:
+def _watched(session: CliSession, run_id: str, timeout: float | None) -> Run:
     from timeball.cli.output.output import console
 
     with console().status("waiting") as line:
@@ -71,7 +71,7 @@ def _how_it_goes(run: Run) -> str:
     return escape(printable(" · ".join(part for part in parts if part)))
 
 
-def _tell(session: Session, run: Run) -> None:
+def _tell(session: CliSession, run: Run) -> None:
     if session.output.form == "json":
         from timeball.client import requests
 

@@ -14,10 +14,10 @@ from timeball.client.exchange import Destination, Sending
 from timeball.client.http_async import AiohttpTransport, AsyncTransport
 from timeball.client.http_sync import Incoming, Interrupted, Unreachable
 from timeball.client.job_document import JobOptions, amendment
-from timeball.client.log_tail import Following, Lines
+from timeball.client.log_tail import Lines, LogTail
 from timeball.client.requests import Page, Request, When
 from timeball.client.run_selection import Letters, LettersWhere, Runs
-from timeball.client.wait import Waiting
+from timeball.client.wait import RunWait
 from timeball.domain.errors import NotFound, Unavailable
 
 T = TypeVar("T")
@@ -329,7 +329,7 @@ class AsyncClient:
         Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
         none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
         """
-        waiting = Waiting(timeout, every)
+        waiting = RunWait(timeout, every)
         while True:
             try:
                 run = await self.run(run_id)
@@ -393,7 +393,7 @@ class AsyncClient:
 
     async def follow_output(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[models.LogChunk, None]:
         """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
-        following = Following(run_id, attempt)
+        following = LogTail(run_id, attempt)
         while not following.over:
             try:
                 following.saw(await self.ask(following.run))

@@ -320,9 +320,9 @@ class Client:
         Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
         none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
         """
-        from timeball.client.wait import Waiting
+        from timeball.client.wait import RunWait
 
-        waiting = Waiting(timeout, every)
+        waiting = RunWait(timeout, every)
         while True:
             try:
                 run = self.run(run_id)
@@ -385,9 +385,9 @@ class Client:
 
     def follow_output(self, run_id: str, *, attempt: int | None = None) -> Iterator[models.LogChunk]:
         """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
-        from timeball.client.log_tail import Following
+        from timeball.client.log_tail import LogTail
 
-        following = Following(run_id, attempt)
+        following = LogTail(run_id, attempt)
         while not following.over:
             try:
                 following.saw(self.ask(following.run))

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 RETRIES: Final = 3
 FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 5.0
+MAX_PAUSE: Final = 5.0
 """Seconds. A server that asks for more patience than this is reported to the caller instead."""
 _learning: Final = threading.Lock()
 _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
@@ -102,7 +102,7 @@ class Sending(Generic[T]):
             return None
         self._destination.leave(self.server)
         wanted = max(errors.retry_after(incoming.headers) or 0.0, backoff(self._attempt))
-        if not self._request.repeatable or self._attempt >= self._retries or wanted > LONGEST_PAUSE:
+        if not self._request.repeatable or self._attempt >= self._retries or wanted > MAX_PAUSE:
             return None
         return self._again(wanted)
 
@@ -156,4 +156,4 @@ def value(body: bytes) -> Any:
 
 
 def backoff(attempt: int) -> float:
-    return min(FIRST_PAUSE * 2.0 ** min(attempt, 10), LONGEST_PAUSE)
+    return min(FIRST_PAUSE * 2.0 ** min(attempt, 10), MAX_PAUSE)

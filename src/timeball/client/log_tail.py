@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from timeball.client import exchange, requests
 from timeball.client.models import LogChunk, LogLine, LogPage, Run
 from timeball.client.requests import Request
-from timeball.client.retrying import Patience
+from timeball.client.retrying import Retrying
 from timeball.domain.errors import NotFound, Unavailable
 
 PLACES: Final = 1_000_000
 """A chunk's place in the output of its run, which the API takes as a cursor, is `attempt * PLACES + seq`."""
 
 
-class Following:
+class LogTail:
     """Where a follower is, and how it goes on.
 
     In each turn the client asks for `run` and tells what it `saw`; asks for `doubt`, if there is one, and tells what
@@ -40,7 +40,7 @@ class Following:
         self._after: int | None = None
         self._incomplete = b""
         self._silent = True
-        self._patience = Patience()
+        self._patience = Retrying()
 
     def saw(self, run: Run) -> None:
         self._patience.reached = True

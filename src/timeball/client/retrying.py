@@ -9,11 +9,11 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.system import monotonic
 
-PATIENCE: Final = 60 * SECOND
+NO_ANSWER_TIMEOUT: Final = 60 * SECOND
 """How long no server may answer: more than a restart takes."""
 
 
-class Patience:
+class Retrying:
     """There is none with a server that was never there: its address may be wrong."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Patience:
         now = monotonic()
         if self._failing_since is None:
             self._failing_since = now
-        if not self.reached or now - self._failing_since > PATIENCE:
+        if not self.reached or now - self._failing_since > NO_ANSWER_TIMEOUT:
             raise error
         pause = min(exchange.backoff(self._failures), error.retry_after)
         self._failures += 1

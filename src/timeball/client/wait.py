@@ -6,7 +6,7 @@ from math import inf
 from typing import Final
 
 from timeball.client.models import Run
-from timeball.client.retrying import Patience
+from timeball.client.retrying import Retrying
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND
 from timeball.system import monotonic
@@ -14,7 +14,7 @@ from timeball.system import monotonic
 FIRST_PAUSE: Final = 0.05
 
 
-class Waiting:
+class RunWait:
     """How long to wait between two looks at a run: a moment at first, then longer, up to `every` seconds."""
 
     def __init__(self, timeout: float | None, every: float) -> None:
@@ -23,7 +23,7 @@ class Waiting:
         self._every = every
         self._pause = min(FIRST_PAUSE, every)
         self._seen: Run | None = None
-        self._patience = Patience()
+        self._patience = Retrying()
 
     def saw(self, run: Run) -> float:
         """Seconds until the next look. Raises `TimeoutError` when there is no time for one."""

@@ -15,15 +15,15 @@ _UNITS: Final = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECON
 _PART = re.compile(r"(\d{1,12})(ms|d|h|m|s)", re.ASCII)
 _WHOLE = re.compile(r"(?:\d{1,12}(?:ms|d|h|m|s))+", re.ASCII)
 LONGEST: Final = 366 * 100 * DAY
-LONGEST_TEXT: Final = 100
+MAX_TEXT_LENGTH: Final = 100
 """Nobody writes more, and what was read is kept in mind."""
 
 
 @lru_cache(maxsize=4096)
 def parse(value: Duration, *, shortest: Micros = 0, longest: Micros = LONGEST) -> Micros:
     """Microseconds of a duration, or `Invalid` with what was wrong."""
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise Invalid(f"{value[:20]!r} and so on is not a duration; write at most {LONGEST_TEXT} characters")
+    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
+        raise Invalid(f"{value[:20]!r} and so on is not a duration; write at most {MAX_TEXT_LENGTH} characters")
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         length = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(value))
     elif isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():

@@ -15,7 +15,7 @@ from timeball.ports.executor import Attempt
 
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MOST_PARAMETERS: Final = 100 * 1024
+MAX_PARAMETERS: Final = 100 * 1024
 """Bytes of parameters that go into the environment; Linux takes at most 128 KiB per entry."""
 
 
@@ -34,7 +34,7 @@ def environment_of(attempt: Attempt, extra: Mapping[str, str], user: JobUser | N
     env["TRACEPARENT"] = traceparent(attempt)
     env["TIMEBALL_PROCESS"] = f"{attempt.run_id}/{attempt.token}"
     parameters = encoded_parameters(attempt)
-    if len(parameters) <= MOST_PARAMETERS:
+    if len(parameters) <= MAX_PARAMETERS:
         env["TIMEBALL_PARAMETERS"] = parameters.decode()
     else:
         env.pop("TIMEBALL_PARAMETERS", None)

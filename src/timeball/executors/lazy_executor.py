@@ -21,7 +21,7 @@ class Closable(Executor, Protocol):
     def close(self) -> Awaitable[None]: ...
 
 
-class OnDemand:
+class LazyExecutor:
     """`make` imports what it makes. It is called in a thread, so that leases are renewed meanwhile; attempts that come
     at once may call it more than once, and the first one that is made is used."""
 

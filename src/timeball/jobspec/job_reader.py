@@ -21,8 +21,8 @@ from timeball.jobspec.validation_text import explain
 from timeball.ports.clock import Clock
 from timeball.slices import Steps, at_once, in_slices
 
-LONGEST_KEY: Final = 255
-MOST_TOLD: Final = 20
+MAX_KEY_LENGTH: Final = 255
+MAX_TOLD: Final = 20
 """Problems of one workflow that are told at once."""
 
 _typed = msgspec.json.Decoder(JobSpec).decode
@@ -142,8 +142,8 @@ def change_of(given: Document, more_origins: Origins | None = None) -> Callable[
 
 def check_key(key: Any, at: str) -> str:
     """An idempotency key that can be kept."""
-    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
-        raise Invalid(f"an idempotency key is a text of 1 to {LONGEST_KEY} printable characters", at)
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY_LENGTH} printable characters", at)
     return key
 
 
@@ -201,7 +201,7 @@ def checking_graph(spec: JobSpec, origins: Origins) -> Steps[None]:
     """Refuse tasks of a workflow that are wrong together, if each of them is right."""
     if type(spec.task) is Workflow and (found := (yield from validation.checking(spec.task.tasks))):
         problems = tuple(
-            Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MOST_TOLD]
+            Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MAX_TOLD]
         )
         raise Invalid(problems[0].detail, problems=problems)
 

@@ -19,7 +19,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.manifests import diff
 from timeball.manifests.diff import Known
 from timeball.manifests.plan import Plan, Step
-from timeball.manifests.remote import Server
+from timeball.manifests.remote import RemoteServer
 
 # About one job, and no reason to leave the others undone.
 _ITS_OWN = (Conflict, IdempotencyMismatch, Invalid, NotFound, PreconditionFailed, TooLarge)
@@ -33,7 +33,7 @@ class Done:
     error: TimeballError | None = None
 
 
-def apply(plan: Plan, server: Server) -> Iterator[Done]:
+def apply(plan: Plan, server: RemoteServer) -> Iterator[Done]:
     """What becomes of each step, as soon as it is known. A job that is refused keeps no other from being applied;
     a server that does not answer, or does not allow it, ends everything."""
     for step in plan.pending:
@@ -43,7 +43,7 @@ def apply(plan: Plan, server: Server) -> Iterator[Done]:
             yield Done(step, error=_told(error))
 
 
-def _do(step: Step, plan: Plan, server: Server) -> Known | None:
+def _do(step: Step, plan: Plan, server: RemoteServer) -> Known | None:
     match step.action:
         case "create":
             return _create(step, plan, server)
@@ -59,14 +59,14 @@ def _do(step: Step, plan: Plan, server: Server) -> Known | None:
             assert_never(step.action)
 
 
-def _create(step: Step, plan: Plan, server: Server) -> Known:
+def _create(step: Step, plan: Plan, server: RemoteServer) -> Known:
     assert step.declared is not None
     spec = diff.marked(step.declared.spec, plan.set_name)
     create = server.create_paused if step.declared.paused else server.create
     return create(spec, plan.set_name, step.predecessor)
 
 
-def _change(step: Step, plan: Plan, server: Server) -> Known:
+def _change(step: Step, plan: Plan, server: RemoteServer) -> Known:
     """A pause comes before the other changes, and a resumption after them: nothing fires by half of a change."""
     assert step.declared is not None
     assert step.known is not None

@@ -9,7 +9,7 @@ from timeball.domain.errors import Invalid, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class ManifestProblem:
     file: str
     line: int | None
     detail: str
@@ -27,7 +27,7 @@ class Complaint:
 class Refused(Invalid):
     """Files that cannot be used: everything that is wrong with them. Nothing was changed."""
 
-    def __init__(self, complaints: Sequence[Complaint]) -> None:
+    def __init__(self, complaints: Sequence[ManifestProblem]) -> None:
         self.complaints = tuple(complaints)
         things = "one thing is" if len(self.complaints) == 1 else f"{len(self.complaints)} things are"
         super().__init__(

@@ -11,11 +11,11 @@ from msgspec import structs
 
 from timeball.manifests import diff, writer
 from timeball.manifests.diff import Known
-from timeball.manifests.job import MOST_TAGS
-from timeball.manifests.remote import Server
+from timeball.manifests.job import MAX_TAGS
+from timeball.manifests.remote import RemoteServer
 
 
-def export(server: Server, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
+def export(server: RemoteServer, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
     """What a file says that declares them, by name; and why some are not in it."""
     unseen: list[str] = []
     if set_name is not None:
@@ -33,11 +33,11 @@ def export(server: Server, set_name: str | None, *, everything: bool = False) ->
         if count > 1 and name
     ]
     left_out += [
-        f"job {job.name!r} has more than {MOST_TAGS} tags, which is as many as a declared job may have"
+        f"job {job.name!r} has more than {MAX_TAGS} tags, which is as many as a declared job may have"
         for job in wanted
-        if len(job.spec.tags) > MOST_TAGS
+        if len(job.spec.tags) > MAX_TAGS
     ]
-    kept = [job for job in wanted if job.name and names[job.name] == 1 and len(job.spec.tags) <= MOST_TAGS]
+    kept = [job for job in wanted if job.name and names[job.name] == 1 and len(job.spec.tags) <= MAX_TAGS]
     by_id = {job.job_id: job.name for job in kept}
     jobs = [writer.declaration(_by_name(job, by_id)) for job in sorted(kept, key=lambda job: job.name)]
     return writer.contents(jobs, set_name), left_out

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from timeball.jobspec.validation_text import did_you_mean, pointer
 from timeball.manifests import parse
-from timeball.manifests.errors import Complaint, Refused
+from timeball.manifests.errors import ManifestProblem, Refused
 from timeball.manifests.job import Declared, declare, path_of
 from timeball.manifests.parse import Document
 
@@ -32,18 +32,20 @@ class FileSet:
 def find(paths: Sequence[str]) -> list[Path]:
     """The files that are meant: folders mean what is in them and below, hidden things apart."""
     found: list[Path] = []
-    wrong: list[Complaint] = []
+    wrong: list[ManifestProblem] = []
     for path in map(Path, paths):
         if path.is_dir():
             below = [each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES and each.is_file()]
             visible = [each for each in below if _is_meant(each.relative_to(path))]
             found += visible
             if not visible:
-                wrong.append(Complaint(str(path), None, f"there is no file in it that ends in {', '.join(SUFFIXES)}"))
+                wrong.append(
+                    ManifestProblem(str(path), None, f"there is no file in it that ends in {', '.join(SUFFIXES)}")
+                )
         elif path.is_file():
             found.append(path)
         else:
-            wrong.append(Complaint(str(path), None, "there is no such file or folder"))
+            wrong.append(ManifestProblem(str(path), None, "there is no such file or folder"))
     if wrong:
         raise Refused(wrong)
     return list(dict.fromkeys(found))
@@ -58,14 +60,14 @@ def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes |
     """What the files declare together, or `Refused` with everything that is wrong in all of them. `name`: of the set,
     whatever the files call it."""
     documents: list[Document] = []
-    wrong: list[Complaint] = []
+    wrong: list[ManifestProblem] = []
     for path in paths:
         try:
             documents += parse.read(str(path), path.read_bytes())
         except Refused as error:
             wrong += error.complaints
         except OSError as error:
-            wrong.append(Complaint(str(path), None, f"it cannot be read: {error.strerror or error}"))
+            wrong.append(ManifestProblem(str(path), None, f"it cannot be read: {error.strerror or error}"))
     if standard_input is not None:
         try:
             documents += parse.read("standard input", standard_input)
@@ -83,11 +85,11 @@ def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes |
 def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
     """What documents declare together."""
     jobs: list[Declared] = []
-    wrong: list[Complaint] = []
+    wrong: list[ManifestProblem] = []
     names: dict[str, str] = {}
     for document in documents:
         content = _content(document)
-        if isinstance(content, Complaint):
+        if isinstance(content, ManifestProblem):
             wrong.append(content)
             continue
         wrong += _unknown(document, content)
@@ -102,7 +104,7 @@ def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
     wrong += _twice(jobs)
     if name is None and len(names) > 1:
         where = " and ".join(f"{called!r} ({place})" for called, place in names.items())
-        wrong.append(Complaint(next(iter(names.values())), None, f"one set has one name, not {where}; use --set"))
+        wrong.append(ManifestProblem(next(iter(names.values())), None, f"one set has one name, not {where}; use --set"))
     if wrong:
         raise Refused(wrong)
     return FileSet(tuple(jobs), name or next(iter(names), None))
@@ -116,7 +118,7 @@ def check_name(name: str) -> str | None:
     return None if SET_NAME.fullmatch(name) else f"{name!r} is no name of a set; {_NAMING}"
 
 
-def _content(document: Document) -> dict[str, Any] | Complaint:
+def _content(document: Document) -> dict[str, Any] | ManifestProblem:
     content = {} if document.value is None else document.value
     if not isinstance(content, dict):
         return _complain(document, "", "a file is a mapping with jobs, and maybe defaults and set")
@@ -125,7 +127,7 @@ def _content(document: Document) -> dict[str, Any] | Complaint:
     return content
 
 
-def _unknown(document: Document, content: dict[str, Any]) -> list[Complaint]:
+def _unknown(document: Document, content: dict[str, Any]) -> list[ManifestProblem]:
     return [
         _complain(document, pointer([name]), f"there is no {name!r} here{did_you_mean(name, _KNOWN) or _HINT}")
         for name in content
@@ -136,7 +138,7 @@ def _unknown(document: Document, content: dict[str, Any]) -> list[Complaint]:
 _HINT: Final = "; jobs stand in a list under `jobs`"
 
 
-def _jobs(document: Document, content: dict[str, Any]) -> tuple[list[Declared], list[Complaint]]:
+def _jobs(document: Document, content: dict[str, Any]) -> tuple[list[Declared], list[ManifestProblem]]:
     defaults = content.get("defaults") or {}
     listed = content.get("jobs") or []
     if not isinstance(defaults, dict):
@@ -150,7 +152,7 @@ def _jobs(document: Document, content: dict[str, Any]) -> tuple[list[Declared], 
     else:
         return [], [_complain(document, "/jobs", "jobs is a list of jobs, or a mapping from names to jobs")]
     jobs: list[Declared] = []
-    wrong: list[Complaint] = []
+    wrong: list[ManifestProblem] = []
     for at, job in places:
         declared = declare(document, at, job, defaults)
         if isinstance(declared, Declared):
@@ -164,7 +166,7 @@ def _named(key: str, job: Any) -> Any:
     return {"name": key, **job} if isinstance(job, dict) else job
 
 
-def _twice(jobs: Iterable[Declared]) -> list[Complaint]:
+def _twice(jobs: Iterable[Declared]) -> list[ManifestProblem]:
     first: dict[str, Declared] = {}
     wrong = []
     for job in jobs:
@@ -174,5 +176,5 @@ def _twice(jobs: Iterable[Declared]) -> list[Complaint]:
     return wrong
 
 
-def _complain(document: Document, at: str, detail: str) -> Complaint:
-    return Complaint(document.file, document.line(at), detail, path_of(at))
+def _complain(document: Document, at: str, detail: str) -> ManifestProblem:
+    return ManifestProblem(document.file, document.line(at), detail, path_of(at))

@@ -26,7 +26,7 @@ _NEAR: Final = 36 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class FireChanges:
     now: Micros
     until: Micros
     """How far ahead was looked."""
@@ -93,7 +93,7 @@ class Effect:
         return clock(at, self.timezone)
 
 
-def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Effect:
+def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> FireChanges:
     """Fires as they were to come and as they will."""
     until = _until(old, new, now, timezone)
     before, after = ({at for at in ahead.fires if at < until} for ahead in (old, new))
@@ -101,7 +101,7 @@ def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Effect:
     moved, gone, come = _pair_days(gone, come, timezone)
     if len(gone) == len(come) and all(abs(a - b) <= _NEAR for a, b in zip(gone, come, strict=True)):
         moved, gone, come = sorted([*moved, *zip(gone, come, strict=True)]), [], []
-    return Effect(now, until, timezone, tuple(moved), tuple(come), tuple(gone), len(before & after))
+    return FireChanges(now, until, timezone, tuple(moved), tuple(come), tuple(gone), len(before & after))
 
 
 def _until(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Micros:

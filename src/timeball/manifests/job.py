@@ -14,14 +14,14 @@ from timeball.domain.job.job import OF_TASKS, JobSpec
 from timeball.domain.schedule import schedule
 from timeball.domain.task import task
 from timeball.jobspec import job_reader
-from timeball.manifests.errors import Complaint
+from timeball.manifests.errors import ManifestProblem
 from timeball.manifests.parse import Document
 
 MARK: Final = "declared:"
 """What the tag begins with by which a server knows the set that a job belongs to."""
-MOST_TAGS: Final = 49
+MAX_TAGS: Final = 49
 """The mark needs the fiftieth place."""
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 
 # What stands in for a part that was refused already, so that the rest can be looked at.
 _SOUND: Final = {
@@ -47,16 +47,16 @@ class Declared:
     def place(self) -> str:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
-    def complaint(self, detail: str) -> Complaint:
-        return Complaint(self.file, self.line, detail, self.name)
+    def complaint(self, detail: str) -> ManifestProblem:
+        return ManifestProblem(self.file, self.line, detail, self.name)
 
 
-def declare(document: Document, at: str, job: Any, defaults: Mapping[str, Any]) -> Declared | list[Complaint]:
+def declare(document: Document, at: str, job: Any, defaults: Mapping[str, Any]) -> Declared | list[ManifestProblem]:
     """The job at a place of a document; or everything that is wrong with it."""
     if not isinstance(job, dict):
         return [_complain(document, at, "a job is a mapping with name, task and schedule")]
     given = with_defaults(job, defaults)
-    found: list[Complaint] = []
+    found: list[ManifestProblem] = []
 
     def complain(pointer: str, detail: str) -> None:
         """About what was written: in the job, or in the defaults."""
@@ -94,8 +94,8 @@ def _own_rules(given: Mapping[str, Any], paused: Any) -> Iterator[tuple[str, str
     if isinstance(tags, list):
         if any(isinstance(tag, str) and tag.startswith(MARK) for tag in tags):
             yield "/tags", f"tags that begin with {MARK!r} are made here; name the set with `set: NAME` instead"
-        elif len(tags) > MOST_TAGS:
-            yield "/tags", f"{len(tags)} tags are too many; a declared job has at most {MOST_TAGS}"
+        elif len(tags) > MAX_TAGS:
+            yield "/tags", f"{len(tags)} tags are too many; a declared job has at most {MAX_TAGS}"
 
 
 def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | None:
@@ -107,8 +107,8 @@ def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | 
     for _ in range(len(given) + 2):
         try:
             raw = msgspec.json.encode(given)
-            if len(raw) > MOST_BYTES:
-                raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job has at most {MOST_BYTES:,}")
+            if len(raw) > MAX_BYTES:
+                raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job has at most {MAX_BYTES:,}")
             return job_reader.read_job(raw).spec
         except Invalid as error:
             problem = error.problems[0]
@@ -128,8 +128,8 @@ def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | 
     return None
 
 
-def _complain(document: Document, at: str, detail: str) -> Complaint:
-    return Complaint(document.file, document.line(at), detail, path_of(at))
+def _complain(document: Document, at: str, detail: str) -> ManifestProblem:
+    return ManifestProblem(document.file, document.line(at), detail, path_of(at))
 
 
 def path_of(pointer: str) -> str:

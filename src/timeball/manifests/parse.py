@@ -18,12 +18,12 @@ import msgspec
 import yaml
 
 from timeball.jobspec.validation_text import pointer
-from timeball.manifests.errors import Complaint, Refused
+from timeball.manifests.errors import ManifestProblem, Refused
 
-MOST_BYTES: Final = 32 * 1024 * 1024
-MOST_VALUES: Final = 300_000
+MAX_BYTES: Final = 32 * 1024 * 1024
+MAX_VALUES: Final = 300_000
 """Aliases make much of little: a page of YAML can stand for more values than there are atoms."""
-MOST_DEPTH: Final = 64
+MAX_DEPTH: Final = 64
 
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
@@ -57,13 +57,15 @@ class Document:
 
 def read(file: str, raw: bytes) -> list[Document]:
     """The documents of a file; its suffix tells what it is written in. Raises `Refused`."""
-    if len(raw) > MOST_BYTES:
-        raise Refused([Complaint(file, None, f"it has more than {MOST_BYTES >> 20} MiB; split it into several files")])
+    if len(raw) > MAX_BYTES:
+        raise Refused(
+            [ManifestProblem(file, None, f"it has more than {MAX_BYTES >> 20} MiB; split it into several files")]
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise Refused([Complaint(file, line, "it is not UTF-8 here; save the file as UTF-8")]) from None
+        raise Refused([ManifestProblem(file, line, "it is not UTF-8 here; save the file as UTF-8")]) from None
     if file.endswith(".toml"):
         return [_toml(file, text)]
     return [_read_json(file, raw)] if file.endswith(".json") else list(read_yaml(file, text))
@@ -73,7 +75,7 @@ def _read_json(file: str, raw: bytes) -> Document:
     try:
         return Document(file, msgspec.json.decode(raw))
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Refused([Complaint(file, None, f"this is not JSON: {error}")]) from None
+        raise Refused([ManifestProblem(file, None, f"this is not JSON: {error}")]) from None
 
 
 # --- YAML ---------------------------------------------------------------------------------------------------------
@@ -93,9 +95,11 @@ def read_yaml(file: str, text: str) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise Refused([Complaint(file, None if mark is None else mark.line + 1, f"this is not YAML: {said}")]) from None
+        raise Refused(
+            [ManifestProblem(file, None if mark is None else mark.line + 1, f"this is not YAML: {said}")]
+        ) from None
     except yaml.YAMLError as error:
-        raise Refused([Complaint(file, None, f"this is not YAML: {error}")]) from None
+        raise Refused([ManifestProblem(file, None, f"this is not YAML: {error}")]) from None
     for node in nodes:
         if node is not None:
             reader = _Reader(file)
@@ -109,9 +113,11 @@ def _check_depth(file: str, text: str) -> None:
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > MOST_DEPTH:
+            if depth > MAX_DEPTH:
                 line = event.start_mark.line + 1 if event.start_mark else None
-                raise Refused([Complaint(file, line, f"lists and mappings are nested more than {MOST_DEPTH} deep")])
+                raise Refused(
+                    [ManifestProblem(file, line, f"lists and mappings are nested more than {MAX_DEPTH} deep")]
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -127,8 +133,8 @@ class _Reader:
 
     def value(self, node: yaml.Node, path: tuple[str, ...]) -> Any:
         self._values += 1
-        if self._values > MOST_VALUES:
-            self._refuse(node, f"with its aliases it stands for more than {MOST_VALUES:,} values")
+        if self._values > MAX_VALUES:
+            self._refuse(node, f"with its aliases it stands for more than {MAX_VALUES:,} values")
         self.lines.setdefault(pointer(path), node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
@@ -188,7 +194,7 @@ class _Reader:
             self._refuse(node, f"the tag {node.tag.removeprefix(_TAG)!r} has no meaning here; leave it out")
 
     def _refuse(self, node: yaml.Node, detail: str) -> NoReturn:
-        raise Refused([Complaint(self._file, node.start_mark.line + 1, detail)])
+        raise Refused([ManifestProblem(self._file, node.start_mark.line + 1, detail)])
 
 
 def _is(text: str, kind: str) -> bool:
@@ -213,9 +219,9 @@ def _toml(file: str, text: str) -> Document:
         said = str(error)
         found = _WHERE.search(said)
         line = int(found[1]) if found is not None and found[1] else text.count("\n") + 1
-        raise Refused([Complaint(file, line, f"this is not TOML: {_WHERE.sub('', said)}")]) from None
+        raise Refused([ManifestProblem(file, line, f"this is not TOML: {_WHERE.sub('', said)}")]) from None
     except RecursionError:
-        raise Refused([Complaint(file, None, "arrays and tables are nested too deep")]) from None
+        raise Refused([ManifestProblem(file, None, "arrays and tables are nested too deep")]) from None
     return Document(file, _json(value), _toml_lines(text))
 
 

@@ -17,11 +17,11 @@ from timeball.domain.schedule.schedule import Window
 from timeball.domain.text.schedule_text import describe
 from timeball.manifests import diff, fire_changes, fires
 from timeball.manifests.diff import Change, Known
-from timeball.manifests.errors import Complaint, Refused
+from timeball.manifests.errors import ManifestProblem, Refused
 from timeball.manifests.files import FileSet
-from timeball.manifests.fire_changes import Effect
+from timeball.manifests.fire_changes import FireChanges
 from timeball.manifests.job import Declared
-from timeball.manifests.remote import Server
+from timeball.manifests.remote import RemoteServer
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
 """`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
@@ -37,7 +37,7 @@ class Step:
     declared: Declared | None = None
     known: Known | None = None
     changes: tuple[Change, ...] = ()
-    effect: Effect | None = None
+    effect: FireChanges | None = None
     sentence: str = ""
     """Of a new job: what its schedule means."""
     first: Micros | None = None
@@ -69,11 +69,11 @@ class Plan:
 @dataclass(slots=True)
 class _Planner:
     wanted: FileSet
-    server: Server
+    server: RemoteServer
     now: Micros
     prune: bool
     take_over: bool
-    complaints: list[Complaint] = field(default_factory=list)
+    complaints: list[ManifestProblem] = field(default_factory=list)
     found: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def plan(self) -> Plan:
@@ -176,7 +176,7 @@ class _Planner:
         found, notes = self._effect(job, current)
         return Step("change", job.name, declared=job, known=current, changes=tuple(changes), effect=found, notes=notes)
 
-    def _effect(self, job: Declared, current: Known) -> tuple[Effect | None, tuple[str, ...]]:
+    def _effect(self, job: Declared, current: Known) -> tuple[FireChanges | None, tuple[str, ...]]:
         old, new = current.spec, job.spec
         if fires.stay(old, new):
             return None, ()
@@ -232,7 +232,7 @@ class _Planner:
         return self.found[kind, name]
 
 
-def make(wanted: FileSet, server: Server, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
+def make(wanted: FileSet, server: RemoteServer, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
     """Reads only. `Refused` with everything that cannot be planned."""
     return _Planner(wanted, server, now, prune, take_over).plan()
 

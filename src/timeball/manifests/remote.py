@@ -36,7 +36,7 @@ _JOB_ID: Final = re.compile(r"j_[0-9a-f]{28}")
 _THERE: Final = "scheduled,paused,completed"
 
 
-class Server:
+class RemoteServer:
     def __init__(self, client: Client) -> None:
         self._client = client
 

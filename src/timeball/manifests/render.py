@@ -12,11 +12,11 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 from timeball.manifests import fire_changes
 from timeball.manifests.apply import Done
-from timeball.manifests.fire_changes import Effect
+from timeball.manifests.fire_changes import FireChanges
 from timeball.manifests.plan import Plan, Step
 
 LONGEST: Final = 200
-MOST_FIRES: Final = 100
+MAX_FIRES: Final = 100
 """Of each kind that are told one by one; all of them are counted."""
 HIDDEN: Final = "•••"
 _SECRET: Final = re.compile(r"passw|secret|token|authorization|cookie|credential|api.?key|private.?key", re.IGNORECASE)
@@ -146,7 +146,7 @@ def _step(step: Step) -> dict[str, Any]:
     return told
 
 
-def _fires(found: Effect) -> dict[str, Any]:
+def _fires(found: FireChanges) -> dict[str, Any]:
     return {
         "until": render(found.until),
         "summary": str(found),
@@ -156,7 +156,7 @@ def _fires(found: Effect) -> dict[str, Any]:
             "dropped": len(found.dropped),
             "kept": found.kept,
         },
-        "moved": [{"from": render(old), "to": render(new)} for old, new in found.moved[:MOST_FIRES]],
-        "added": [render(at) for at in found.added[:MOST_FIRES]],
-        "dropped": [render(at) for at in found.dropped[:MOST_FIRES]],
+        "moved": [{"from": render(old), "to": render(new)} for old, new in found.moved[:MAX_FIRES]],
+        "added": [render(at) for at in found.added[:MAX_FIRES]],
+        "dropped": [render(at) for at in found.dropped[:MAX_FIRES]],
     }

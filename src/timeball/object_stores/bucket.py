@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 AT_ONCE: Final = 8
 """Objects of one call that are under way at the same time."""
-PATIENCE: Final = timedelta(seconds=30)
+REQUEST_TIMEOUT: Final = timedelta(seconds=30)
 """For one request with its repetitions."""
 
 
@@ -175,8 +175,8 @@ def _remote(url: str) -> ObjectStore:
         return from_url(
             urlunsplit(parts._replace(query="")),
             # Without encryption only where an endpoint says so.
-            client_options={"timeout": PATIENCE, "connect_timeout": timedelta(seconds=5), "allow_http": True},
-            retry_config={"max_retries": 3, "retry_timeout": PATIENCE},
+            client_options={"timeout": REQUEST_TIMEOUT, "connect_timeout": timedelta(seconds=5), "allow_http": True},
+            retry_config={"max_retries": 3, "retry_timeout": REQUEST_TIMEOUT},
             **options,
         )
     except BaseError as error:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from timeball.operation.run_events import RunEvents
-from timeball.operation.storage.large_values import Depot
+from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.idle_workers import EmptyFloor, Floor
+from timeball.ports.idle_workers import IdleWorkers, NoIdleWorkers
 from timeball.ports.store.store import Store
-from timeball.ports.wakeups import Hints
+from timeball.ports.wakeups import Wakeups
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class Context:
     store: Store
     clock: Clock
     dice: Dice
-    hints: Hints
-    floor: Floor = field(default_factory=EmptyFloor)
+    wakeups: Wakeups
+    idle_workers: IdleWorkers = field(default_factory=NoIdleWorkers)
     run_events: RunEvents = field(default_factory=RunEvents)
     archive: Archive | None = None
     """What has left the store, if it went anywhere."""
-    depot: Depot = field(default_factory=Depot)
+    large_value_store: LargeValueStore = field(default_factory=LargeValueStore)
     """What is too large for the store; by default one that takes nothing."""

@@ -61,7 +61,7 @@ class Attempt(Protocol):
         """
         ...
 
-    def on_pause(self, stand_still: Callable[[], None], go_on: Callable[[], None]) -> None:
+    def on_pause(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
         """It can be stopped where it is, by calling the first, and go on from there, by calling the second. What does
         not say so is ended and started anew if it has to make room for another."""
         ...

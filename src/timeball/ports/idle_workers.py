@@ -6,32 +6,32 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 
 
-class Floor(Protocol):
-    def lend(self) -> AbstractAsyncContextManager[Sequence[Want]]:
+class IdleWorkers(Protocol):
+    def reserve(self) -> AbstractAsyncContextManager[Sequence[SlotRequest]]:
         """Who waits, or will in a moment. Nobody else claims for them meanwhile."""
         ...
 
-    async def hand_out(self, claims: Sequence[Claim]) -> None:
+    async def deliver(self, claims: Sequence[Claim]) -> None:
         """Give them what was claimed for them. Never fails: what does not arrive comes back by itself."""
         ...
 
-    def doubt(self, wants: Sequence[Want]) -> None:
+    def mark_uncertain(self, wants: Sequence[SlotRequest]) -> None:
         """Runs may have been claimed for them that nobody will hand out, as the store's answer was lost."""
         ...
 
 
-class EmptyFloor:
+class NoIdleWorkers:
     """Nobody waits here."""
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Sequence[Want]]:
+    async def reserve(self) -> AsyncIterator[Sequence[SlotRequest]]:
         yield ()
 
-    async def hand_out(self, claims: Sequence[Claim]) -> None:
+    async def deliver(self, claims: Sequence[Claim]) -> None:
         assert not claims
 
-    def doubt(self, wants: Sequence[Want]) -> None:
+    def mark_uncertain(self, wants: Sequence[SlotRequest]) -> None:
         assert not wants

@@ -21,20 +21,20 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-class Carrier(Protocol):
+class ObjectCopier(Protocol):
     """Brings along what rows refer to and that is no row: objects of the store with this number."""
 
     async def check(self, number: int) -> None:
         """Raises `Conflict` if they could not be read any more."""
         ...
 
-    async def carry(self, number: int, report: Report) -> None:
+    async def copy(self, number: int, report: Report) -> None:
         """When this returns, all of them are for good where the new store's servers look for them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class TransferResult:
     """What was moved, or in a rehearsal what would be."""
 
     source: str

@@ -27,8 +27,8 @@ class Topic(StrEnum):
     """A run ended, or was found to have started."""
 
 
-class Hints(Protocol):
-    def give(self, topic: Topic) -> None:
+class Wakeups(Protocol):
+    def wake(self, topic: Topic) -> None:
         """Wake whoever waits for this topic, here and on the other servers. Never blocks."""
         ...
 

@@ -57,7 +57,7 @@ LOCAL_KEY: Final = "local"
 """Stands for the key of a worker inside a server's process. No request has it: keys begin with `k_`."""
 
 
-class Hello(Struct, frozen=True, rename="camel", kw_only=True):
+class RegisterWorker(Struct, frozen=True, rename="camel", kw_only=True):
     """A worker introduces itself."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_WORKER_NAME_LENGTH)]
@@ -75,7 +75,7 @@ class Hello(Struct, frozen=True, rename="camel", kw_only=True):
     """The kinds of tasks that it takes; None, as older workers say: every one."""
 
 
-class Welcome(Struct, frozen=True, rename="camel", kw_only=True):
+class WorkerRegistered(Struct, frozen=True, rename="camel", kw_only=True):
     session: str
     """Under which the worker holds its runs. Ends with its lease; then everything it held is lost to it."""
     lease: Micros
@@ -117,7 +117,7 @@ class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
     wait: Micros
 
 
-class Orders(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     assignments: list[Assignment] = []
     cancel: list[int] = []
     """Tokens of held attempts to stop: a user cancelled the run. Report them `cancelled`. Repeated until reported."""
@@ -206,7 +206,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
     pausing: Annotated[list[Pausing], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
 
 
-class Receipt(Struct, frozen=True, rename="camel", kw_only=True):
+class ReportAck(Struct, frozen=True, rename="camel", kw_only=True):
     stale: list[int] = []
     """Tokens whose words were refused: somebody else's, or nobody's, by now. Stop these at once."""
 
@@ -220,34 +220,34 @@ class SessionLost(Exception):
     """The session's lease lapsed, or nobody knows it. Kill everything it held and say hello again."""
 
 
-class Dispatch(Protocol):
+class WorkerProtocol(Protocol):
     """The server as a worker sees it. Raises `SessionLost`, or `Unavailable` when it cannot be reached."""
 
-    async def hello(self, hello: Hello) -> Welcome: ...
+    async def hello(self, hello: RegisterWorker) -> WorkerRegistered: ...
 
-    async def poll(self, poll: Poll) -> Orders: ...
+    async def poll(self, poll: Poll) -> PollResponse: ...
 
-    async def beat(self, beat: Beat) -> Orders:
+    async def beat(self, beat: Beat) -> PollResponse:
         """Renew the lease; answers at once, without assignments."""
         ...
 
-    async def report(self, report: Report) -> Receipt: ...
+    async def report(self, report: Report) -> ReportAck: ...
 
     async def goodbye(self, session: str) -> None:
         """The worker leaves; whatever it still holds, which it never started, is given back at once."""
         ...
 
 
-class KeyedDispatch(Protocol):
+class KeyedWorkerProtocol(Protocol):
     """The same for callers that name the key which the worker has shown. A session belongs to the key of its hello:
     with another one, every message is answered as if there were no such session, and changes nothing."""
 
-    async def hello(self, hello: Hello, key: str) -> Welcome: ...
+    async def hello(self, hello: RegisterWorker, key: str) -> WorkerRegistered: ...
 
-    async def poll(self, poll: Poll, key: str) -> Orders: ...
+    async def poll(self, poll: Poll, key: str) -> PollResponse: ...
 
-    async def beat(self, beat: Beat, key: str) -> Orders: ...
+    async def beat(self, beat: Beat, key: str) -> PollResponse: ...
 
-    async def report(self, report: Report, key: str) -> Receipt: ...
+    async def report(self, report: Report, key: str) -> ReportAck: ...
 
     async def goodbye(self, session: str, key: str) -> None: ...

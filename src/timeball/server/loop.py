@@ -16,7 +16,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock
 from timeball.ports.wakeups import Topic
-from timeball.server.wakeups import LocalHints, Subscription
+from timeball.server.wakeups import LocalWakeups, Subscription
 
 TICK: Final = SECOND
 """The longest a loop rests. Only lost hints make it matter."""
@@ -41,9 +41,9 @@ class Loop(ABC):
     max_time_without_success: ClassVar[Micros] = MAX_TIME_WITHOUT_SUCCESS
     topics: ClassVar[tuple[Topic, ...]] = ()
 
-    def __init__(self, clock: Clock, hints: LocalHints) -> None:
+    def __init__(self, clock: Clock, wakeups: LocalWakeups) -> None:
         self._clock = clock
-        self._hints = hints
+        self._wakeups = wakeups
         self._task: asyncio.Task[None] | None = None
         self._nudge = Subscription()
         self.succeeded_at: Micros | None = None
@@ -67,7 +67,7 @@ class Loop(ABC):
     def start(self) -> None:
         if self._task is None:
             for topic in self.topics:
-                self._hints.subscribe(topic, self._nudge)
+                self._wakeups.subscribe(topic, self._nudge)
             self._nudge.set()
             self._task = asyncio.create_task(self._run(), name=self.name)
 
@@ -76,7 +76,7 @@ class Loop(ABC):
         if task is None:
             return
         for topic in self.topics:
-            self._hints.unsubscribe(topic, self._nudge)
+            self._wakeups.unsubscribe(topic, self._nudge)
         task.cancel()
         await asyncio.wait([task])
 

@@ -8,27 +8,27 @@ from timeball.domain import retention
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
-from timeball.operation.storage.large_values import Depot
+from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.store.maintenance import Archivist
+from timeball.ports.store.maintenance import Archiver
 from timeball.ports.store.store import Store
 from timeball.server.loop import Loop
 from timeball.server.loops.backfiller import Backfiller
-from timeball.server.loops.cancel_sender import Canceller
-from timeball.server.loops.deadline_expirer import Expirer
+from timeball.server.loops.cancel_sender import CancelSender
+from timeball.server.loops.deadline_expirer import DeadlineExpirer
 from timeball.server.loops.dispatcher import Dispatcher
-from timeball.server.loops.follow_trigger import Listener
-from timeball.server.loops.gate_opener import Gatekeeper
-from timeball.server.loops.lease_rescuer import Rescuer
-from timeball.server.loops.maintenance import Keeper
-from timeball.server.loops.pause_resumer import Waker
+from timeball.server.loops.follow_trigger import FollowTrigger
+from timeball.server.loops.gate_opener import GateOpener
+from timeball.server.loops.lease_rescuer import LeaseRescuer
+from timeball.server.loops.maintenance import MaintenanceLoop
+from timeball.server.loops.pause_resumer import PauseResumer
 from timeball.server.loops.planner import Planner
 from timeball.server.loops.preemptor import Preemptor
 from timeball.server.loops.run_watcher import RunWatcher
-from timeball.server.loops.workflow_advancer import Weaver
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import Desk
+from timeball.server.loops.workflow_advancer import WorkflowAdvancer
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import WorkerGateway
 
 
 class Server:
@@ -41,33 +41,35 @@ class Server:
         dice: Dice,
         *,
         keep_for: Micros | None = retention.DEFAULT,
-        archivist: Archivist | None = None,
+        archivist: Archiver | None = None,
         archive: Archive | None = None,
-        depot: Depot | None = None,
+        large_value_store: LargeValueStore | None = None,
     ) -> None:
         """`keep_for` is how long history is kept, None: for ever; with an archivist, it is archived before it goes, and
         can be read in the `archive`. Large values go to the `depot`, if there is one."""
-        hints = LocalHints(store.shout)
-        store.listen(hints.hear)
-        context = Context(store, clock, dice, hints, archive=archive, depot=depot or Depot())
+        wakeups = LocalWakeups(store.wake_all)
+        store.listen(wakeups.hear)
+        context = Context(
+            store, clock, dice, wakeups, archive=archive, large_value_store=large_value_store or LargeValueStore()
+        )
         settle = Settle(context)
-        self.desk = Desk(context, settle)
-        dispatcher = Dispatcher(context, hints, self.desk)
-        self.context = replace(context, floor=dispatcher)
+        self.gateway = WorkerGateway(context, settle)
+        dispatcher = Dispatcher(context, wakeups, self.gateway)
+        self.context = replace(context, idle_workers=dispatcher)
         self.loops: tuple[Loop, ...] = (
-            Planner(self.context, hints),
+            Planner(self.context, wakeups),
             dispatcher,
-            Weaver(self.context, hints),
-            Gatekeeper(self.context, hints),
-            Expirer(self.context, hints),
-            Canceller(self.context, hints, self.desk),
-            Preemptor(self.context, hints, self.desk),
-            Rescuer(self.context, hints, settle),
-            Waker(self.context, hints),
-            Backfiller(self.context, hints),
-            Listener(self.context, hints),
-            RunWatcher(self.context, hints),
-            Keeper(self.context, hints, keep_for=keep_for, archivist=archivist),
+            WorkflowAdvancer(self.context, wakeups),
+            GateOpener(self.context, wakeups),
+            DeadlineExpirer(self.context, wakeups),
+            CancelSender(self.context, wakeups, self.gateway),
+            Preemptor(self.context, wakeups, self.gateway),
+            LeaseRescuer(self.context, wakeups, settle),
+            PauseResumer(self.context, wakeups),
+            Backfiller(self.context, wakeups),
+            FollowTrigger(self.context, wakeups),
+            RunWatcher(self.context, wakeups),
+            MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archivist=archivist),
         )
 
     def start(self) -> None:
@@ -75,7 +77,7 @@ class Server:
             loop.start()
 
     async def stop(self) -> None:
-        self.desk.close()
+        self.gateway.close()
         for loop in reversed(self.loops):
             await loop.stop()
 

@@ -25,14 +25,14 @@ class Subscription:
             alarm.cancel()
 
 
-class LocalHints:
+class LocalWakeups:
     """`ports.wakeups.Hints`; `shout` tells the other servers."""
 
-    def __init__(self, shout: Callable[[str], None]) -> None:
-        self._shout = shout
+    def __init__(self, wake_all: Callable[[str], None]) -> None:
+        self._shout = wake_all
         self._subscriptions: dict[Topic, list[Subscription]] = {topic: [] for topic in Topic}
 
-    def give(self, topic: Topic) -> None:
+    def wake(self, topic: Topic) -> None:
         self.hear(topic)
         self._shout(topic)
 

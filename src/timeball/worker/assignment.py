@@ -20,7 +20,7 @@ from timeball.ports.worker_protocol import Assignment
 
 REMEMBERED: Final = 1_000
 """Works that are kept, since the next run of a job, and jobs that are alike, ask for the same."""
-LONGEST_REMEMBERED: Final = 4_096
+MAX_REMEMBERED_LENGTH: Final = 4_096
 """Bytes of a spec that is worth it."""
 
 REFUSED_KIND_DELAY: Final = 5 * SECOND
@@ -31,7 +31,7 @@ _UNREAD: Final = Python(function="unread")
 _decode_task: Final[msgspec.json.Decoder[Task]] = msgspec.json.Decoder(Task)
 
 
-class Work(Struct, frozen=True):
+class AssignedWork(Struct, frozen=True):
     """What there is to do, and what it takes. Attempts share it: nobody changes anything in it."""
 
     spec: JobSpec
@@ -53,20 +53,20 @@ class Reader:
         """`kinds`: those that this worker takes; None: every one."""
         self._executors = executors
         self._kinds = kinds
-        self._known: dict[tuple[bytes, bytes | None], Work] = {}
+        self._known: dict[tuple[bytes, bytes | None], AssignedWork] = {}
 
-    def read(self, assignment: Assignment) -> Work:
+    def read(self, assignment: Assignment) -> AssignedWork:
         asked = bytes(assignment.spec), None if assignment.task is UNSET else bytes(assignment.task)
         work = self._known.get(asked)
         if work is None:
             work = self._understand(*asked)
-            if len(asked[0]) <= LONGEST_REMEMBERED and _is_flat(work.spec.parameters):
+            if len(asked[0]) <= MAX_REMEMBERED_LENGTH and _is_flat(work.spec.parameters):
                 if len(self._known) >= REMEMBERED:
                     self._known.clear()
                 self._known[asked] = work
         return work
 
-    def _understand(self, spec_json: bytes, task_json: bytes | None) -> Work:
+    def _understand(self, spec_json: bytes, task_json: bytes | None) -> AssignedWork:
         try:
             spec = decode_spec(spec_json)
             task = spec.task if task_json is None else _decode_task.decode(task_json)
@@ -79,14 +79,16 @@ class Reader:
         kind = kind_of(task)
         if self._kinds is not None and kind not in self._kinds:
             # No server that knows what this worker takes assigns it; whatever the reason is, it is not executed here.
-            return Work(spec=spec, task=task, executor=None, unfit=Released(REFUSED_KIND_DELAY), slots=_slots(spec))
+            return AssignedWork(
+                spec=spec, task=task, executor=None, unfit=Released(REFUSED_KIND_DELAY), slots=_slots(spec)
+            )
         executor = self._executors.get(kind)
         if executor is None:
             offer = ", ".join(self._executors) or "none"
             return _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}", spec, task)
         if isinstance(task, Http) and (fault := http_headers.unsendable(task.headers)) is not None:
             return _unfit(f"{fault.detail}; update the job", spec, task, kind=INVALID)
-        return Work(
+        return AssignedWork(
             spec=spec,
             task=task,
             executor=executor,
@@ -105,7 +107,7 @@ def _slots(spec: JobSpec) -> int:
     return 1 if spec.resources is None else spec.resources.slots
 
 
-def _unfit(message: str, spec: JobSpec | None = None, task: Task = _UNREAD, *, kind: str = "worker") -> Work:
+def _unfit(message: str, spec: JobSpec | None = None, task: Task = _UNREAD, *, kind: str = "worker") -> AssignedWork:
     failed = Failed(Failure(kind=kind, message=message))
     spec = JobSpec(task=task) if spec is None else spec
-    return Work(spec=spec, task=task, executor=None, unfit=failed, slots=_slots(spec))
+    return AssignedWork(spec=spec, task=task, executor=None, unfit=failed, slots=_slots(spec))

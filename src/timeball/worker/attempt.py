@@ -15,9 +15,9 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
 from timeball.ports.worker_protocol import Assignment
-from timeball.worker.assignment import Work
+from timeball.worker.assignment import AssignedWork
 from timeball.worker.output import Output
-from timeball.worker.timers import Alarm
+from timeball.worker.timers import Timer
 
 
 class Stop(IntEnum):
@@ -39,19 +39,19 @@ class Stop(IntEnum):
     """It is not ours any more: end it by force and say nothing."""
 
 
-class Loan(Struct):
+class SuspendedSlots(Struct):
     """The slots of an attempt that stands still."""
 
     since: Micros
     left: Micros | None
     """What was left until its time-out: that clock stands still, too."""
-    alarms: list[Alarm]
+    alarms: list[Timer]
     """When nobody came for them, and when it has stood still for long enough."""
     taken: bool = False
     """Whether somebody has them by now."""
 
 
-class Listener(Protocol):
+class AttemptListener(Protocol):
     """Who passes on what an attempt says while it lasts."""
 
     def wrote(self, attempt: HeldAttempt) -> None: ...
@@ -63,8 +63,8 @@ class HeldAttempt(Struct, eq=False):
     """Implements `ports.executor.Attempt`."""
 
     assignment: Assignment
-    work: Work
-    listener: Listener
+    work: AssignedWork
+    listener: AttemptListener
     run_id: str
     job_id: str
     attempt: int
@@ -82,17 +82,17 @@ class HeldAttempt(Struct, eq=False):
     unreported: Outcome | None = None
     """Its own outcome, while the failure that stands for it is reported."""
     output: Output | None = None
-    alarm: Alarm | None = None
+    alarm: Timer | None = None
     """Rings at its start while it waits for it, then at its time-out."""
     lane: asyncio.Task[None] | None = None
     """The task that executes it, while it does."""
     stop: Stop | None = None
     callback: Callable[[], None] | None = None
     """How its executor wants to be told that it is to stop."""
-    stand_still: Callable[[], None] | None = None
+    suspend: Callable[[], None] | None = None
     """How its processes are stopped where they are, if they can be."""
-    go_on: Callable[[], None] | None = None
-    loan: Loan | None = None
+    resume: Callable[[], None] | None = None
+    loan: SuspendedSlots | None = None
     """Its slots, while others have them: it stands still."""
     asked: int = 0
     """The number of the last order to make room."""
@@ -100,7 +100,7 @@ class HeldAttempt(Struct, eq=False):
     """When its time-out rings."""
 
     @classmethod
-    def of(cls, assignment: Assignment, work: Work, listener: Listener) -> Self:
+    def of(cls, assignment: Assignment, work: AssignedWork, listener: AttemptListener) -> Self:
         return cls(
             assignment,
             work,
@@ -144,8 +144,8 @@ class HeldAttempt(Struct, eq=False):
         if self.stop is not None:
             callback()
 
-    def on_pause(self, stand_still: Callable[[], None], go_on: Callable[[], None]) -> None:
-        self.stand_still, self.go_on = stand_still, go_on
+    def on_pause(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
+        self.suspend, self.resume = suspend, resume
 
     def tell_to_stop(self) -> None:
         """For an attempt that executes: let the executor know, or interrupt it if it did not ask to be told."""

@@ -18,11 +18,11 @@ from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources, TryLater
 from timeball.ports.worker_protocol import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
 from timeball.worker.assignment import Reader
-from timeball.worker.attempt import HeldAttempt, Loan, Stop
+from timeball.worker.attempt import HeldAttempt, Stop, SuspendedSlots
 from timeball.worker.output import clean
-from timeball.worker.report_queue import Outbox
-from timeball.worker.runner import Lanes
-from timeball.worker.timers import Alarms
+from timeball.worker.report_queue import ReportQueue
+from timeball.worker.runner import Runner
+from timeball.worker.timers import Timers
 
 STARTED_AFTER: Final = 100 * MILLISECOND
 """An attempt that still executes after this long is reported as started; shorter ones only by their outcome."""
@@ -32,7 +32,7 @@ ASK_AGAIN: Final = SECOND
 """Code in the event loop that ignores being interrupted is interrupted again, at least this much later."""
 SHORTAGE_PAUSE: Final = SECOND
 """How long a worker whose machine ran short of something takes nothing new, and how long what it hands back waits."""
-LONGEST_MESSAGE: Final = 4_000
+MAX_OUTCOME_MESSAGE_LENGTH: Final = 4_000
 
 log = logging.getLogger("timeball.worker")
 
@@ -46,8 +46,8 @@ class Attempts:
         slots: int,
         executors: Mapping[str, Executor],
         clock: Clock,
-        alarms: Alarms,
-        outbox: Outbox,
+        alarms: Timers,
+        outbox: ReportQueue,
         may_start: Callable[[Micros], bool],
         kinds: Collection[str] | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class Attempts:
         self._alarms = alarms
         self._outbox = outbox
         self._may_start = may_start
-        self._lanes = Lanes(self._begin, self._executed, self._hand_back, clock)
+        self._lanes = Runner(self._begin, self._executed, self._hand_back, clock)
         self._held: dict[int, HeldAttempt] = {}
         self._lent: dict[int, HeldAttempt] = {}
         """Those that stand still, in the order in which they go on."""
@@ -150,9 +150,9 @@ class Attempts:
         if attempt is None or not attempt.runs or attempt.stop is not None or number <= attempt.asked:
             return
         attempt.asked = number
-        if attempt.stand_still is not None and not self.closed:
-            self._lend(attempt, attempt.stand_still)
-        elif attempt.stand_still is None and attempt.spec.delivery != "at_most_once":
+        if attempt.suspend is not None and not self.closed:
+            self._lend(attempt, attempt.suspend)
+        elif attempt.suspend is None and attempt.spec.delivery != "at_most_once":
             self.stop(token, Stop.YIELD)
         else:
             # A worker that leaves has nothing to lend; the next one that has the run may be asked again.
@@ -163,15 +163,15 @@ class Attempts:
         for attempt in list(self._lent.values()):
             self._go_on(attempt)
 
-    def _lend(self, attempt: HeldAttempt, stand_still: Callable[[], None]) -> None:
+    def _lend(self, attempt: HeldAttempt, suspend: Callable[[], None]) -> None:
         now = self._clock.monotonic()
-        stand_still()
+        suspend()
         left = None if attempt.ends_by is None else max(0, attempt.ends_by - now)
         if attempt.alarm is not None:
             self._alarms.cancel(attempt.alarm)
             attempt.alarm = None
         unused, enough = now + preemption.LENDING, now + preemption.LONGEST
-        attempt.loan = Loan(
+        attempt.loan = SuspendedSlots(
             since=now,
             left=left,
             alarms=[
@@ -192,8 +192,8 @@ class Attempts:
         if loan is None or attempt.outcome is not None:
             return
         self._take_back(attempt)
-        if attempt.go_on is not None:
-            attempt.go_on()
+        if attempt.resume is not None:
+            attempt.resume()
         if loan.left is not None:
             self._limit(attempt, self._clock.monotonic() + loan.left)
         self._outbox.pausing(attempt, "resumed")
@@ -348,9 +348,9 @@ def _presentable(outcome: Failed) -> Failed:
     every store takes. One that cannot be written would hold up every outcome behind it."""
     failure = outcome.failure
     kind = clean(failure.kind[:MAX_KIND_LENGTH])
-    message = clean(failure.message[: LONGEST_MESSAGE + 1])
-    if len(message) > LONGEST_MESSAGE:
-        message = f"{message[:LONGEST_MESSAGE]} […]"
+    message = clean(failure.message[: MAX_OUTCOME_MESSAGE_LENGTH + 1])
+    if len(message) > MAX_OUTCOME_MESSAGE_LENGTH:
+        message = f"{message[:MAX_OUTCOME_MESSAGE_LENGTH]} […]"
     names = tuple(clean(name[:MAX_EXCEPTION_LENGTH]) for name in failure.exceptions[:MAX_EXCEPTIONS])
     if kind == failure.kind and message == failure.message and names == failure.exceptions:
         return outcome

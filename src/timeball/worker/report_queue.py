@@ -33,15 +33,15 @@ from timeball.ports.worker_protocol import (
 )
 from timeball.worker.attempt import HeldAttempt, Stop
 from timeball.worker.output import CHUNK, clean
-from timeball.worker.timers import Alarms
+from timeball.worker.timers import Timers
 
-PATIENCE: Final = 200 * MILLISECOND
+REPORT_DELAY: Final = 200 * MILLISECOND
 """Output and progress wait this long for more of the same."""
 REPORT_BYTES: Final = MAX_MESSAGE_BYTES // 4
 """Of the output in a report, and of the outcomes, as JSON: nothing more is added once there is so much. If notes make
 the report too large nevertheless, it is sent in parts."""
-MOST_UNSAID: Final = 20_000
-MOST_UNSAID_BYTES: Final = 64 * 1024 * 1024
+MAX_UNREPORTED: Final = 20_000
+MAX_UNREPORTED_BYTES: Final = 64 * 1024 * 1024
 
 MAX_REASON_LENGTH: Final = 1_000
 """Characters of a refusal that become part of a failure."""
@@ -142,10 +142,10 @@ def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
     )
 
 
-class Outbox:
+class ReportQueue:
     """Implements `Listener`; drained by the session."""
 
-    def __init__(self, clock: Clock, alarms: Alarms) -> None:
+    def __init__(self, clock: Clock, alarms: Timers) -> None:
         self._clock = clock
         self._alarms = alarms
         self._started: list[HeldAttempt] = []
@@ -164,7 +164,7 @@ class Outbox:
     @property
     def congested(self) -> bool:
         """So much is unsaid that the worker had better take nothing new."""
-        return len(self._ended) > MOST_UNSAID or self._log_size > MOST_UNSAID_BYTES
+        return len(self._ended) > MAX_UNREPORTED or self._log_size > MAX_UNREPORTED_BYTES
 
     def wrote(self, attempt: HeldAttempt) -> None:
         self._empty.clear()
@@ -278,7 +278,7 @@ class Outbox:
     def _tell_soon(self) -> None:
         if not self._alarm_set:
             self._alarm_set = True
-            self._alarms.at(self._clock.monotonic() + PATIENCE, self._patience_over)
+            self._alarms.at(self._clock.monotonic() + REPORT_DELAY, self._patience_over)
 
     def _patience_over(self) -> None:
         self._alarm_set = False

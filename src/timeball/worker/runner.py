@@ -26,7 +26,7 @@ KEPT: Final = 64
 """Idle lanes that are kept for later."""
 
 
-class Lanes:
+class Runner:
     """Executes attempts in the order they are put, as many at a time as are put."""
 
     def __init__(

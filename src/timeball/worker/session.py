@@ -10,9 +10,18 @@ from typing import Final, Protocol
 from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.worker_protocol import Beat, Dispatch, Orders, Poll, Report, ServerFault, SessionLost, Welcome
-from timeball.worker.report_queue import Batch, Outbox
-from timeball.worker.timers import Alarm, Alarms
+from timeball.ports.worker_protocol import (
+    Beat,
+    Poll,
+    PollResponse,
+    Report,
+    ServerFault,
+    SessionLost,
+    WorkerProtocol,
+    WorkerRegistered,
+)
+from timeball.worker.report_queue import Batch, ReportQueue
+from timeball.worker.timers import Timer, Timers
 
 WAIT: Final = 10 * SECOND
 """How long a poll may hang at the server."""
@@ -21,12 +30,12 @@ ANSWER: Final = 10 * SECOND
 MARGIN: Final = SECOND
 """Jobs are killed this long before the lease lapses."""
 FIRST_RETRY: Final = 50 * MILLISECOND
-LONGEST_RETRY: Final = SECOND
-BREATH: Final = 20 * MILLISECOND
+MAX_RETRY_DELAY: Final = SECOND
+POLL_RETRY_DELAY: Final = 20 * MILLISECOND
 """Between a poll that brought nothing although it was answered at once, and the next."""
 MAX_EQUAL_FAULTS: Final = 3
 """Faults with the same words, one after the other, after which a report is taken for the cause, and split."""
-MOST_TURNS: Final = 4
+MAX_TURNS: Final = 4
 """Of the event loop, while attempts that just came wait to be started, before the next poll: one that offers nearly
 all slots is worth more than one that offers a few of them, and then one for the rest."""
 
@@ -42,7 +51,7 @@ class Backoff:
         self._next = FIRST_RETRY
 
     async def pause(self) -> None:
-        length, self._next = self._next, min(self._next * 2, LONGEST_RETRY)
+        length, self._next = self._next, min(self._next * 2, MAX_RETRY_DELAY)
         await self._clock.sleep(length // 2 + int(self._dice.random() * length / 2))
 
     def reset(self) -> None:
@@ -89,7 +98,7 @@ class Holder(Protocol):
 
     def tokens(self) -> list[int]: ...
 
-    def obey(self, orders: Orders, arrived: Micros) -> bool:
+    def obey(self, orders: PollResponse, arrived: Micros) -> bool:
         """Do as told; whether there was anything new to do."""
         ...
 
@@ -98,19 +107,19 @@ class Holder(Protocol):
     def refused(self, tokens: list[int]) -> None: ...
 
 
-class Session:
+class ServerSession:
     """Runs until it is lost: refused by a server, or not renewed in time."""
 
     def __init__(
         self,
-        welcome: Welcome,
+        welcome: WorkerRegistered,
         said_hello_at: Micros,
         *,
-        dispatch: Dispatch,
+        dispatch: WorkerProtocol,
         clock: Clock,
         dice: Dice,
-        alarms: Alarms,
-        outbox: Outbox,
+        alarms: Timers,
+        outbox: ReportQueue,
         holder: Holder,
         renewed: Callable[[Micros], None],
     ) -> None:
@@ -129,7 +138,7 @@ class Session:
         self._holder = holder
         self._renewed = renewed
         self._poll_seq = 0
-        self._lapse: Alarm | None = None
+        self._lapse: Timer | None = None
         self._awake_at = said_hello_at
         """When the event loop was last seen to turn: a loop that is not stalled gets here once per beat."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -211,14 +220,14 @@ class Session:
             if not self.lost:
                 busy = holder.obey(orders, arrived)
                 await self._let_short_ones_end()
-                if not busy and arrived - sent < BREATH:
-                    await self._clock.sleep(BREATH)
+                if not busy and arrived - sent < POLL_RETRY_DELAY:
+                    await self._clock.sleep(POLL_RETRY_DELAY)
 
     async def _let_short_ones_end(self) -> None:
         """Most attempts end within the next turn of the loop, and are reported in the one after it. The poll offers
         their slots between the two: a server on another machine then claims first, and settles while the new ones
         execute; one in this process does both in one commit."""
-        for _ in range(MOST_TURNS):
+        for _ in range(MAX_TURNS):
             await asyncio.sleep(0)
             if not self._holder.pressed:
                 return
@@ -236,7 +245,7 @@ class Session:
                 raise
             except Exception as error:
                 log.warning("beat failed: %s", said(error))
-                pause = min(self._beat_every, LONGEST_RETRY) // 2
+                pause = min(self._beat_every, MAX_RETRY_DELAY) // 2
                 continue
             pause = self._beat_every
             if not self.lost:

@@ -23,7 +23,7 @@ MANY: Final = 1_000
 """Cancelled alarms stay in the heap; when they are this many and the majority, they are swept out."""
 
 
-class Alarm:
+class Timer:
     """One moment, and what to call then; None once it was cancelled."""
 
     __slots__ = ("call",)
@@ -32,26 +32,26 @@ class Alarm:
         self.call: Callable[[], None] | None = call
 
 
-class Alarms:
+class Timers:
     """Calls back at moments of the monotonic clock, in their order, never early."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[Micros, int, Alarm]] = []
+        self._heap: list[tuple[Micros, int, Timer]] = []
         self._count = 0
         self._cancelled = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: Micros = NEVER
 
-    def at(self, due: Micros, call: Callable[[], None]) -> Alarm:
-        alarm = Alarm(call)
+    def at(self, due: Micros, call: Callable[[], None]) -> Timer:
+        alarm = Timer(call)
         self._count += 1
         heappush(self._heap, (due, self._count, alarm))
         if due < self._timer_due:
             self._arm(due)
         return alarm
 
-    def cancel(self, alarm: Alarm) -> None:
+    def cancel(self, alarm: Timer) -> None:
         if alarm.call is None:
             return
         alarm.call = None

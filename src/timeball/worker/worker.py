@@ -17,12 +17,12 @@ from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
 from timeball.ports.executor import Attempt, Executor
 from timeball.ports.process_guard import Guard
-from timeball.ports.worker_protocol import Beat, Dispatch, Hello, Orders
+from timeball.ports.worker_protocol import Beat, PollResponse, RegisterWorker, WorkerProtocol
 from timeball.worker.attempt import HeldAttempt, Stop
 from timeball.worker.attempts import Attempts
-from timeball.worker.report_queue import Batch, Outbox
-from timeball.worker.session import ANSWER, Backoff, Session, said
-from timeball.worker.timers import Alarms
+from timeball.worker.report_queue import Batch, ReportQueue
+from timeball.worker.session import ANSWER, Backoff, ServerSession, said
+from timeball.worker.timers import Timers
 
 LAST_WORDS: Final = 5 * SECOND
 """How long a leaving worker tries to get its last report through, and its goodbye."""
@@ -46,10 +46,10 @@ class Worker:
 
     def __init__(
         self,
-        dispatch: Dispatch,
+        dispatch: WorkerProtocol,
         executors: Mapping[str, Executor],
         clock: Clock,
-        hello: Hello,
+        hello: RegisterWorker,
         *,
         dice: Dice,
         guard: Guard | None = None,
@@ -62,8 +62,8 @@ class Worker:
         self._dice = dice
         self._guard = guard
         self._outlived = outlived
-        self._alarms = Alarms(clock)
-        self._outbox = Outbox(clock, self._alarms)
+        self._alarms = Timers(clock)
+        self._outbox = ReportQueue(clock, self._alarms)
         self._attempts = Attempts(
             slots=hello.slots,
             executors=executors,
@@ -73,7 +73,7 @@ class Worker:
             may_start=self._may_start,
             kinds=None if hello.kinds is None else frozenset(hello.kinds),
         )
-        self._session: Session | None = None
+        self._session: ServerSession | None = None
         self._life: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -137,7 +137,7 @@ class Worker:
         self._alarms.clear()
         self._ended.set()
 
-    async def _hear_out(self, session: Session) -> bool:
+    async def _hear_out(self, session: ServerSession) -> bool:
         """Whether everything was said. A session that is lost, also meanwhile, takes the unsaid with it."""
         return not session.lost and await self._within(LAST_WORDS, self._outbox.flushed()) and not session.lost
 
@@ -174,7 +174,7 @@ class Worker:
             return False
         return True
 
-    async def _introduce(self, backoff: Backoff) -> Session:
+    async def _introduce(self, backoff: Backoff) -> ServerSession:
         while True:
             said_at = self._clock.monotonic()
             try:
@@ -186,7 +186,7 @@ class Worker:
                 log.warning("no server yet: %s", said(error))
                 await backoff.pause()
                 continue
-            return Session(
+            return ServerSession(
                 welcome,
                 said_at,
                 dispatch=self._dispatch,
@@ -259,7 +259,7 @@ class Worker:
     def tokens(self) -> list[int]:
         return self._attempts.tokens()
 
-    def obey(self, orders: Orders, arrived: Micros) -> bool:
+    def obey(self, orders: PollResponse, arrived: Micros) -> bool:
         self._attempts.take(orders.assignments, arrived)  # first: some of them may be cancelled already
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)

@@ -8,7 +8,7 @@ from typing import Any
 from timeball.api.http.bounded_protocol import BoundedProtocol
 
 
-class WholeAnswers(BoundedProtocol):
+class BufferedProtocol(BoundedProtocol):
     """uvicorn writes the head of an answer and then its body, and uvloop sends each of them at once: two system calls,
     two packets, and a client that wakes up twice. Here a head that knows the length of its body waits for it."""
 

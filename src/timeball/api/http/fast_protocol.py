@@ -14,15 +14,15 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from timeball.api.app import Asked, Endpoint, Paths
-from timeball.api.http.buffered_protocol import WholeAnswers
+from timeball.api.http.buffered_protocol import BufferedProtocol
 from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
 from timeball.api.responses import usual_headers
 from timeball.api.routing import Answer, Headers, Request
 
-MOST_BYTES: Final = 65_536
+MAX_BYTES: Final = 65_536
 """Of a request that takes the short way: less than any route's limit of a body."""
 
-LONGEST_REMEMBERED: Final = 2_000
+MAX_REMEMBERED_LENGTH: Final = 2_000
 """Bytes of a head that is worth it."""
 
 _END: Final = b"\r\n\r\n"
@@ -31,7 +31,7 @@ _SAID_ONCE: Final = b"idempotency-key"
 _FAREWELL: Final = (b"connection", b"close")
 
 
-class Express(asyncio.Protocol):
+class FastProtocol(asyncio.Protocol):
     """ASGI costs an ordinary request as much as everything else that is done for it: a scope, events, a message for
     the head of its answer and one for the body. So what arrives in one piece, while nothing else is under way, and is
     one request whose answer will be one piece too, goes straight to its endpoint.
@@ -158,7 +158,7 @@ class Express(asyncio.Protocol):
         )
         asked = Asked(endpoint, request, len(reader.body))
         is_whole = len(head) + asked.length == len(data)  # not if it ends otherwise, or something stands before it
-        if is_whole and len(head) <= LONGEST_REMEMBERED and _SAID_ONCE not in reader.headers:
+        if is_whole and len(head) <= MAX_REMEMBERED_LENGTH and _SAID_ONCE not in reader.headers:
             self._paths.remember(head, asked)
         return asked
 
@@ -209,7 +209,7 @@ class Express(asyncio.Protocol):
     def _hand_over(self, data: bytes) -> None:
         """Let uvicorn have the connection, from these bytes on."""
         self._leave()
-        successor = WholeAnswers(self._config, self._state, self._app_state, self._loop, self._peer)
+        successor = BufferedProtocol(self._config, self._state, self._app_state, self._loop, self._peer)
         self._transport.set_protocol(successor)
         successor.connection_made(self._transport)
         if self._writing_paused:
@@ -240,7 +240,7 @@ class _Reader:
 
     def takes(self, data: bytes) -> bool:
         """After a False this must not be asked again: it may have stopped halfway."""
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_BYTES:
             return False
         self._begun = self._completed = self._header_count = 0
         self._url = self.body = b""

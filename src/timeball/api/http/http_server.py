@@ -13,7 +13,7 @@ from typing import Final
 import uvicorn
 
 from timeball.api.http.connection_limits import ConnectionLimits, Connections, Peer
-from timeball.api.http.fast_protocol import Express
+from timeball.api.http.fast_protocol import FastProtocol
 
 MAX_ACCEPTS_PER_TURN: Final = 16
 CROWDED_PAUSE_SECONDS: Final = 0.025
@@ -71,7 +71,7 @@ class HttpServer(uvicorn.Server):
     async def _establish(self, accepted: socket.socket, peer: Peer) -> None:
         loop = asyncio.get_running_loop()
         try:
-            protocol = Express(self.config, self.server_state, {}, loop, peer)
+            protocol = FastProtocol(self.config, self.server_state, {}, loop, peer)
             context = None if self._tls is None else self._tls()
             patience = None if context is None else peer.limits.head_seconds
             await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience)

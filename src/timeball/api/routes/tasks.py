@@ -63,7 +63,7 @@ async def put(call: Call) -> Answer:
     saved = await call.context.store.put_task(
         RegisteredTask(id=task_id, tenant=call.tenant, spec=spec, version=1, updated_at=now)
     )
-    call.context.hints.give(Topic.READY)  # its runs may have waited for a worker that takes another kind
+    call.context.wakeups.wake(Topic.READY)  # its runs may have waited for a worker that takes another kind
     return answer_json(_view(saved), 201 if saved.version == 1 else 200)
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 from timeball.api.bodies import Goodbye
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain import ids
-from timeball.domain.dispatch.placement import MOST_MEMORY
+from timeball.domain.dispatch.placement import MAX_MEMORY
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
@@ -27,19 +27,19 @@ from timeball.ports.worker_protocol import (
     MAX_MESSAGE_LENGTH,
     MAX_RESULT_SIZE,
     Beat,
-    Hello,
-    Orders,
     Poll,
-    Receipt,
+    PollResponse,
+    RegisterWorker,
     Report,
-    Welcome,
+    ReportAck,
+    WorkerRegistered,
 )
 
-MOST_SLOTS: Final = 100_000
-MOST_CPUS: Final = 100_000
-LONGEST_WAIT: Final = MINUTE
+MAX_SLOTS: Final = 100_000
+MAX_CPUS: Final = 100_000
+MAX_WAIT: Final = MINUTE
 
-_hello = msgspec.json.Decoder(Hello)
+_hello = msgspec.json.Decoder(RegisterWorker)
 _poll = msgspec.json.Decoder(Poll)
 _beat = msgspec.json.Decoder(Beat)
 _report = msgspec.json.Decoder(Report)
@@ -112,16 +112,16 @@ def _check_failure(failure: Failure, at: str) -> None:
 
 
 def _check_slots(count: int, field: str) -> None:
-    if not 0 <= count <= MOST_SLOTS:
-        raise Invalid(f"{field} must be between 0 and {MOST_SLOTS:,}", f"/{field}")
+    if not 0 <= count <= MAX_SLOTS:
+        raise Invalid(f"{field} must be between 0 and {MAX_SLOTS:,}", f"/{field}")
 
 
-def _check_offer(hello: Hello) -> None:
+def _check_offer(hello: RegisterWorker) -> None:
     _check_slots(hello.slots, "slots")
-    if hello.cpu is not None and not 0 <= hello.cpu <= MOST_CPUS:
-        raise Invalid(f"cpu must be between 0 and {MOST_CPUS:,}", "/cpu")
-    if hello.memory_mb is not None and not 0 <= hello.memory_mb <= MOST_MEMORY:
-        raise Invalid(f"memoryMb must be between 0 and {MOST_MEMORY:,}", "/memoryMb")
+    if hello.cpu is not None and not 0 <= hello.cpu <= MAX_CPUS:
+        raise Invalid(f"cpu must be between 0 and {MAX_CPUS:,}", "/cpu")
+    if hello.memory_mb is not None and not 0 <= hello.memory_mb <= MAX_MEMORY:
+        raise Invalid(f"memoryMb must be between 0 and {MAX_MEMORY:,}", "/memoryMb")
 
 
 def _key_of(call: Call) -> str:
@@ -130,7 +130,7 @@ def _key_of(call: Call) -> str:
 
 
 async def hello(call: Call) -> Answer:
-    message: Hello = await _read(call, _hello)
+    message: RegisterWorker = await _read(call, _hello)
     _check_offer(message)
     return answer_json(await call.services.dispatch.hello(message, _key_of(call)))
 
@@ -138,12 +138,12 @@ async def hello(call: Call) -> Answer:
 async def poll(call: Call) -> Answer:
     message: Poll = await _read(call, _poll)
     _check_slots(message.free, "free")
-    wait = min(max(message.wait, 0), LONGEST_WAIT)
+    wait = min(max(message.wait, 0), MAX_WAIT)
     asked = msgspec.structs.replace(message, wait=wait) if wait != message.wait else message
     return answer_json(await _while_connected(call, call.services.dispatch.poll(asked, _key_of(call))))
 
 
-async def _while_connected(call: Call, polling: Coroutine[Any, Any, Orders]) -> Orders:
+async def _while_connected(call: Call, polling: Coroutine[Any, Any, PollResponse]) -> PollResponse:
     """A worker that died while it waited must be assigned nothing."""
     work = asyncio.ensure_future(polling)
     gone = asyncio.ensure_future(call.request.receive())
@@ -188,14 +188,14 @@ def _route(name: str, summary: str, handle: Any, body: type[Struct], answer: Any
         limit=MAX_MESSAGE_BYTES,
         answer=answer,
         status=200 if answer is not None else 204,
-        problems=(409,) if body is not Hello else (),
+        problems=(409,) if body is not RegisterWorker else (),
     )
 
 
 ROUTES: Final = (
-    _route("poll", "Say what the worker has, and wait for something to do", poll, Poll, Orders),
-    _route("report", "Say what happened", report, Report, Receipt),
-    _route("beat", "Renew the session's lease", beat, Beat, Orders),
-    _route("hello", "Open a session", hello, Hello, Welcome),
+    _route("poll", "Say what the worker has, and wait for something to do", poll, Poll, PollResponse),
+    _route("report", "Say what happened", report, Report, ReportAck),
+    _route("beat", "Renew the session's lease", beat, Beat, PollResponse),
+    _route("hello", "Open a session", hello, RegisterWorker, WorkerRegistered),
     _route("goodbye", "Leave, and give back what is held", goodbye, Goodbye, None),
 )

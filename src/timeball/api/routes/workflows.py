@@ -34,7 +34,7 @@ from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
-from timeball.domain.workflow.workflow import MOST_TASKS, RunIf, WorkflowTask
+from timeball.domain.workflow.workflow import MAX_TASKS, RunIf, WorkflowTask
 from timeball.jobspec import job_reader, json_input
 from timeball.jobspec.documents import JobChange
 from timeball.operation.jobs.pause import pause, resume
@@ -74,7 +74,7 @@ _ORIGINS: Final = {"/task/tasks": "/tasks", "/task": "/tasks"}
 class NewWorkflow(JobSpec, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """A job with `tasks` in place of a task. What only tasks have, such as `timeout`, is given to them."""
 
-    tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MOST_TASKS)]
+    tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MAX_TASKS)]
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
@@ -182,7 +182,7 @@ async def list_workflows(call: Call) -> Answer:
         workflows=True,
     )
     page = await call.context.store.list_jobs(where, query.after("j"), query.limit, may_lag=True)
-    whole = [await call.context.depot.whole_job(each) for each in page.items]
+    whole = [await call.context.large_value_store.whole_job(each) for each in page.items]
     shown = rows(
         whole, lambda each: msgspec.Raw(_as_workflow(views.render_job(each))), "jobId", lambda each: each.job.id
     )
@@ -237,7 +237,7 @@ async def runs(call: Call) -> Answer:
 
 
 async def _answer(call: Call, found: JobStatus) -> Answer:
-    whole = await call.context.depot.whole_job(found)
+    whole = await call.context.large_value_store.whole_job(found)
     return Answer(_as_workflow(views.render_job(whole)), 200, JSON, [etag(found)])
 
 

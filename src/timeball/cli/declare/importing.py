@@ -13,7 +13,7 @@ from timeball.cli.declare import manifests as declaring
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 from timeball.domain.errors import Invalid
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _import_options(command: F) -> F:
 @click.option("--tz", metavar="ZONE", help="Where cron runs; by default this machine's time zone.")
 @connected
 def import_crontab(
-    session: Session, file: str, *, user_column: bool | None, tz: str | None, set_name: str | None, **how: Any
+    session: CliSession, file: str, *, user_column: bool | None, tz: str | None, set_name: str | None, **how: Any
 ) -> None:
     """Import a crontab. Each line becomes a job, with the environment that stands above it.
 
@@ -92,7 +92,7 @@ def import_crontab(
 @import_group.command("kubernetes")
 @_import_options
 @connected
-def import_kubernetes(session: Session, file: str, *, set_name: str | None, **how: Any) -> None:
+def import_kubernetes(session: CliSession, file: str, *, set_name: str | None, **how: Any) -> None:
     """Import CronJobs: a file with one or several manifests, or what `kubectl get cronjobs -o yaml` prints.
 
     The command of the container is run on a worker, as a shell task; what cannot be carried over is told by its name.
@@ -114,7 +114,7 @@ def import_kubernetes(session: Session, file: str, *, set_name: str | None, **ho
 
 
 def _import(
-    session: Session,
+    session: CliSession,
     found: Translation,
     file: str,
     set_name: str,
@@ -155,7 +155,7 @@ def _import(
         click.get_current_context().exit(declaring.WRONG)
 
 
-def _show(session: Session, wanted: FileSet, found: Translation) -> None:
+def _show(session: CliSession, wanted: FileSet, found: Translation) -> None:
     from timeball.domain import instant
     from timeball.manifests import fire_changes, fires
     from timeball.manifests.plan import timezone_of

@@ -11,14 +11,14 @@ import click
 
 from timeball.cli.output import failures
 from timeball.cli.output.failures import printable
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 from timeball.domain.errors import Invalid, TimeballError
 
 if TYPE_CHECKING:
     from timeball.manifests.apply import Done
     from timeball.manifests.files import FileSet
     from timeball.manifests.plan import Plan
-    from timeball.manifests.remote import Server
+    from timeball.manifests.remote import RemoteServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,7 +57,7 @@ def file_options(command: F) -> F:
 @file_options
 @connected
 def plan_command(
-    session: Session, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool
+    session: CliSession, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool
 ) -> None:
     """Show what `apply` would do: which jobs are created, changed or cancelled, and which of the coming fires move, are
     added or fall away by that. Changes nothing.
@@ -85,7 +85,7 @@ def plan_command(
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are cancelled.")
 @connected
 def apply_command(
-    session: Session, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool, yes: bool
+    session: CliSession, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool, yes: bool
 ) -> None:
     """Make the server's jobs what the files declare. Doing it again changes nothing; if it breaks off, doing it again
     does the rest.
@@ -118,7 +118,7 @@ def apply_command(
 @click.option("--to", metavar="FILE", help="Write it there: YAML, or TOML if it ends in .toml.")
 @click.option("--toml", is_flag=True, help="TOML instead of YAML.")
 @connected
-def export_command(session: Session, *, set_name: str | None, everything: bool, to: str | None, toml: bool) -> None:
+def export_command(session: CliSession, *, set_name: str | None, everything: bool, to: str | None, toml: bool) -> None:
     """Write the server's jobs as a file that `plan` finds unchanged.
 
     \b
@@ -127,10 +127,10 @@ def export_command(session: Session, *, set_name: str | None, everything: bool, 
       timeball export --set nightly --toml
     """
     from timeball.manifests import export
-    from timeball.manifests.remote import Server
+    from timeball.manifests.remote import RemoteServer
 
     check_set(set_name)
-    found, left_out = export.export(Server(session.client), set_name, everything=everything)
+    found, left_out = export.export(RemoteServer(session.client), set_name, everything=everything)
     if session.output.form == "json":
         import msgspec
 
@@ -144,7 +144,7 @@ def export_command(session: Session, *, set_name: str | None, everything: bool, 
 # --- shared with `import` -----------------------------------------------------------------------------------------
 
 
-def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
+def carry_out(session: CliSession, made: Plan, *, yes: bool) -> bool:
     """Do what was planned, and tell; whether all of it was done."""
     from timeball.domain.text import english
     from timeball.manifests import apply
@@ -186,7 +186,7 @@ def carry_out(session: Session, made: Plan, *, yes: bool) -> bool:
 _VERBS = {"create": "created", "change": "changed", "cancel": "cancelled"}
 
 
-def show(session: Session, made: Plan) -> None:
+def show(session: CliSession, made: Plan) -> None:
     from timeball.manifests import render
 
     if session.output.form == "json":
@@ -204,7 +204,7 @@ def show(session: Session, made: Plan) -> None:
 _COLOURS = {"create": "green", "change": "yellow", "cancel": "red", "undeclared": "yellow", "unchanged": None}
 
 
-def _hint(session: Session, made: Plan) -> None:
+def _hint(session: CliSession, made: Plan) -> None:
     if made.set_name is None and session.output.pretty:
         click.echo(
             "These files name no set, so what leaves them stays on the server; `set: NAME` at the top keeps account.",
@@ -238,10 +238,10 @@ def write(content: dict[str, Any], to: str | None, *, toml: bool, heading: str =
         raise click.UsageError(f"cannot write {to}: {error.strerror or error}") from None
 
 
-def server_of(session: Session) -> Server:
-    from timeball.manifests.remote import Server
+def server_of(session: CliSession) -> RemoteServer:
+    from timeball.manifests.remote import RemoteServer
 
-    return Server(session.client)
+    return RemoteServer(session.client)
 
 
 def _tell_undeclared(made: Plan) -> None:
@@ -252,7 +252,7 @@ def _tell_undeclared(made: Plan) -> None:
             click.secho(printable(line), fg=_COLOURS[step.action])
 
 
-def _tell(session: Session, done: Done, now: int) -> None:
+def _tell(session: CliSession, done: Done, now: int) -> None:
     from timeball.manifests import render
 
     if done.error is not None:
@@ -261,7 +261,7 @@ def _tell(session: Session, done: Done, now: int) -> None:
         click.secho(printable(render.did(done, now)), fg=_COLOURS[done.step.action])
 
 
-def _plan(session: Session, paths: tuple[str, ...], set_name: str | None, prune: bool, take_over: bool) -> Plan:
+def _plan(session: CliSession, paths: tuple[str, ...], set_name: str | None, prune: bool, take_over: bool) -> Plan:
     from timeball.manifests import plan
     from timeball.system import wall
 

@@ -9,12 +9,12 @@ import click
 from timeball.cli.output import times
 from timeball.cli.output.failures import RUN_FAILED, printable
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Ledger, LedgerEntry
 
-MOST_REASONS: Final = 2
+MAX_REASONS: Final = 2
 """More than these would bury the sum; the list below it has all of them."""
 _ORDER: Final = ("on_time", "late", "caught_up", "skipped", "missed", "cancelled", "open")
 
@@ -24,7 +24,7 @@ _ORDER: Final = ("on_time", "late", "caught_up", "skipped", "missed", "cancelled
 @click.option("--from", "since", metavar="WHEN", help="From this time on, or from so long ago: 24h. All, by default.")
 @click.option("--to", "until", metavar="WHEN", help="Up to this time, or so long ago; now by default.")
 @connected
-def audit(session: Session, job: str, *, since: str | None, until: str | None) -> None:
+def audit(session: CliSession, job: str, *, since: str | None, until: str | None) -> None:
     """Account for every fire of a job: what fell due, and what became of it.
 
     Prints one line that has to add up, then every fire that was not on time, with the reason. Exits with 1 if it does
@@ -76,7 +76,7 @@ def summary(ledger: Ledger) -> str:
 def _reason(ledger: Ledger, verdict: str) -> str:
     """The reasons of the fires with this verdict, if there are only a few."""
     reasons = dict.fromkeys(entry.reason for entry in ledger.items if entry.verdict == verdict and entry.reason)
-    return f" ({'; '.join(reasons)})" if 0 < len(reasons) <= MOST_REASONS else ""
+    return f" ({'; '.join(reasons)})" if 0 < len(reasons) <= MAX_REASONS else ""
 
 
 def _due(entry: LedgerEntry) -> str:

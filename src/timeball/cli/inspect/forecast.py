@@ -8,7 +8,7 @@ import click
 
 from timeball.cli.output import times
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Forecast, ForecastBucket
@@ -22,7 +22,7 @@ WIDTH: Final = 40
 @click.option("--to", "until", metavar="WHEN", help="Up to this time, or so long ahead; a week after, by default.")
 @click.option("--bucket", default="1h", show_default=True, metavar="TIME", help="How much time a line stands for.")
 @connected
-def forecast(session: Session, *, since: str | None, until: str | None, bucket: str) -> None:
+def forecast(session: CliSession, *, since: str | None, until: str | None, bucket: str) -> None:
     """Show how many fires are to be expected, and what they will take of the workers that are there now.
 
     A line for each stretch of time in which something fires, and the peak. What was estimated or left out is told.

@@ -9,7 +9,7 @@ import click
 from timeball.cli.inspect.audit import EXCEPTIONS
 from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 from timeball.domain.ids import is_id
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Say why a job or a run waits, did not run, or was late.")
 @click.argument("ident", metavar="JOB|RUN")
 @connected
-def why(session: Session, ident: str) -> None:
+def why(session: CliSession, ident: str) -> None:
     """Say why a job or a run waits, did not run, or was late: the answer in one sentence, then every other reason, and
     what would change it.
 
@@ -44,13 +44,13 @@ def why(session: Session, ident: str) -> None:
         _tell_job(session, job)
 
 
-def _tell_run(session: Session, run: RunWhy) -> None:
+def _tell_run(session: CliSession, run: RunWhy) -> None:
     called = f" of {run.job_name}" if run.job_name else ""
     _answer(session, run.answer, f"Run {run.run_id}{called} is {run.status}.")
     _reasons(session, run.reasons, run.answer)
 
 
-def _tell_job(session: Session, job: JobWhy) -> None:
+def _tell_job(session: CliSession, job: JobWhy) -> None:
     _answer(session, job.answer, f"Job {job.job_name or job.job_id} is {job.state}.")
     reasons = job.reasons if job.run is None else [*job.reasons, *job.run.reasons]
     if job.run is not None and job.answer == job.run.answer:
@@ -63,14 +63,14 @@ def _tell_job(session: Session, job: JobWhy) -> None:
         session.output.table(EXCEPTIONS, job.exceptions, nothing="")
 
 
-def _answer(session: Session, answer: str, subject: str) -> None:
+def _answer(session: CliSession, answer: str, subject: str) -> None:
     if session.output.pretty:
         click.secho(printable(subject), dim=True)
         click.echo()
     click.secho(printable(answer), bold=session.output.pretty)
 
 
-def _reasons(session: Session, reasons: Sequence[Reason], answer: str) -> None:
+def _reasons(session: CliSession, reasons: Sequence[Reason], answer: str) -> None:
     if not session.output.pretty:
         session.output.table(_COLUMNS, reasons, nothing="")
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Worker
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @connected
-def workers(session: Session) -> None:
+def workers(session: CliSession) -> None:
     """List the workers that are there, and how much of what they offer is in use.
 
     A worker with "only" behind its labels takes nothing but runs that ask for one of them. One that is kept for a run

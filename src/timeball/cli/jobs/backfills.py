@@ -12,7 +12,7 @@ from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.output import times
 from timeball.cli.output.failures import RUN_FAILED
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Backfill, BackfillRange
@@ -31,7 +31,7 @@ def backfills() -> None:
 @click.option("--job", metavar="JOB", help="Only those of this job.")
 @listing.limits
 @connected
-def list_backfills(session: Session, *, job: str | None, limit: int, everything: bool) -> None:
+def list_backfills(session: CliSession, *, job: str | None, limit: int, everything: bool) -> None:
     """List backfills, newest first."""
     from timeball.client import requests
 
@@ -48,7 +48,7 @@ def list_backfills(session: Session, *, job: str | None, limit: int, everything:
 @backfills.command("show")
 @_backfill
 @connected
-def show(session: Session, backfill: str) -> None:
+def show(session: CliSession, backfill: str) -> None:
     """Show how far a backfill is."""
     from timeball.client import requests
 
@@ -79,7 +79,7 @@ def show(session: Session, backfill: str) -> None:
 @backfills.command("cancel")
 @_backfill
 @connected
-def cancel(session: Session, backfill: str) -> None:
+def cancel(session: CliSession, backfill: str) -> None:
     """Make no more runs of a backfill, and cancel those that are alive."""
     from timeball.client import requests
 
@@ -88,7 +88,7 @@ def cancel(session: Session, backfill: str) -> None:
         session.output.done(backfill, f"Cancelled {backfill}: {_how_far(found)}.")
 
 
-def wait_and_exit(session: Session, backfill_id: str) -> None:
+def wait_and_exit(session: CliSession, backfill_id: str) -> None:
     """Exit with 0 if every fire of a backfill succeeded, and with 1 otherwise."""
     from timeball.client import requests
 
@@ -109,7 +109,7 @@ def in_words(found: BackfillRange) -> str:
     return f"{found.total:,} fires, {between}."
 
 
-def _watched(session: Session, backfill_id: str) -> Backfill:
+def _watched(session: CliSession, backfill_id: str) -> Backfill:
     def look(tell: Callable[[str], None]) -> Backfill | None:
         found = session.client.backfill_progress(backfill_id)
         tell(_how_far(found))

@@ -10,7 +10,7 @@ from timeball.cli import listing
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import read_json
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Calendar
@@ -32,7 +32,7 @@ def calendars() -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Why; the ledger tells it.")
 @click.option("--file", "-f", metavar="FILE|-", help="The calendar as JSON.")
 @connected
-def set_calendar(session: Session, name: str, *, file: str | None, **flags: Any) -> None:
+def set_calendar(session: CliSession, name: str, *, file: str | None, **flags: Any) -> None:
     """Create a calendar, or replace the one of that name. It counts from the answer on, for all jobs that refer to it.
 
     \b
@@ -55,7 +55,7 @@ def set_calendar(session: Session, name: str, *, file: str | None, **flags: Any)
 @calendars.command("list")
 @listing.limits
 @connected
-def list_calendars(session: Session, *, limit: int, everything: bool) -> None:
+def list_calendars(session: CliSession, *, limit: int, everything: bool) -> None:
     """List calendars."""
     from timeball.client import requests
 
@@ -71,7 +71,7 @@ def list_calendars(session: Session, *, limit: int, everything: bool) -> None:
 @calendars.command("show")
 @_name
 @connected
-def show(session: Session, name: str) -> None:
+def show(session: CliSession, name: str) -> None:
     """Show a calendar."""
     from timeball.client import requests
 
@@ -92,7 +92,7 @@ def show(session: Session, name: str) -> None:
 @calendars.command("delete")
 @_name
 @connected
-def delete(session: Session, name: str) -> None:
+def delete(session: CliSession, name: str) -> None:
     """Delete a calendar that no job uses any more."""
     from timeball.client import requests
 

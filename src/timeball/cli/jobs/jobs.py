@@ -14,7 +14,7 @@ from timeball.cli.options.job_options import job_body, job_options
 from timeball.cli.output import rule_text, times
 from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Job
@@ -36,7 +36,7 @@ def jobs() -> None:
 @click.option("--idempotency-key", metavar="KEY", help="Two calls with one key make one job.")
 @click.option("--wait", is_flag=True, help="Wait for the first run; exit with 1 unless it succeeds.")
 @connected
-def create(session: Session, name: str, *, idempotency_key: str | None, wait: bool, **flags: Any) -> None:
+def create(session: CliSession, name: str, *, idempotency_key: str | None, wait: bool, **flags: Any) -> None:
     """Create a job. It is safe on disk when this returns.
 
     Say what to run with --shell, --http, --script, --python or --task-id, and when with --cron, --every or --at;
@@ -74,7 +74,7 @@ def create(session: Session, name: str, *, idempotency_key: str | None, wait: bo
 @job_options
 @click.option("--version", type=int, metavar="N", help="Only if the job still has this version.")
 @connected
-def update(session: Session, job: str, *, version: int | None, **flags: Any) -> None:
+def update(session: CliSession, job: str, *, version: int | None, **flags: Any) -> None:
     """Change a job. What is not named stays as it is; --param adds to the parameters, --tag and --runs-on replace what
     was there, and `none` takes a rule away: --end-at none.
 
@@ -108,7 +108,7 @@ def update(session: Session, job: str, *, version: int | None, **flags: Any) -> 
 @click.option("--task-id", metavar="ID", help="Only jobs that run this registered task.")
 @listing.limits
 @connected
-def list_jobs(session: Session, *, limit: int, everything: bool, **filters: Any) -> None:
+def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
     """List jobs, newest first."""
     from timeball.client import requests
 
@@ -124,7 +124,7 @@ def list_jobs(session: Session, *, limit: int, everything: bool, **filters: Any)
 @jobs.command("show")
 @_job
 @connected
-def show(session: Session, job: str) -> None:
+def show(session: CliSession, job: str) -> None:
     """Show a job: what it runs, when, by which rules, and how it is."""
     from timeball.client import requests
 
@@ -173,7 +173,7 @@ def show(session: Session, job: str) -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Why, for those who wonder later.")
 @click.option("--until", metavar="WHEN", help="Resume it then: 2026-03-01T02:00:00Z, or 2h from now.")
 @connected
-def pause(session: Session, job: str, *, reason: str, until: str | None) -> None:
+def pause(session: CliSession, job: str, *, reason: str, until: str | None) -> None:
     """Stop a job from firing until it is resumed, or until a moment. Runs that are under way go on.
 
     \b
@@ -191,7 +191,7 @@ def pause(session: Session, job: str, *, reason: str, until: str | None) -> None
 @jobs.command("resume")
 @_job
 @connected
-def resume(session: Session, job: str) -> None:
+def resume(session: CliSession, job: str) -> None:
     """Let a paused job fire again. What it missed is decided by its catch-up rule."""
     from timeball.client import requests
 
@@ -202,7 +202,7 @@ def resume(session: Session, job: str) -> None:
 @_job
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
 @connected
-def run(session: Session, job: str, *, wait: bool) -> None:
+def run(session: CliSession, job: str, *, wait: bool) -> None:
     """Run a job now, beside its schedule. Its overlap policy applies."""
     from timeball.client import requests
 
@@ -225,7 +225,7 @@ def run(session: Session, job: str, *, wait: bool) -> None:
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless every run succeeded.")
 @connected
 def backfill(
-    session: Session,
+    session: CliSession,
     job: str,
     *,
     since: str,
@@ -270,7 +270,7 @@ def backfill(
 @_job
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @connected
-def delete(session: Session, job: str, *, yes: bool) -> None:
+def delete(session: CliSession, job: str, *, yes: bool) -> None:
     """Cancel a job for good: stop its schedule and its live runs. Its history stays."""
     from timeball.client import requests
 
@@ -282,7 +282,7 @@ def delete(session: Session, job: str, *, yes: bool) -> None:
         session.output.done(job_id, f"Cancelled {job}.")
 
 
-def _answer(session: Session, request: Any, verb: str) -> None:
+def _answer(session: CliSession, request: Any, verb: str) -> None:
     job: Job | None = session.ask(request)
     if job is not None:
         _warn(job)

@@ -10,7 +10,7 @@ from timeball.cli import listing
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import read_json, task_body, task_options
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Task
@@ -28,7 +28,7 @@ def tasks() -> None:
 @task_options
 @click.option("--file", "-f", metavar="FILE|-", help="The task as JSON.")
 @connected
-def set_task(session: Session, task_id: str, *, file: str | None, **flags: Any) -> None:
+def set_task(session: CliSession, task_id: str, *, file: str | None, **flags: Any) -> None:
     """Register a task, or replace the one of that name.
 
     \b
@@ -50,7 +50,7 @@ def set_task(session: Session, task_id: str, *, file: str | None, **flags: Any) 
 @tasks.command("list")
 @listing.limits
 @connected
-def list_tasks(session: Session, *, limit: int, everything: bool) -> None:
+def list_tasks(session: CliSession, *, limit: int, everything: bool) -> None:
     """List registered tasks."""
     from timeball.client import requests
 
@@ -66,7 +66,7 @@ def list_tasks(session: Session, *, limit: int, everything: bool) -> None:
 @tasks.command("show")
 @_task_id
 @connected
-def show(session: Session, task_id: str) -> None:
+def show(session: CliSession, task_id: str) -> None:
     """Show a registered task."""
     from timeball.client import requests
 
@@ -85,7 +85,7 @@ def show(session: Session, task_id: str) -> None:
 @tasks.command("delete")
 @_task_id
 @connected
-def delete(session: Session, task_id: str) -> None:
+def delete(session: CliSession, task_id: str) -> None:
     """Delete a registered task that no job uses any more."""
     from timeball.client import requests
 

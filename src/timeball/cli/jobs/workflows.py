@@ -13,7 +13,7 @@ from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import read_json
 from timeball.cli.output import times
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import TaskOfRun, Workflow, WorkflowRun
@@ -42,7 +42,7 @@ def workflows() -> None:
 @click.option("--wait", is_flag=True, help="Wait for the first run; exit with 1 unless it succeeds.")
 @connected
 def create(
-    session: Session,
+    session: CliSession,
     name: str,
     *,
     file: str,
@@ -79,7 +79,7 @@ def create(
 @_file
 @click.option("--version", type=int, metavar="N", help="Only if the workflow still has this version.")
 @connected
-def update(session: Session, workflow: str, *, file: str, version: int | None) -> None:
+def update(session: CliSession, workflow: str, *, file: str, version: int | None) -> None:
     """Change a workflow: what the file names is replaced, the rest stays. Runs under way go on with their tasks."""
     from timeball.client import requests
 
@@ -93,7 +93,7 @@ def update(session: Session, workflow: str, *, file: str, version: int | None) -
 @click.option("--name", metavar="NAME", help="Only workflows of this name.")
 @listing.limits
 @connected
-def list_workflows(session: Session, *, limit: int, everything: bool, **filters: Any) -> None:
+def list_workflows(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
     """List workflows, newest first."""
     from timeball.client import requests
 
@@ -109,7 +109,7 @@ def list_workflows(session: Session, *, limit: int, everything: bool, **filters:
 @workflows.command("show")
 @_workflow
 @connected
-def show(session: Session, workflow: str) -> None:
+def show(session: CliSession, workflow: str) -> None:
     """Show a workflow: its tasks, what they need, and when it runs."""
     from timeball.client import requests
 
@@ -138,7 +138,7 @@ def show(session: Session, workflow: str) -> None:
 @_workflow
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
 @connected
-def run(session: Session, workflow: str, *, wait: bool) -> None:
+def run(session: CliSession, workflow: str, *, wait: bool) -> None:
     """Run a workflow now, beside its schedule. Its overlap policy applies."""
     from timeball.client import requests
 
@@ -154,7 +154,7 @@ def run(session: Session, workflow: str, *, wait: bool) -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Why, for those who wonder later.")
 @click.option("--until", metavar="WHEN", help="Resume it then: 2026-03-01T02:00:00Z, or 2h from now.")
 @connected
-def pause(session: Session, workflow: str, *, reason: str, until: str | None) -> None:
+def pause(session: CliSession, workflow: str, *, reason: str, until: str | None) -> None:
     """Stop a workflow from firing until it is resumed. Runs that are under way go on."""
     from timeball.client import requests
     from timeball.system import wall
@@ -168,7 +168,7 @@ def pause(session: Session, workflow: str, *, reason: str, until: str | None) ->
 @workflows.command("resume")
 @_workflow
 @connected
-def resume(session: Session, workflow: str) -> None:
+def resume(session: CliSession, workflow: str) -> None:
     """Let a paused workflow fire again."""
     from timeball.client import requests
 
@@ -181,7 +181,7 @@ def resume(session: Session, workflow: str) -> None:
 @_workflow
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @connected
-def delete(session: Session, workflow: str, *, yes: bool) -> None:
+def delete(session: CliSession, workflow: str, *, yes: bool) -> None:
     """Cancel a workflow for good: stop its schedule and its live runs with all their tasks. Its history stays."""
     from timeball.client import requests
 
@@ -197,7 +197,7 @@ def delete(session: Session, workflow: str, *, yes: bool) -> None:
 @click.option("--status", metavar="STATUS", help="One or several, separated by commas.")
 @listing.limits
 @connected
-def runs(session: Session, workflow: str, *, status: str | None, limit: int, everything: bool) -> None:
+def runs(session: CliSession, workflow: str, *, status: str | None, limit: int, everything: bool) -> None:
     """List the runs of a workflow, newest first."""
     from timeball.client import requests
 
@@ -214,7 +214,7 @@ def runs(session: Session, workflow: str, *, status: str | None, limit: int, eve
 @workflows.command("status")
 @_run
 @connected
-def status(session: Session, run: str) -> None:
+def status(session: CliSession, run: str) -> None:
     """Show a run of a workflow, with the state of every task."""
     from timeball.client import requests
 
@@ -226,7 +226,7 @@ def status(session: Session, run: str) -> None:
 @workflows.command("cancel")
 @_run
 @connected
-def cancel(session: Session, run: str) -> None:
+def cancel(session: CliSession, run: str) -> None:
     """Cancel a run of a workflow: make no more runs of its tasks, and cancel those that are alive."""
     from timeball.client import requests
 
@@ -240,7 +240,7 @@ def cancel(session: Session, run: str) -> None:
 @_run
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
 @connected
-def retry(session: Session, run: str, *, wait: bool) -> None:
+def retry(session: CliSession, run: str, *, wait: bool) -> None:
     """Run a workflow run again from the tasks that failed. What succeeded is kept."""
     from timeball.client import requests
 
@@ -251,7 +251,7 @@ def retry(session: Session, run: str, *, wait: bool) -> None:
     waiting.wait_or_say(session, run_id, f"Run {run_id} takes the place of {found.retry_of}.", wait=wait)
 
 
-def _show_run(session: Session, found: WorkflowRun) -> None:
+def _show_run(session: CliSession, found: WorkflowRun) -> None:
     session.output.fields(
         [
             ("run", found.workflow_run_id),

@@ -11,7 +11,7 @@ import click
 from timeball.cli.options.job_options import pairs, read_json
 from timeball.cli.output import times
 from timeball.cli.output.failures import RUN_FAILED, printable
-from timeball.cli.session import Session
+from timeball.cli.session import CliSession
 from timeball.domain.errors import Invalid
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def narrowing(command: F) -> F:
     return command
 
 
-def meant(session: Session, flags: Mapping[str, Any]) -> dict[str, Any]:
+def meant(session: CliSession, flags: Mapping[str, Any]) -> dict[str, Any]:
     """Which runs the options above mean; empty: they say nothing."""
     from timeball.system import wall
 
@@ -89,12 +89,12 @@ def asks(*, yes: bool) -> bool:
     return not yes and sys.stdin.isatty()
 
 
-def counted(session: Session, count: int, what: str) -> None:
+def counted(session: CliSession, count: int, what: str) -> None:
     """The answer to a dry run."""
     click.echo(f"{count:,} {what}" if session.output.pretty else str(count))
 
 
-def summed_up(session: Session, verb: str, matched: int, changed: int, refused: list[Retried]) -> None:
+def summed_up(session: CliSession, verb: str, matched: int, changed: int, refused: list[Retried]) -> None:
     """What came of many, and the first reasons why some are as they were. Exits with 1 if there are any."""
     session.output.fields([("matched", matched), (verb, changed), ("skipped", matched - changed)])
     for item in refused[:10]:

@@ -11,7 +11,7 @@ from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options import run_selection
 from timeball.cli.output.failures import RUN_FAILED
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import DeadGroup, Retried, Run
@@ -26,7 +26,7 @@ def dead() -> None:
 @run_selection.narrowing
 @listing.limits
 @connected
-def list_dead(session: Session, *, limit: int, everything: bool, **flags: Any) -> None:
+def list_dead(session: CliSession, *, limit: int, everything: bool, **flags: Any) -> None:
     """List dead letters, newest first."""
     from timeball.client import requests
 
@@ -44,7 +44,7 @@ def list_dead(session: Session, *, limit: int, everything: bool, **flags: Any) -
 @run_selection.narrowing
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, metavar="N", help="How many.")
 @connected
-def groups(session: Session, *, limit: int, **flags: Any) -> None:
+def groups(session: CliSession, *, limit: int, **flags: Any) -> None:
     """List dead letters by error, the most frequent first."""
     from timeball.client import requests
 
@@ -60,7 +60,7 @@ def groups(session: Session, *, limit: int, **flags: Any) -> None:
 @dead.command("show")
 @click.argument("run", metavar="RUN")
 @connected
-def show(session: Session, run: str) -> None:
+def show(session: CliSession, run: str) -> None:
     """Show what a dead run was to do, and how it failed."""
     import msgspec
 
@@ -115,7 +115,13 @@ def _letters(command: Any) -> Any:
 @run_selection.editing
 @connected
 def retry(
-    session: Session, runs: tuple[str, ...], *, params: tuple[str, ...], edit: str | None, dry_run: bool, **flags: Any
+    session: CliSession,
+    runs: tuple[str, ...],
+    *,
+    params: tuple[str, ...],
+    edit: str | None,
+    dry_run: bool,
+    **flags: Any,
 ) -> None:
     """Run dead letters again, as they were or edited.
 
@@ -145,7 +151,7 @@ def retry(
 @dead.command("discard")
 @_letters
 @connected
-def discard(session: Session, runs: tuple[str, ...], *, dry_run: bool, **flags: Any) -> None:
+def discard(session: CliSession, runs: tuple[str, ...], *, dry_run: bool, **flags: Any) -> None:
     """Take dead letters off the list. They stay in the history, and can be retried by their ids.
 
     \b
@@ -168,14 +174,14 @@ def discard(session: Session, runs: tuple[str, ...], *, dry_run: bool, **flags: 
         _tell(session, "discarded", answer.discarded, answer, named=bool(runs))
 
 
-def _meant(session: Session, runs: tuple[str, ...], flags: dict[str, Any]) -> Any:
+def _meant(session: CliSession, runs: tuple[str, ...], flags: dict[str, Any]) -> Any:
     where = run_selection.meant(session, flags)
     if (bool(runs) + bool(where) + flags["everything"]) != 1:
         raise click.UsageError("say which: run ids, options such as --group or --job, or --all")
     return {"everything": True} if flags["everything"] else where
 
 
-def _count(session: Session, request: Any) -> None:
+def _count(session: CliSession, request: Any) -> None:
     found = session.ask(request)
     if found is not None:
         run_selection.counted(session, found.matched, "dead letter" if found.matched == 1 else "dead letters")
@@ -185,7 +191,7 @@ def _so_many(count: int) -> str:
     return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
-def _tell(session: Session, verb: str, changed: int, answer: Any, *, named: bool) -> None:
+def _tell(session: CliSession, verb: str, changed: int, answer: Any, *, named: bool) -> None:
     refused = [item for item in answer.items if item.error]
     if not named:
         run_selection.summed_up(session, verb, answer.matched, changed, refused)

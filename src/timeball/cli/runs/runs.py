@@ -12,7 +12,7 @@ from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options import run_selection
 from timeball.cli.output import rule_text
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 from timeball.domain.text import english
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def runs() -> None:
 @click.option("--archived", is_flag=True, help="Those that have left the store for the archive.")
 @listing.limits
 @connected
-def list_runs(session: Session, *, archived: bool, limit: int, everything: bool, **flags: Any) -> None:
+def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bool, **flags: Any) -> None:
     """List runs, newest fire time first.
 
     \b
@@ -66,7 +66,7 @@ def list_runs(session: Session, *, archived: bool, limit: int, everything: bool,
 @runs.command("show")
 @_run
 @connected
-def show(session: Session, run: str) -> None:
+def show(session: CliSession, run: str) -> None:
     """Show a run: what became of it, and of every attempt."""
     from timeball.client import requests
 
@@ -116,7 +116,7 @@ def show(session: Session, run: str) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
 @click.option("--attempt", type=int, metavar="N", help="Only of this attempt.")
 @connected
-def logs(session: Session, run: str, *, follow: bool, attempt: int | None) -> None:
+def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) -> None:
     """Print what a run wrote, exactly as it wrote it.
 
     With --follow and -o json, every line is a JSON object of its own. A server that restarts is waited for.
@@ -137,7 +137,7 @@ def logs(session: Session, run: str, *, follow: bool, attempt: int | None) -> No
 @runs.command("cancel")
 @_run
 @connected
-def cancel(session: Session, run: str) -> None:
+def cancel(session: CliSession, run: str) -> None:
     """Cancel a run. One that is running is stopped with everything it started; it ends as cancelled."""
     from timeball.client import requests
 
@@ -152,7 +152,7 @@ def cancel(session: Session, run: str) -> None:
 @run_selection.editing
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
 @connected
-def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
+def retry(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
     """Run a failed, dead or cancelled run again, as it was or edited; one that waits for its next attempt, at once."""
     from timeball.client import requests
 
@@ -167,7 +167,7 @@ def retry(session: Session, run: str, *, params: tuple[str, ...], edit: str | No
 @run_selection.editing
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
 @connected
-def replay(session: Session, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
+def replay(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
     """Run a run that has ended once more, whatever its end was: by what its job says now, or edited."""
     from timeball.client import requests
 
@@ -187,7 +187,7 @@ def replay(session: Session, run: str, *, params: tuple[str, ...], edit: str | N
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @connected
 def bulk(
-    session: Session,
+    session: CliSession,
     action: Literal["cancel", "retry", "replay"],
     *,
     everything: bool,
@@ -234,12 +234,12 @@ _DONE = {"cancel": "cancelled", "retry": "retried", "replay": "replayed"}
 @_run
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give up after this long, with exit code 124.")
 @connected
-def wait(session: Session, run: str, *, timeout: float | None) -> None:
+def wait(session: CliSession, run: str, *, timeout: float | None) -> None:
     """Wait until a run ends. Exits with 0 if it succeeded, else with 1."""
     waiting.wait_and_exit(session, session.run_id(run), timeout)
 
 
-def _follow(session: Session, run_id: str, attempt: int | None) -> None:
+def _follow(session: CliSession, run_id: str, attempt: int | None) -> None:
     if session.output.form != "json":
         for chunk in session.client.follow_output(run_id, attempt=attempt):
             _write(chunk.text.encode())

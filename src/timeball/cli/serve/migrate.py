@@ -15,7 +15,7 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.text import english
 
 if TYPE_CHECKING:
-    from timeball.ports.store_transfer import Move, Progress, Report
+    from timeball.ports.store_transfer import Progress, Report, TransferResult
 
 ROWS_PER_LINE: Final = 500_000
 """In a pipe: how many rows of a table are a line worth telling."""
@@ -121,7 +121,7 @@ class _Lines:
             click.echo(f"{progress.doing}: {progress.rows:,} of {progress.of:,} rows", err=True)
 
 
-def _tell(output: Output, move: Move, settings: config.MigrateConfig, *, dry_run: bool) -> None:
+def _tell(output: Output, move: TransferResult, settings: config.MigrateConfig, *, dry_run: bool) -> None:
     next_steps = _next_steps(move, settings, dry_run=dry_run)
     if output.form == "json":
         import msgspec
@@ -144,7 +144,7 @@ def _tell(output: Output, move: Move, settings: config.MigrateConfig, *, dry_run
         click.echo(f"  {step}", err=True)
 
 
-def _headline(move: Move, *, dry_run: bool) -> str:
+def _headline(move: TransferResult, *, dry_run: bool) -> str:
     if move.was_complete:
         return f"Everything had arrived in {move.target} before this was asked; the old store knows that now."
     count = english.counted(sum(move.rows.values()), "row")
@@ -153,7 +153,7 @@ def _headline(move: Move, *, dry_run: bool) -> str:
     return f"{count} went from {move.source} to {move.target}, and were counted there. The old store is closed."
 
 
-def _next_steps(move: Move, settings: config.MigrateConfig, *, dry_run: bool) -> list[str]:
+def _next_steps(move: TransferResult, settings: config.MigrateConfig, *, dry_run: bool) -> list[str]:
     if dry_run:
         return [f"first stop process {move.held_by}, which uses it now"] if move.held_by else []
     import shlex
@@ -175,7 +175,7 @@ def _next_steps(move: Move, settings: config.MigrateConfig, *, dry_run: bool) ->
     return steps
 
 
-def _as_json(move: Move, next_steps: list[str], *, dry_run: bool) -> dict[str, Any]:
+def _as_json(move: TransferResult, next_steps: list[str], *, dry_run: bool) -> dict[str, Any]:
     return {
         "source": move.source,
         "target": move.target,

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from timeball.cli.output.failures import RUN_FAILED, printable, say
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.cli.tools.load_test import Figures
     from timeball.client.models import Worker
 
 JOBS: Final = 5_000
-MOST_JOBS: Final = 100_000
+MAX_JOBS: Final = 100_000
 
 
 @click.command(short_help="Measure how fast this installation is.")
 @click.option(
     "--jobs",
-    type=click.IntRange(1, MOST_JOBS),
+    type=click.IntRange(1, MAX_JOBS),
     default=JOBS,
     show_default=True,
     metavar="N",
@@ -29,7 +29,7 @@ MOST_JOBS: Final = 100_000
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, also if the server is on another machine.")
 @connected
-def bench(session: Session, *, jobs: int, yes: bool) -> None:
+def bench(session: CliSession, *, jobs: int, yes: bool) -> None:
     """Measure how fast this installation is: the server, its database and the workers, as they are now.
 
     Submits jobs that do nothing and looks at how they fare: 50 one by one, then --jobs of them in batches, then 200

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from timeball.cli.lazy_group import LazyGroup
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import StoreClock
@@ -20,7 +20,7 @@ def clock() -> None:
 
 @clock.command("show")
 @connected
-def show(session: Session) -> None:
+def show(session: CliSession) -> None:
     """Show the store's time, the wall clock, and whether planning is held.
 
     Planning of an embedded store is held when the wall clock steps ahead by more than an hour, until it has agreed with
@@ -35,7 +35,7 @@ def show(session: Session) -> None:
 
 @clock.command("accept")
 @connected
-def accept(session: Session) -> None:
+def accept(session: CliSession) -> None:
     """Accept the wall clock: planning resumes at once, and leases and timers move with the step.
 
     It never sets the store's time back. For that, restart the server with --accept-clock.
@@ -47,7 +47,7 @@ def accept(session: Session) -> None:
         _print(session, found)
 
 
-def _print(session: Session, found: StoreClock) -> None:
+def _print(session: CliSession, found: StoreClock) -> None:
     session.output.fields(
         [
             ("store time", found.store_time),

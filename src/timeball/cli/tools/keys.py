@@ -8,7 +8,7 @@ import click
 
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.output.output import Column
-from timeball.cli.session import Session, connected
+from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.client.models import Key
@@ -23,7 +23,7 @@ def keys() -> None:
 @click.option("--role", type=click.Choice(["worker", "admin"]), required=True, help="What the key is for.")
 @click.option("--name", default="", metavar="NAME", help="To recognise it by.")
 @connected
-def create(session: Session, *, role: str, name: str) -> None:
+def create(session: CliSession, *, role: str, name: str) -> None:
     """Create a key and print it: this once, Timeball does not keep it.
 
     \b
@@ -44,7 +44,7 @@ def create(session: Session, *, role: str, name: str) -> None:
 
 @keys.command("list")
 @connected
-def list_keys(session: Session) -> None:
+def list_keys(session: CliSession) -> None:
     """List keys; their secrets are kept nowhere."""
     from timeball.client import requests
 
@@ -56,7 +56,7 @@ def list_keys(session: Session) -> None:
 @keys.command("revoke")
 @click.argument("key_id", metavar="KEY_ID")
 @connected
-def revoke(session: Session, key_id: str) -> None:
+def revoke(session: CliSession, key_id: str) -> None:
     """Make a key worthless, from now on."""
     from timeball.client import requests
 

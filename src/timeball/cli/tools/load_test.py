@@ -28,7 +28,7 @@ SPREAD: Final = 200
 SPREAD_SECONDS: Final = 5
 LEAD: Final = 2
 """Seconds from the submission of jobs that are spread until the first of them is due."""
-PATIENCE: Final = 60.0
+PROGRESS_TIMEOUT: Final = 60.0
 """Seconds that jobs may take without another one ending."""
 PAGE: Final = 1_000
 
@@ -117,7 +117,7 @@ def _submit(client: Client, jobs: Sequence[JobOptions]) -> list[str]:
 
 def _ended(client: Client, job_ids: Sequence[str]) -> list[models.Run]:
     """The runs of these jobs, when all have ended. `TimeoutError` if for a while none does."""
-    wanted, seen, patient_until = frozenset(job_ids), 0, monotonic() + PATIENCE * SECOND
+    wanted, seen, patient_until = frozenset(job_ids), 0, monotonic() + PROGRESS_TIMEOUT * SECOND
     pause = 0.005
     while True:
         runs = _runs(client, wanted) if _is_over(client, job_ids[-1]) else []
@@ -125,10 +125,10 @@ def _ended(client: Client, job_ids: Sequence[str]) -> list[models.Run]:
         if len(done) == len(wanted):
             return done
         if len(done) > seen:
-            seen, patient_until = len(done), monotonic() + PATIENCE * SECOND
+            seen, patient_until = len(done), monotonic() + PROGRESS_TIMEOUT * SECOND
         if monotonic() > patient_until:
             raise TimeoutError(
-                f"{len(done):,} of {len(wanted):,} jobs have ended, and none more for {PATIENCE:g} s;"
+                f"{len(done):,} of {len(wanted):,} jobs have ended, and none more for {PROGRESS_TIMEOUT:g} s;"
                 f" `timeball why {job_ids[-1]}` may tell the reason"
             )
         time.sleep(pause)

@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.domain.diagnosis.worker_match import Hand
-from timeball.domain.dispatch.limits import Bucket
+from timeball.domain.diagnosis.worker_match import WorkerView
+from timeball.domain.dispatch.limits import TokenBucket
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, JobState
@@ -16,11 +16,11 @@ from timeball.domain.run.circuit_breaker import Circuit
 from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task
 
-MOST_COUNTED: Final = 10_000
+MAX_COUNTED: Final = 10_000
 """Runs that wait are counted up to here; a count above says that there are more."""
 
 
-class Weaving(Struct, frozen=True):
+class WorkflowPosition(Struct, frozen=True):
     """Where a workflow run stands."""
 
     tasks: int
@@ -52,7 +52,7 @@ class Tokens(Struct, frozen=True):
     """A rate limit."""
 
     key: str
-    bucket: Bucket
+    bucket: TokenBucket
 
 
 class Target(Struct, frozen=True):
@@ -88,7 +88,7 @@ class Past(Struct, frozen=True, kw_only=True):
     """The workflow run that it was a task of, if that is known."""
 
 
-class Circumstances(Past, frozen=True, kw_only=True):
+class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     """Of one run. What does not matter in its state is not looked up."""
 
     job: Job
@@ -115,9 +115,9 @@ class Circumstances(Past, frozen=True, kw_only=True):
     """While it stands still for another run, or is about to."""
     room_made: Preemption | None = None
     """While another run stands still for it, or is about to."""
-    weaving: Weaving | None = None
+    weaving: WorkflowPosition | None = None
     """How far it is, if it is a workflow run."""
-    crew: tuple[Hand, ...] = ()
+    crew: tuple[WorkerView, ...] = ()
     ahead: Ahead = Ahead()
 
 
@@ -138,7 +138,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     """Its live runs, as far as they were counted."""
     next_fire: Micros | None
     """The first instant that has not come, or that nobody has planned yet."""
-    run: Circumstances | None
+    run: DiagnosisSnapshot | None
     """Its first live run, else the newest that ended."""
     followed: Followed | None = None
     planning_failure: PlanningFailure | None = None

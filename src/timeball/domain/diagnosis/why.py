@@ -11,13 +11,13 @@ from typing import assert_never
 from timeball.domain import duration
 from timeball.domain.diagnosis import why_ended, worker_match
 from timeball.domain.diagnosis.reasons import Code, Reason
-from timeball.domain.diagnosis.snapshot import MOST_COUNTED, Circumstances, Standing, Weaving
+from timeball.domain.diagnosis.snapshot import MAX_COUNTED, DiagnosisSnapshot, Standing, WorkflowPosition
 from timeball.domain.dispatch import preemption, priority
 from timeball.domain.dispatch.overlap import REPLACING, Overlap
 from timeball.domain.dispatch.placement import Need
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import Job, JobState, StowedSpec
+from timeball.domain.job.job import Job, JobState, OffloadedSpec
 from timeball.domain.planning import planning
 from timeball.domain.planning.planning_failure import PlanningFailure
 from timeball.domain.run import circuit_breaker, follow
@@ -30,7 +30,7 @@ from timeball.domain.task.task import Python, kind_of
 from timeball.domain.text.english import about, counted, listed, moment, when
 
 
-def of_run(facts: Circumstances) -> list[Reason]:
+def of_run(facts: DiagnosisSnapshot) -> list[Reason]:
     """At least one."""
     if facts.run.is_terminal:
         return [*why_ended.reasons(facts), *_caused(facts.run)]
@@ -147,7 +147,7 @@ def _nothing_left(standing: Standing) -> Reason:
 # --- runs that a worker has ---------------------------------------------------------------------------------------
 
 
-def _held(facts: Circumstances) -> list[Reason]:
+def _held(facts: DiagnosisSnapshot) -> list[Reason]:
     run, now = facts.run, facts.now
     reasons: list[Reason] = []
     if run.cancel_requested_at is not None:
@@ -174,7 +174,7 @@ def _held(facts: Circumstances) -> list[Reason]:
     return reasons + why_ended.late(facts)
 
 
-def _overdue(facts: Circumstances) -> Reason | None:
+def _overdue(facts: DiagnosisSnapshot) -> Reason | None:
     """Its worker is alive, and should have ended it by now."""
     run, spec, now = facts.run, facts.spec, facts.now
     if spec.timeout is None or run.attempt_started_at is None or facts.makes_room is not None:
@@ -208,7 +208,7 @@ def _preempted(made: Preemption, now: Micros) -> Reason:
     )
 
 
-def _weaving(facts: Circumstances, weaving: Weaving) -> Reason:
+def _weaving(facts: DiagnosisSnapshot, weaving: WorkflowPosition) -> Reason:
     """What a workflow run waits for."""
     done = f"{weaving.tasks - weaving.open:,} of {counted(weaving.tasks, 'task')} have ended"
     if not weaving.running:
@@ -221,7 +221,7 @@ def _weaving(facts: Circumstances, weaving: Weaving) -> Reason:
     return Reason(code=Code.TASKS, text=text, unblocks=hint, since=facts.run.started_at, run_id=run_id)
 
 
-def _progress(facts: Circumstances) -> Reason:
+def _progress(facts: DiagnosisSnapshot) -> Reason:
     run, now = facts.run, facts.now
     if run.attempt_started_at is not None:
         text = f"It is running on {run.worker}, since {moment(run.attempt_started_at, now)}{_attempt(facts)}."
@@ -233,7 +233,7 @@ def _progress(facts: Circumstances) -> Reason:
     return Reason(code=Code.CLAIMED, text=text, since=run.claimed_at)
 
 
-def _attempt(facts: Circumstances) -> str:
+def _attempt(facts: DiagnosisSnapshot) -> str:
     most = facts.spec.retry.max_retries + 1 if facts.spec.delivery != "at_most_once" else 1
     return f" (attempt {facts.run.attempt} of {most})" if facts.run.attempt > 1 else ""
 
@@ -241,7 +241,7 @@ def _attempt(facts: Circumstances) -> str:
 # --- runs that wait -----------------------------------------------------------------------------------------------
 
 
-def _waiting(facts: Circumstances) -> list[Reason]:
+def _waiting(facts: DiagnosisSnapshot) -> list[Reason]:
     reasons = [*_too_early(facts), *_held_back(facts)]
     if not reasons:
         reasons = _closed_gates(facts)
@@ -261,7 +261,7 @@ def _waiting(facts: Circumstances) -> list[Reason]:
     return [*reasons, *_deadline(facts)]
 
 
-def _deadline(facts: Circumstances) -> list[Reason]:
+def _deadline(facts: DiagnosisSnapshot) -> list[Reason]:
     run = facts.run
     if run.start_by is None or run.attempt:
         return []
@@ -269,7 +269,7 @@ def _deadline(facts: Circumstances) -> list[Reason]:
     return [Reason(code=Code.START_DEADLINE, text=text, until=run.start_by)]
 
 
-def _too_early(facts: Circumstances) -> list[Reason]:
+def _too_early(facts: DiagnosisSnapshot) -> list[Reason]:
     run, now = facts.run, facts.now
     if run.attempt and run.eligible_at is not None and run.eligible_at > now:
         most = facts.spec.retry.max_retries + 1
@@ -290,7 +290,12 @@ def _too_early(facts: Circumstances) -> list[Reason]:
         spread = f", {about(run.due - run.fire_time)} of jitter included" if run.due > run.fire_time else ""
         text = f"It is scheduled for later: it starts {when(run.due, now)}{spread}."
         return [Reason(code=Code.NOT_DUE, text=text, until=run.due)]
-    if run.eligible_at is not None and run.eligible_at > now and isinstance(facts.spec, StowedSpec) and run.due <= now:
+    if (
+        run.eligible_at is not None
+        and run.eligible_at > now
+        and isinstance(facts.spec, OffloadedSpec)
+        and run.due <= now
+    ):
         text = (
             f"Its parameters could not be read from the object storage; it is tried again {when(run.eligible_at, now)}."
         )
@@ -302,7 +307,7 @@ def _too_early(facts: Circumstances) -> list[Reason]:
     return []
 
 
-def _held_back(facts: Circumstances) -> list[Reason]:
+def _held_back(facts: DiagnosisSnapshot) -> list[Reason]:
     holds = facts.run.holds
     reasons = [_turn(facts)] if Hold.TURN in holds else []
     if Hold.OVERLAP in holds:
@@ -317,7 +322,7 @@ def _held_back(facts: Circumstances) -> list[Reason]:
     return reasons
 
 
-def _overlap(facts: Circumstances) -> Reason:
+def _overlap(facts: DiagnosisSnapshot) -> Reason:
     run, rival, now, policy = facts.run, facts.rival, facts.now, facts.spec.overlap
     if rival is None:
         return Reason(code=Code.OVERLAP, text="The run before it has just ended: it is about to be let go.")
@@ -344,7 +349,7 @@ def _then(policy: Overlap) -> str:
             assert_never(policy)
 
 
-def _turn(facts: Circumstances) -> Reason:
+def _turn(facts: DiagnosisSnapshot) -> Reason:
     key, now = facts.run.ordering_key, facts.now
     holder = facts.turn.holder if facts.turn is not None else None
     if holder is None:
@@ -369,7 +374,7 @@ def _turn(facts: Circumstances) -> Reason:
     )
 
 
-def _closed_gates(facts: Circumstances) -> list[Reason]:
+def _closed_gates(facts: DiagnosisSnapshot) -> list[Reason]:
     """The limits that would not let it go at this moment."""
     now = facts.now
     others = _before(facts.gate_before, "; before it {} for the same")
@@ -423,7 +428,7 @@ _GATES = {
 """The reasons that a gate may have, by its kind."""
 
 
-def _let_through(facts: Circumstances) -> Reason:
+def _let_through(facts: DiagnosisSnapshot) -> Reason:
     kind, _, name = (facts.run.gate or "").partition(":")
     codes = _GATES[kind]
     others = _before(facts.gate_before, "; before it {}")
@@ -431,7 +436,7 @@ def _let_through(facts: Circumstances) -> Reason:
     return Reason(code=codes[0] if codes else Code.CLAIMABLE, text=text)
 
 
-def _in_line(facts: Circumstances) -> list[Reason]:
+def _in_line(facts: DiagnosisSnapshot) -> list[Reason]:
     """Nothing but its place in the queue keeps it from the workers that could run it."""
     run, need = facts.run, _need(facts)
     able = worker_match.able(need, facts.crew)
@@ -461,7 +466,7 @@ def _in_line(facts: Circumstances) -> list[Reason]:
     return reasons
 
 
-def _everybody(facts: Circumstances, able: int) -> str:
+def _everybody(facts: DiagnosisSnapshot, able: int) -> str:
     if facts.spec.profile is None:
         slots = sum(hand.idle.slots for hand in worker_match.able(_need(facts), facts.crew))
         return f"All {counted(slots, 'slot')} of {counted(able, 'worker')} are"
@@ -470,12 +475,12 @@ def _everybody(facts: Circumstances, able: int) -> str:
     return f"All {able} workers with {facts.spec.need} are too"
 
 
-def _behind(facts: Circumstances) -> Reason:
+def _behind(facts: DiagnosisSnapshot) -> Reason:
     run, ahead = facts.run, facts.ahead
     parts = [f"{ahead.higher:,} of a higher priority"] if ahead.higher else []
     parts += [f"{ahead.earlier:,} that waited longer"] if ahead.earlier else []
-    if ahead.count > MOST_COUNTED:
-        text = f"More than {MOST_COUNTED:,} runs are ahead of it"
+    if ahead.count > MAX_COUNTED:
+        text = f"More than {MAX_COUNTED:,} runs are ahead of it"
     else:
         verb = "is" if ahead.count == 1 else "are"
         text = f"{counted(ahead.count, 'run')} {verb} ahead of it by priority: {listed(parts)}"
@@ -488,12 +493,12 @@ def _behind(facts: Circumstances) -> Reason:
     return Reason(code=Code.AHEAD, text=f"{text}.", unblocks=unblocks, since=run.eligible_at, until=settled)
 
 
-def _need(facts: Circumstances) -> Need:
+def _need(facts: DiagnosisSnapshot) -> Need:
     """What it asks for, its kind included."""
     return facts.spec.need.of_kind(None if facts.task is None else kind_of(facts.task))
 
 
-def _function(facts: Circumstances) -> str | None:
+def _function(facts: DiagnosisSnapshot) -> str | None:
     return facts.task.function if isinstance(facts.task, Python) else None
 
 
@@ -504,7 +509,7 @@ def _before(count: int, words: str) -> str:
     """Others in the same line, if there are any."""
     if count <= 0:
         return ""
-    return words.format("1 waits" if count == 1 else f"{'more than ' if count > MOST_COUNTED else ''}{count:,} wait")
+    return words.format("1 waits" if count == 1 else f"{'more than ' if count > MAX_COUNTED else ''}{count:,} wait")
 
 
 def _stands(run: Run, now: Micros) -> str:

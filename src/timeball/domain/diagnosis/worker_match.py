@@ -11,7 +11,7 @@ from timeball.domain.dispatch.placement import PLAIN, UNLIMITED, Need, Offer, ki
 from timeball.domain.text.english import counted, listed
 
 
-class Hand(Struct, frozen=True, kw_only=True):
+class WorkerView(Struct, frozen=True, kw_only=True):
     """A worker with a lease."""
 
     name: str
@@ -23,12 +23,12 @@ class Hand(Struct, frozen=True, kw_only=True):
     """The Python functions it has."""
 
 
-def able(need: Need, crew: Sequence[Hand]) -> list[Hand]:
+def able(need: Need, crew: Sequence[WorkerView]) -> list[WorkerView]:
     """Those who could run such a run, were they idle."""
     return [hand for hand in crew if hand.idle.fits(need)]
 
 
-def lacking(need: Need, function: str | None, crew: Sequence[Hand], kind: str | None = None) -> Reason | None:
+def lacking(need: Need, function: str | None, crew: Sequence[WorkerView], kind: str | None = None) -> Reason | None:
     """Why none of the workers that are alive can ever run a run; None: one of them can."""
     if not crew and need == PLAIN:
         return Reason(
@@ -63,7 +63,7 @@ def lacking(need: Need, function: str | None, crew: Sequence[Hand], kind: str | 
     return None
 
 
-def _shortcoming(need: Need, crew: Sequence[Hand]) -> str:
+def _shortcoming(need: Need, crew: Sequence[WorkerView]) -> str:
     """What is missing, as exactly as can be told."""
     if not crew:
         return "there is no worker at all"

@@ -39,11 +39,11 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
         if (self.burst or self.limit) * self.pace > LONGEST:
             raise ValueError("per: so many tokens would take more than a hundred years; choose a shorter time")
 
-    def bucket(self, spent_until: Micros, latest: Micros) -> Bucket:
+    def bucket(self, spent_until: Micros, latest: Micros) -> TokenBucket:
         """How it stands. Whatever the limit was before, never more than all tokens are spent, at the latest instant for
         which one may have been taken: runs are claimed ahead of their time."""
         burst = self.limit if self.burst is None else self.burst
-        return Bucket(burst, self.pace, min(spent_until, latest + burst * self.pace))
+        return TokenBucket(burst, self.pace, min(spent_until, latest + burst * self.pace))
 
     @property
     def pace(self) -> Micros:
@@ -51,7 +51,7 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
         return -(-duration.parse(self.per) // self.limit)
 
 
-class Bucket(Struct, frozen=True):
+class TokenBucket(Struct, frozen=True):
     """A rate limit and how much of it is spent."""
 
     burst: int
@@ -64,9 +64,9 @@ class Bucket(Struct, frozen=True):
         """From when on there is a token: all but one of them are spent."""
         return self.spent_until - (self.burst - 1) * self.pace
 
-    def take(self, at: Micros) -> Bucket:
+    def take(self, at: Micros) -> TokenBucket:
         """The bucket without one token, taken at an instant at which there is one."""
-        return Bucket(self.burst, self.pace, max(self.spent_until, at) + self.pace)
+        return TokenBucket(self.burst, self.pace, max(self.spent_until, at) + self.pace)
 
     def tokens(self, at: Micros) -> int:
         """How many there are at an instant."""

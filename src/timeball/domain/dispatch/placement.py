@@ -17,7 +17,7 @@ UNLIMITED: Final = 2**62
 Label = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$(?!\n)")]
 
 
-MOST_MEMORY: Final = 1_000_000_000
+MAX_MEMORY: Final = 1_000_000_000
 """MiB."""
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _MEBIBYTES: Final = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
@@ -26,8 +26,8 @@ _MEBIBYTES: Final = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 def mebibytes(text: str) -> int:
     """A size of memory, `512` (MiB), `512M` or `2G`, in MiB."""
     found = _SIZE.fullmatch(text.strip())
-    size = MOST_MEMORY + 1 if found is None else math.ceil(float(found[1]) * _MEBIBYTES[found[2].lower()])
-    if size > MOST_MEMORY:
+    size = MAX_MEMORY + 1 if found is None else math.ceil(float(found[1]) * _MEBIBYTES[found[2].lower()])
+    if size > MAX_MEMORY:
         raise Invalid(f"{text!r} is not a size; write 512 (MiB), 512M or 2G")
     return size
 
@@ -36,7 +36,7 @@ class Resources(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     """What a run takes of its worker while it executes. Without them it takes one slot."""
 
     cpu: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
-    memory_mb: Annotated[int, Meta(ge=0, le=MOST_MEMORY)] = 0
+    memory_mb: Annotated[int, Meta(ge=0, le=MAX_MEMORY)] = 0
     slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
 
 

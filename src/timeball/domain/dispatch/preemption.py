@@ -18,7 +18,7 @@ CLASS: Final = 3
 """Levels from one class of priority to the next: from low to medium, from medium to high."""
 MOST: Final = 3
 """How often a run makes room for others."""
-PATIENCE: Final = 500 * MILLISECOND
+PREEMPTION_DELAY: Final = 500 * MILLISECOND
 """A run has to wait this long before another makes room for it: a slot may get free by itself."""
 LONGEST: Final = 5 * MINUTE
 """A process that was stopped goes on after this long at the latest."""
@@ -43,7 +43,7 @@ class Running(Struct, frozen=True):
         return Need(self.need.slots, self.need.cpu)
 
 
-class Waiting(Struct, frozen=True):
+class WaitingRun(Struct, frozen=True):
     """The first run of its kind that could be claimed."""
 
     run_id: str
@@ -77,12 +77,12 @@ class Preemption(Struct, frozen=True, kw_only=True):
 
 
 def choose(
-    waiting: Iterable[Waiting],
+    waiting: Iterable[WaitingRun],
     running: Iterable[Running],
     left: Mapping[str, Offer],
     idle: Mapping[str, Offer],
     now: Micros,
-) -> tuple[Waiting, Running] | None:
+) -> tuple[WaitingRun, Running] | None:
     """Who makes room for whom. `waiting` comes in the order of rank, `left` is what the workers offer now, and `idle`
     what they would without any run. Of those that could make room the lowest goes first, then who started last.
 
@@ -99,13 +99,13 @@ def choose(
             for each in lower
             if each.session in left and _takes(_with(left[each.session], each), first, first.need)
         ]
-        if able and not first.gated and now - first.eligible_at >= PATIENCE:
+        if able and not first.gated and now - first.eligible_at >= PREEMPTION_DELAY:
             return first, min(able, key=lambda each: (each.priority, -each.started_at, each.run_id))
         open_to -= {session for session, offer in idle.items() if offer.fits(first.need)}
     return None
 
 
-def _takes(offer: Offer, waiting: Waiting, need: Need) -> bool:
+def _takes(offer: Offer, waiting: WaitingRun, need: Need) -> bool:
     return offer.fits(need) and offer.reserved_for in (None, waiting.profile)
 
 

@@ -20,7 +20,7 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.job.large_values import check_location
 from timeball.domain.schedule import schedule
-from timeball.domain.schedule.calendar import MOST_CALENDARS, CalendarName, Excluded
+from timeball.domain.schedule.calendar import MAX_CALENDARS, CalendarName, Excluded
 from timeball.domain.schedule.schedule import Follow, Immediate, Schedule
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
@@ -33,7 +33,7 @@ CatchUp = Literal["all", "last", "none"]
 HORIZON: Final = 15 * SECOND
 """How far ahead a fire becomes a run row, so that nothing has to be found at the moment it is due."""
 
-LONGEST_JITTER: Final = DAY
+MAX_JITTER: Final = DAY
 
 
 def _moment(field: str, value: str) -> Micros:
@@ -54,7 +54,7 @@ def _check_durations(
     check_duration("timeout", timeout, shortest=1)
     check_duration("grace", grace)
     check_duration("catchUpWindow", catch_up_window)
-    check_duration("jitter", jitter, longest=LONGEST_JITTER)
+    check_duration("jitter", jitter, longest=MAX_JITTER)
     check_duration("startDeadline", start_deadline, shortest=1)
 
 
@@ -110,7 +110,7 @@ class JobSpec(
     resources: Resources | None = None
     runs_on: Annotated[list[Label], Meta(max_length=20)] = []
     """Labels a worker must have."""
-    calendars: Annotated[list[CalendarName], Meta(max_length=MOST_CALENDARS)] = []
+    calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []
     """No fire while one of these is closed."""
     excluded: Excluded = "skip"
     """What becomes of such fires: nothing, or one for all of them when the calendars open."""
@@ -285,7 +285,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     """The second of the day at which it fires within its window, if it has one."""
     last_span: str | None = None
     """The ledger row of the newest instants if those were missed or skipped: the next such instant joins it."""
-    echoes: tuple[Micros, ...] = ()
+    upstream_events: tuple[Micros, ...] = ()
     """Of a job that follows another: the instants that wait to be planned, in order. Only who plans knows them."""
 
     @property
@@ -330,7 +330,7 @@ def jitter_of(job: Job, fire_time: Micros) -> Micros:
     return int.from_bytes(digest) % (duration.parse(job.spec.jitter) + 1)
 
 
-class StowedSpec(
+class OffloadedSpec(
     JobSpec, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
     """A spec as the store keeps it when its parameters are large: those are an object elsewhere. Nobody can write one
@@ -349,18 +349,18 @@ _END: Final = b'.json"}'
 
 encode_spec = msgspec.json.Encoder().encode
 _decode_whole = msgspec.json.Decoder(JobSpec).decode
-_decode_stowed = msgspec.json.Decoder(StowedSpec).decode
+_decode_stowed = msgspec.json.Decoder(OffloadedSpec).decode
 
 
-def stowed(spec: JobSpec, key: str) -> StowedSpec:
+def offloaded(spec: JobSpec, key: str) -> OffloadedSpec:
     """The spec without its parameters, which are there."""
     fields = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
-    return StowedSpec(**{**fields, "parameters": {}}, parameters_at=key)
+    return OffloadedSpec(**{**fields, "parameters": {}}, parameters_at=key)
 
 
 def without_parameters(spec: JobSpec) -> JobSpec:
     """What is left where nothing is executed by it."""
-    return spec.with_parameters({}) if isinstance(spec, StowedSpec) else msgspec.structs.replace(spec, parameters={})
+    return spec.with_parameters({}) if isinstance(spec, OffloadedSpec) else msgspec.structs.replace(spec, parameters={})
 
 
 def decode_spec(text: str | bytes) -> JobSpec:
@@ -373,9 +373,9 @@ def decode_spec(text: str | bytes) -> JobSpec:
     return _decode_whole(text)
 
 
-def is_stowed(spec: bytes) -> bool:
+def is_offloaded(spec: bytes) -> bool:
     """Whether the parameters of an encoded spec are elsewhere."""
-    return spec.endswith(_END) and isinstance(decode_spec(spec), StowedSpec)
+    return spec.endswith(_END) and isinstance(decode_spec(spec), OffloadedSpec)
 
 
 def fill(spec: bytes, parameters: bytes) -> bytes:

@@ -26,7 +26,7 @@ LARGE: Final = 64 * 1024
 """What is longer, in bytes, is kept elsewhere."""
 LATEST: Final = 2 * DAY
 SAFE: Final = 3 * DAY
-LONGEST_REFERENCE: Final = 500
+MAX_REFERENCE_LENGTH: Final = 500
 KINDS: Final = ("payloads", "results", "logs")
 REFERENCE: Final = "@"
 """The stream of a row of output that stands for an object. A result that does so begins with it, as no JSON does."""
@@ -73,7 +73,7 @@ def owner(key: str) -> str:
 
 def reference(result: Raw | None) -> str | None:
     """The object that a result stands for; None: it is the result."""
-    if result is None or len(result) > LONGEST_REFERENCE:
+    if result is None or len(result) > MAX_REFERENCE_LENGTH:
         return None
     text = bytes(result)
     return text[1:].decode() if text.startswith(b"@results/") else None

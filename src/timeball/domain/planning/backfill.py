@@ -27,10 +27,10 @@ from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.workflow.workflow import WOVEN
 
-MOST_FIRES: Final = 100_000
+MAX_FIRES: Final = 100_000
 """Fires that one backfill may have."""
-MOST_PARALLEL: Final = 1_000
-MOST_RUNS: Final = 500
+MAX_PARALLEL: Final = 1_000
+MAX_RUNS: Final = 500
 """Runs that are made in one step."""
 SLICE_FIRES: Final = 5_000
 """Fires that are counted before others get their turn: about 10 milliseconds."""
@@ -134,7 +134,7 @@ def survey(
     now: Micros,
     *,
     calendars: Sequence[NamedCalendar] = (),
-    most: int = MOST_FIRES,
+    most: int = MAX_FIRES,
 ) -> Iterator[Range | None]:
     """Count the fires of a job's schedule in [since, until), or say why there cannot be a backfill of them: a range,
     after None for each slice of the work."""
@@ -177,7 +177,7 @@ def look_ahead(backfill: Backfill, job: Job) -> Iterator[Ahead | None]:
     """What `next_fires` needs to know, after None for each slice of the work."""
     if backfill.cursor is None:
         return
-    wanted = min(backfill.parallelism, MOST_RUNS) + 1
+    wanted = min(backfill.parallelism, MAX_RUNS) + 1
     closures = Closures(backfill.calendars)
     found = [backfill.cursor]
     worked = 0
@@ -199,7 +199,7 @@ def next_fires(
 ) -> tuple[list[Micros], Micros | None]:
     """The fires that may become runs now, and the first one after them. With calendars, only what is known of them
     `ahead`: nothing, if the backfill has moved on since."""
-    room = min(backfill.parallelism - alive, MOST_RUNS)
+    room = min(backfill.parallelism - alive, MAX_RUNS)
     if backfill.cursor is None or room <= 0:
         return [], backfill.cursor
     if not backfill.calendars:

@@ -1,7 +1,7 @@
 """What is to be expected: the fires of many jobs in buckets of time, in bounded time.
 
 Jobs whose instants are the same are counted together: a thousand at midnight are one rule. A rule with very many
-instants is counted as far as `MOST_OF_RULE` of them and taken to go on at that rate; when `MOST_INSTANTS` were counted,
+instants is counted as far as `MAX_OF_RULE` of them and taken to go on at that rate; when `MAX_INSTANTS` were counted,
 the rules that are left are not. Both are told.
 """
 
@@ -20,11 +20,11 @@ from timeball.domain.planning import planning
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.domain.schedule.schedule import CronSchedule, Interval, Window
 
-MOST_OF_RULE: Final = 100_000
-MOST_INSTANTS: Final = 2_000_000
+MAX_OF_RULE: Final = 100_000
+MAX_INSTANTS: Final = 2_000_000
 
 
-class Bucket(Struct):
+class ForecastBucket(Struct):
     """One stretch of time."""
 
     since: Micros
@@ -35,7 +35,7 @@ class Bucket(Struct):
 
 
 class Forecast(Struct):
-    buckets: list[Bucket]
+    buckets: list[ForecastBucket]
     jobs: int = 0
     """That were counted."""
     estimated: int = 0
@@ -46,7 +46,7 @@ class Forecast(Struct):
     """Jobs that were counted and fire, but whose duration is not known."""
 
     @property
-    def peak(self) -> Bucket | None:
+    def peak(self) -> ForecastBucket | None:
         """The bucket with the most to do, if there is anything to do."""
         busiest = max(self.buckets, key=lambda bucket: (bucket.run_seconds, bucket.fires), default=None)
         return busiest if busiest is not None and busiest.fires else None
@@ -60,11 +60,11 @@ class _Rule(Struct):
     jobs: list[Job]
 
 
-def foresee(
+def forecast_fires(
     jobs: Iterable[Job],
     closures: Mapping[str, Closures],
     means: Mapping[str, float],
-    grid: Sequence[Bucket],
+    grid: Sequence[ForecastBucket],
     now: Micros,
 ) -> Forecast:
     """Count the fires of jobs after now in a grid of buckets of one length. `means`: the seconds that runs of a job
@@ -72,7 +72,7 @@ def foresee(
     found = Forecast(list(grid))
     if not grid:
         return found
-    budget = MOST_INSTANTS
+    budget = MAX_INSTANTS
     for rule in _rules(jobs, closures):
         if budget <= 0:
             found.left_out += len(rule.jobs)
@@ -90,10 +90,10 @@ def foresee(
     return found
 
 
-def grid(since: Micros, until: Micros, width: Micros) -> list[Bucket]:
+def grid(since: Micros, until: Micros, width: Micros) -> list[ForecastBucket]:
     """Buckets of a width that cover a range, the first of them at a multiple of the width."""
     first = since // width * width
-    return [Bucket(begin, begin + width) for begin in range(first, until, width)]
+    return [ForecastBucket(begin, begin + width) for begin in range(first, until, width)]
 
 
 def _rules(jobs: Iterable[Job], closures: Mapping[str, Closures]) -> list[_Rule]:
@@ -127,20 +127,20 @@ def _key(job: Job) -> object:
             return job.id
 
 
-def _counted(rule: _Rule, buckets: Sequence[Bucket], after: Micros) -> tuple[dict[int, int], int, bool]:
+def _counted(rule: _Rule, buckets: Sequence[ForecastBucket], after: Micros) -> tuple[dict[int, int], int, bool]:
     """The fires of one job of a rule by the bucket, how many instants that took, and whether it is an estimate."""
     first, width, end = buckets[0].since, buckets[0].until - buckets[0].since, buckets[-1].until
     counts: dict[int, int] = {}
     looked_at = 0
     last = after
-    for at in islice(_ahead(rule, after), MOST_OF_RULE):
+    for at in islice(_ahead(rule, after), MAX_OF_RULE):
         if at >= end:
             break
         looked_at += 1
         place = (at - first) // width
         counts[place] = counts.get(place, 0) + 1
         last = at
-    if looked_at < MOST_OF_RULE or last == after:
+    if looked_at < MAX_OF_RULE or last == after:
         return counts, looked_at, False
     rate = looked_at / (last - after)
     reached = (last - first) // width
@@ -154,6 +154,6 @@ def _ahead(rule: _Rule, after: Micros) -> Iterator[Micros]:
     return planning.coming(rule.job, after, rule.closures)
 
 
-def capacity(slots: int, bucket: Bucket) -> float:
+def capacity(slots: int, bucket: ForecastBucket) -> float:
     """The slot seconds that there are in a bucket."""
     return slots * (bucket.until - bucket.since) / SECOND

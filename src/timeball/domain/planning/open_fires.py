@@ -26,7 +26,7 @@ def fires(job: Job, after: Micros) -> Iterator[Micros]:
     """The instants of a job's schedule after a moment, in order, whatever became of them; of one that follows another
     job, those that wait."""
     if job.spec.follows is not None:
-        return (at for at in job.echoes if at > after)
+        return (at for at in job.upstream_events if at > after)
     return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
 
 

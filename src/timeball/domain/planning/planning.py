@@ -27,8 +27,8 @@ from timeball.domain.schedule.closed_times import OPEN, Closure, Closures
 from timeball.domain.schedule.schedule import Follow, Immediate, Window
 
 __all__ = [
-    "MOST_INSTANTS",
-    "MOST_RUNS",
+    "MAX_INSTANTS",
+    "MAX_RUNS",
     "Fire",
     "Judge",
     "Plan",
@@ -47,9 +47,9 @@ __all__ = [
     "set_back",
 ]
 
-MOST_RUNS: Final = 500
+MAX_RUNS: Final = 500
 """Runs one plan may hold: a long absence is worked off in bounded transactions."""
-MOST_INSTANTS: Final = 10_000
+MAX_INSTANTS: Final = 10_000
 """Instants one plan may look at: these cost CPU, about a millisecond, but, missed, share one row."""
 MAX_CLOSED_INSTANTS: Final = 1_000
 """Instants one plan of a job with calendars may look at: each costs about 5 microseconds."""
@@ -167,8 +167,8 @@ def plan(
     taken: frozenset[Micros] = frozenset(),
     closures: Closures = OPEN,
     *,
-    most_runs: int = MOST_RUNS,
-    most_instants: int = MOST_INSTANTS,
+    most_runs: int = MAX_RUNS,
+    most_instants: int = MAX_INSTANTS,
 ) -> Plan:
     """Everything that is due, by the catch-up rule, and at most one future fire within the horizon. Instants that are
     taken have their verdict already."""

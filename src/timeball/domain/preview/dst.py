@@ -14,7 +14,7 @@ from timeball.domain.schedule.zone import DAY, Zone
 from timeball.domain.text.english import listed
 from timeball.domain.text.schedule_text import clock
 
-_MOST_TIMES: Final = 3
+_MAX_TIMES: Final = 3
 """Wall times that are named one by one."""
 
 # A zone whose clocks never change: there, the fires of a rule are its wall times.
@@ -60,8 +60,8 @@ class ClockChange:
 
     def clocks(self, walls: Iterable[int]) -> tuple[str, bool]:
         """Some wall times in words, and whether they are several."""
-        named = [self.clock(wall) for wall in islice(walls, _MOST_TIMES + 1)]
-        return listed([*named[:_MOST_TIMES], "more"] if len(named) > _MOST_TIMES else named), len(named) > 1
+        named = [self.clock(wall) for wall in islice(walls, _MAX_TIMES + 1)]
+        return listed([*named[:_MAX_TIMES], "more"] if len(named) > _MAX_TIMES else named), len(named) > 1
 
     def affected(self, rule: Cron) -> Iterator[int]:
         """The wall times of a rule that do not exist, or exist twice, because of it."""

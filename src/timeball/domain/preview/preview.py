@@ -26,7 +26,7 @@ from msgspec import Struct
 from timeball.domain import instant
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.preview.dst import ClockChange, clock_changes
-from timeball.domain.preview.warnings import cautions
+from timeball.domain.preview.warnings import warnings
 from timeball.domain.schedule import cron, schedule, zone
 from timeball.domain.schedule.calendar import Excluded
 from timeball.domain.schedule.closed_times import OPEN, Closures
@@ -39,7 +39,7 @@ Mark = Literal["dst_gap", "dst_overlap", "excluded", "next_open"]
 
 DEFAULT_COUNT: Final = 10
 MOST: Final = 1_000
-MOST_EXCLUDED: Final = 3
+MAX_EXCLUDED: Final = 3
 """Excluded fires of one closure that are shown."""
 
 
@@ -105,11 +105,11 @@ def around(
             upcoming = next(ahead, None)
             continue
         opening = next(filter(None, closures.seek_opening(upcoming)), None)
-        shown = [upcoming, *_until(closure.end, islice(ahead, MOST_EXCLUDED))]
-        for place, at in enumerate(shown[:MOST_EXCLUDED]):
+        shown = [upcoming, *_until(closure.end, islice(ahead, MAX_EXCLUDED))]
+        for place, at in enumerate(shown[:MAX_EXCLUDED]):
             inside = closures.at(at) or closure
             more = f", and so are others until {instant.render(closure.end)}"
-            yield Marked(at, "excluded", inside.reason + (more if place == MOST_EXCLUDED - 1 < len(shown) - 1 else ""))
+            yield Marked(at, "excluded", inside.reason + (more if place == MAX_EXCLUDED - 1 < len(shown) - 1 else ""))
         if opening is None:
             return
         ahead = fires(opening - 1)
@@ -146,7 +146,7 @@ def preview(
     if closures is not OPEN:
         fires = tuple(_marked(fire, each) for fire, each in zip(fires, marked, strict=True))
     wanted = count if bounds is UNBOUND else min(count, len(instants))  # few are as many as the bounds leave
-    return Preview(describe(plan, spread), fires, tuple(cautions(plan, now, wanted, instants, spread)))
+    return Preview(describe(plan, spread), fires, tuple(warnings(plan, now, wanted, instants, spread)))
 
 
 def _within(

@@ -36,7 +36,7 @@ class _Round(NamedTuple):
     """Whether a round ever follows directly on another."""
 
 
-def cautions(plan: Schedule, now: Micros, count: int, fires: Sequence[Micros], spread: str) -> Iterator[str]:
+def warnings(plan: Schedule, now: Micros, count: int, fires: Sequence[Micros], spread: str) -> Iterator[str]:
     """Sentences for people. `fires` are the next `count`, or all there are."""
     match plan:
         case Immediate():

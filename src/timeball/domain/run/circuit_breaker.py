@@ -15,8 +15,8 @@ from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.run.lifecycle import Failure
 
 TRIPS_AT: Final = 5
-FIRST_REST: Final = 30 * SECOND
-LONGEST_REST: Final = 5 * MINUTE
+FIRST_OPEN_TIME: Final = 30 * SECOND
+MAX_OPEN_TIME: Final = 5 * MINUTE
 
 
 class Circuit(Struct, frozen=True):
@@ -44,7 +44,7 @@ def failed(circuit: Circuit, run_id: str, now: Micros) -> Circuit:
     failures = circuit.failures + 1
     if circuit.open_until is None and failures < TRIPS_AT:
         return Circuit(failures)
-    rest = min(FIRST_REST << min(circuit.rests, 10), LONGEST_REST)
+    rest = min(FIRST_OPEN_TIME << min(circuit.rests, 10), MAX_OPEN_TIME)
     return Circuit(failures, now + rest, circuit.rests + 1)
 
 

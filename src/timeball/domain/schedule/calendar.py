@@ -35,11 +35,11 @@ CalendarName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Z
 Excluded = Literal["skip", "next_open"]
 """What becomes of fires that fall into a closure: nothing, or one fire for all of them when it ends."""
 
-MOST_CALENDARS: Final = 10
+MAX_CALENDARS: Final = 10
 """That one job may refer to."""
-MOST_DATES: Final = 5_000
+MAX_DATES: Final = 5_000
 """Of one calendar, over all its entries."""
-LONGEST_WINDOW: Final = 366 * DAY
+MAX_WINDOW_LENGTH: Final = 366 * DAY
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -84,8 +84,8 @@ class Calendar(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, 
             zone.get(self.timezone)
         except Invalid as error:
             raise ValueError(f"timezone: {error.detail}") from None
-        if sum(len(entry.dates) for entry in self.entries) > MOST_DATES:
-            raise ValueError(f"entries: a calendar has at most {MOST_DATES:,} dates")
+        if sum(len(entry.dates) for entry in self.entries) > MAX_DATES:
+            raise ValueError(f"entries: a calendar has at most {MAX_DATES:,} dates")
 
     @property
     def place(self) -> Zone:
@@ -117,7 +117,7 @@ class NamedCalendar(Struct, frozen=True, kw_only=True):
 
 def length_of(entry: Entry) -> Micros:
     """How long the windows of an entry with a cron expression are, or `Invalid`."""
-    return duration.parse(entry.length or "", shortest=MINUTE, longest=LONGEST_WINDOW)
+    return duration.parse(entry.length or "", shortest=MINUTE, longest=MAX_WINDOW_LENGTH)
 
 
 def span_of(entry: Entry, place: Zone) -> tuple[Micros, Micros]:

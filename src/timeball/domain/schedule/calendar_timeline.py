@@ -26,7 +26,7 @@ from timeball.domain.schedule.zone import Zone
 
 PAGE_STRETCHES: Final = 256
 """Closed stretches that a page is made for."""
-LONGEST_PAGE: Final = 366 * DAY
+MAX_PAGE_SPAN: Final = 366 * DAY
 SHORTEST_PAGE: Final = MINUTE
 MAX_PAGES: Final = 2_048
 """Pages of all calendars that are kept: 30 MB if all are full, far less in practice."""
@@ -112,8 +112,8 @@ class Timeline:
         self._days = sorted(owners)
         self._owners_of_days = [owners[day] for day in self._days]
         per_day = sum(each.per_day for each in self._windows) + (1 if self._days else 0)
-        length = PAGE_STRETCHES * DAY // per_day if per_day else LONGEST_PAGE
-        self._length = max(SHORTEST_PAGE, min(LONGEST_PAGE, length)) // SECOND * SECOND
+        length = PAGE_STRETCHES * DAY // per_day if per_day else MAX_PAGE_SPAN
+        self._length = max(SHORTEST_PAGE, min(MAX_PAGE_SPAN, length)) // SECOND * SECOND
         self._reach = max((each.length for each in self._windows), default=0)
         """How long the longest window is."""
 

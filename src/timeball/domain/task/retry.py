@@ -15,14 +15,14 @@ from timeball.domain.task.task import REMEMBERED, check_duration
 Delivery = Literal["at_least_once", "at_most_once"]
 """`at_most_once`: an attempt that may have done something is never repeated."""
 
-MOST_RETRIES: Final = 100
+MAX_RETRIES: Final = 100
 JITTER: Final = 0.1
 """Backoff is spread by ± this share, so that a thousand failures do not come back as one."""
 
 
-MaxRetries = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
+MaxRetries = Annotated[int, Meta(ge=0, le=MAX_RETRIES)]
 Backoff = (
-    Literal["exponential", "linear", "fixed"] | Annotated[list[Duration], Meta(min_length=1, max_length=MOST_RETRIES)]
+    Literal["exponential", "linear", "fixed"] | Annotated[list[Duration], Meta(min_length=1, max_length=MAX_RETRIES)]
 )
 
 

@@ -121,7 +121,7 @@ def _check_function(name: str) -> None:
 
 Task = Http | Shell | Script | Python
 KINDS: Final = ("http", "shell", "script", "python")
-LONGEST_HOST: Final = 253
+MAX_HOST_LENGTH: Final = 253
 DEFAULT_GRACE: Final[Duration] = "5s"
 
 
@@ -138,7 +138,7 @@ def host_of(task: Task) -> str | None:
         return None
     parts = urlsplit(task.url)
     host = (parts.hostname or "").removesuffix(".")
-    if len(host) > LONGEST_HOST:
+    if len(host) > MAX_HOST_LENGTH:
         return None
     port = parts.port if parts.port is not None else {"http": 80, "https": 443}[parts.scheme]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

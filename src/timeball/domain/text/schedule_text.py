@@ -34,7 +34,7 @@ from timeball.domain.schedule.zone import Zone
 from timeball.domain.text.day_text import MONTHS, REGULAR, days
 from timeball.domain.text.english import capitalised, every, listed, ordinal, runs, step_of, values
 
-_MOST_TIMES: Final = 6
+_MAX_TIMES: Final = 6
 """Times of day that are told one by one, unless they are as regular as `REGULAR`."""
 
 _HASH = re.compile(r"(?:^|[\s,])H(?:$|[\s,(/])", re.IGNORECASE)
@@ -159,7 +159,7 @@ def _times(rule: Cron, place: Zone) -> tuple[str, bool]:
         step, first, last = regular
         span = f"from {clock(first, seconds=precise)} to {clock(last, seconds=precise)}"
         return f"{capitalised(every(step * SECOND))} {span}", True
-    if count <= _MOST_TIMES:
+    if count <= _MAX_TIMES:
         times = (hour * 3600 + minute * 60 + second for hour, minute, second in product(hours, minutes, seconds))
         return f"At {listed([clock(time, seconds=precise) for time in times])}", True
     return _nested(seconds, minutes, hours), True

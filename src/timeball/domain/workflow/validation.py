@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from timeball.domain.errors import Problem
 from timeball.domain.workflow.workflow import (
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     SIZE_PER_STEP,
     Item,
     Parameter,
@@ -24,11 +24,11 @@ from timeball.domain.workflow.workflow import (
     searched,
 )
 
-MOST_NEEDS: Final = 100_000
+MAX_NEEDS: Final = 100_000
 """Of all tasks together."""
-MOST_SHOWN: Final = 20
+MAX_SHOWN: Final = 20
 """Names of a cycle in an error message."""
-MOST_PROBLEMS: Final = 100
+MAX_PROBLEMS: Final = 100
 """Problems of a workflow that are looked for."""
 
 
@@ -44,9 +44,9 @@ def check(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
 
 
 def checking(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem, ...]]:
-    """The same in steps, each of which takes a millisecond or so. Stops at `MOST_PROBLEMS`."""
-    if sum(len(task.needs) for task in tasks) > MOST_NEEDS:
-        return (Problem("", f"the tasks have more than {MOST_NEEDS:,} needs together"),)
+    """The same in steps, each of which takes a millisecond or so. Stops at `MAX_PROBLEMS`."""
+    if sum(len(task.needs) for task in tasks) > MAX_NEEDS:
+        return (Problem("", f"the tasks have more than {MAX_NEEDS:,} needs together"),)
     problems: list[Problem] = []
     known: set[str] = set()
     for at, task in enumerate(tasks):
@@ -62,7 +62,7 @@ def checking(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Probl
         problems += _wrong_needs(at, task, known)
         if task.parameters or task.for_each is not UNSET:
             yield from _wrong_references(at, task, problems)
-        if len(problems) >= MOST_PROBLEMS:
+        if len(problems) >= MAX_PROBLEMS:
             return tuple(problems)
     yield
     return tuple(problems) or (yield from _cycle(tasks))
@@ -89,8 +89,8 @@ def _wrong_references(at: int, task: WorkflowTask, problems: list[Problem]) -> G
         if not isinstance(reference(task.for_each), Result | Parameter):
             detail = 'forEach is a list, or a reference such as {"$result": "list-files"}'
             problems.append(Problem(f"/{at}/forEach", detail))
-    elif isinstance(task.for_each, list) and len(task.for_each) > MOST_INSTANCES:
-        problems.append(Problem(f"/{at}/forEach", f"forEach has more than {MOST_INSTANCES:,} items"))
+    elif isinstance(task.for_each, list) and len(task.for_each) > MAX_INSTANCES:
+        problems.append(Problem(f"/{at}/forEach", f"forEach has more than {MAX_INSTANCES:,} items"))
     needs = frozenset(task.needs)
     for where, value in sources:
         for found in searched(value):
@@ -100,7 +100,7 @@ def _wrong_references(at: int, task: WorkflowTask, problems: list[Problem]) -> G
             detail_or_none = _wrong_reference(found, task, needs, inside=where)
             if detail_or_none is not None:
                 problems.append(Problem(f"/{at}{where}", detail_or_none))
-                if len(problems) >= MOST_PROBLEMS:
+                if len(problems) >= MAX_PROBLEMS:
                     return
 
 
@@ -155,5 +155,5 @@ def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem
     places = {task.name: at for at, task in enumerate(tasks)}
     first = cycle.index(min(cycle, key=places.__getitem__))
     cycle = [*cycle[first:], *cycle[:first], cycle[first]]
-    shown = cycle if len(cycle) <= MOST_SHOWN else [*cycle[: MOST_SHOWN - 2], "…", cycle[-1]]
+    shown = cycle if len(cycle) <= MAX_SHOWN else [*cycle[: MAX_SHOWN - 2], "…", cycle[-1]]
     return (Problem(f"/{places[cycle[0]]}/needs", f"the tasks need each other in a cycle: {' → '.join(shown)}"),)

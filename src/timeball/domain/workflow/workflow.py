@@ -24,8 +24,8 @@ from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
 from timeball.domain.text.english import counted
 
-MOST_TASKS: Final = 10_000
-MOST_INSTANCES: Final = 10_000
+MAX_TASKS: Final = 10_000
+MAX_INSTANCES: Final = 10_000
 """Of one task with `forEach`."""
 SIZE_PER_STEP: Final = 5_000
 """Tasks, needs and values that are looked at in one step of a check."""
@@ -57,7 +57,7 @@ class WorkflowTask(
     parameters: dict[str, Any] = {}
     """Anywhere in them, `{"$result": "extract", "path": "/rows"}` stands for the result of a task that it needs,
     `{"$item": ""}` for its item of `forEach` and `{"$parameter": "day"}` for a parameter of the workflow."""
-    needs: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=MOST_TASKS)] = []
+    needs: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=MAX_TASKS)] = []
     """The tasks that have to end before it."""
     run_if: RunIf = "all_succeeded"
     for_each: list[Any] | dict[str, Any] | UnsetType = UNSET
@@ -95,7 +95,7 @@ class Workflow(
 ):
     """Tasks that need each other."""
 
-    tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MOST_TASKS)]
+    tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MAX_TASKS)]
     """`workflow_check` says whether they fit together: when they are written, not whenever they are read."""
 
 
@@ -255,8 +255,8 @@ def items(task: WorkflowTask, known: Known) -> list[Any]:
     found = resolve(task.for_each, known)
     if not isinstance(found, list):
         raise Missing(f"forEach wants a list, and got {type(found).__name__}")
-    if len(found) > MOST_INSTANCES:
-        raise Missing(f"forEach got {len(found):,} items; {MOST_INSTANCES:,} are the most")
+    if len(found) > MAX_INSTANCES:
+        raise Missing(f"forEach got {len(found):,} items; {MAX_INSTANCES:,} are the most")
     return found
 
 

@@ -31,7 +31,7 @@ from timeball.executors import results
 from timeball.executors.environment import encoded_parameters, traceparent
 from timeball.executors.http import response
 from timeball.executors.http.pool import CleanConnector, HeadUnread
-from timeball.executors.http.response import Answer
+from timeball.executors.http.response import HttpResponse
 from timeball.lookups import Lookups, NotLookedUp
 from timeball.ports.executor import Attempt, OutOfResources, TryLater
 from timeball.resource_shortage import is_shortage
@@ -39,13 +39,13 @@ from timeball.resource_shortage import is_shortage
 DEFAULT_TIMEOUT: Final = 300.0
 """Seconds for the whole call when the job has no timeout of its own."""
 CONNECT: Final = 30.0
-MOST_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 5
 MAX_HEADER_READ: Final = 32 * 1024
 """Bytes of a line of an answer's head. Of an answer with a longer one only the status is known."""
 WITH_PARAMETERS: Final = ("POST", "PUT", "PATCH")
 LOOKUP_PAUSE: Final = 5 * SECOND
 """How long a run waits whose host cannot be looked up for now."""
-LOOKUP_PATIENCE: Final = 300.0
+LOOKUP_TIMEOUT: Final = 300.0
 """Seconds for which a name that no name server answers for costs runs no attempts. Then it is like one that does not
 exist: a failure of the target."""
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
@@ -112,11 +112,11 @@ class HttpExecutor:
 
     async def _call(
         self, session: aiohttp.ClientSession, task: Http, attempt: Attempt, deadline: float | None
-    ) -> Answer:
+    ) -> HttpResponse:
         headers, body = _content(task, attempt)
         request = _Request(task.method, URL(task.url), headers, body)
         follows = not any(300 <= status < 400 for status in task.accepted_statuses)
-        for hop in range(MOST_REDIRECTS + 1):
+        for hop in range(MAX_REDIRECTS + 1):
             try:
                 async with asyncio.timeout_at(deadline):
                     answer = await session.request(
@@ -128,7 +128,7 @@ class HttpExecutor:
                         allow_redirects=False,
                     )
             except HeadUnread as unread:
-                return Answer(unread.status, broken=str(unread))
+                return HttpResponse(unread.status, broken=str(unread))
             except aiohttp.ClientConnectorError as error:
                 if hop == 0:  # behind a redirect the target has done something already
                     self._hand_back(error)
@@ -144,7 +144,7 @@ class HttpExecutor:
                 if not follows or answer.status not in REDIRECT_STATUSES or location is None:
                     return await response.read(answer, deadline)
                 request = _redirected(request, answer.status, location)
-        raise _RedirectRefused(f"the target redirected more than {MOST_REDIRECTS} times")
+        raise _RedirectRefused(f"the target redirected more than {MAX_REDIRECTS} times")
 
     def _hand_back(self, error: aiohttp.ClientConnectorError) -> None:
         """Raises if nothing is wrong with the target: this machine lacks something, or no name server answers."""
@@ -152,7 +152,7 @@ class HttpExecutor:
             raise OutOfResources(_words(error)) from error
         failed = error.os_error
         unanswered = isinstance(failed, socket.gaierror) and failed.errno == socket.EAI_AGAIN
-        if unanswered and self._lookups.failing_for(error.host) < LOOKUP_PATIENCE:
+        if unanswered and self._lookups.failing_for(error.host) < LOOKUP_TIMEOUT:
             raise TryLater(_words(error), LOOKUP_PAUSE) from error
 
 
@@ -221,7 +221,7 @@ def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None
     return dict(task.headers) if named else {**task.headers, "Content-Type": kind}, body
 
 
-def _outcome(task: Http, answer: Answer, attempt: Attempt) -> Outcome:
+def _outcome(task: Http, answer: HttpResponse, attempt: Attempt) -> Outcome:
     if 200 <= answer.status < 300 or answer.status in task.accepted_statuses:
         if answer.broken:
             attempt.log("system", f"the target answered {answer.line}, and {answer.broken}; the status decides\n")

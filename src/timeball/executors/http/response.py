@@ -38,7 +38,7 @@ _CHARSETS: Final = re.compile(
 remembers each name that it was ever asked for."""
 
 
-class Answer(Struct, frozen=True):
+class HttpResponse(Struct, frozen=True):
     """An answer as far as it arrived."""
 
     status: int
@@ -54,7 +54,7 @@ class Answer(Struct, frozen=True):
         return f"{self.status} {_legible(self.reason)}".rstrip()
 
 
-async def read(response: aiohttp.ClientResponse, deadline: float | None) -> Answer:
+async def read(response: aiohttp.ClientResponse, deadline: float | None) -> HttpResponse:
     """The beginning of an answer. It may break off, or not end before the deadline of the loop's clock."""
     parts: list[bytes] = []
     left = MAX_BODY + 1
@@ -68,10 +68,10 @@ async def read(response: aiohttp.ClientResponse, deadline: float | None) -> Answ
         broken = "its body did not end in time"
     except Exception as error:
         broken = f"its body cannot be read to its end: {results.words(error)}"
-    return Answer(response.status, response.reason or "", response.headers, b"".join(parts), broken)
+    return HttpResponse(response.status, response.reason or "", response.headers, b"".join(parts), broken)
 
 
-def result(answer: Answer) -> Raw:
+def result(answer: HttpResponse) -> Raw:
     """What a run keeps of it."""
     try:
         text = _text(answer)
@@ -90,7 +90,7 @@ def result(answer: Answer) -> Raw:
         return Raw(msgspec.json.encode({"status": answer.status, "notKept": reason}))
 
 
-def message(answer: Answer) -> str:
+def message(answer: HttpResponse) -> str:
     """Of an answer that is a failure."""
     shown = " ".join(_text(answer)[:MAX_SHOWN].split())
     broken = f" ({answer.broken})" if answer.broken else ""
@@ -121,12 +121,12 @@ def _legible(value: str) -> str:
         return raw.decode("latin-1")
 
 
-def _charset(answer: Answer) -> str:
+def _charset(answer: HttpResponse) -> str:
     named = _CHARSET.search(answer.headers.get("Content-Type", ""))
     return named[1] if named and _CHARSETS.fullmatch(named[1]) else "utf-8"
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: HttpResponse) -> str:
     body = answer.body[:MAX_BODY]
     try:
         return results.clean(body.decode(_charset(answer), "replace"))
@@ -134,7 +134,7 @@ def _text(answer: Answer) -> str:
         return body.decode("utf-8", "replace")
 
 
-def _value(answer: Answer, text: str) -> object:
+def _value(answer: HttpResponse, text: str) -> object:
     """JSON as what it is, unless no parser could read it again; everything else as text."""
     kind = answer.headers.get("Content-Type", "").partition(";")[0].lower()
     if answer.broken or len(answer.body) > MAX_BODY or not _JSON.search(kind):

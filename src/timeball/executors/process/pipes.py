@@ -14,13 +14,13 @@ from timeball.ports.executor import Attempt
 
 READ: Final = 64 * 1024
 BURST: Final = 1024 * 1024
-REST: Final = 0.015
+BURST_DELAY: Final = 0.015
 """After a burst a pipe rests this many seconds: a flood of more than 64 MiB/s waits, and nobody else does."""
 MAX_READ_PER_TURN: Final = 1024 * 1024
 """Bytes that all pipes of a worker read in one turn of the event loop: a read takes up to 1.5 ms, and a worker may have
 hundreds of jobs that print at the same time."""
-LONGEST_PROGRESS: Final = 512
-LONGEST_RESULT: Final = results.LARGEST + 1
+MAX_PROGRESS_LENGTH: Final = 512
+MAX_RESULT_LENGTH: Final = results.LARGEST + 1
 """Characters to remember of a line with a result: enough to see that it is too large."""
 
 MAX_PROGRESS_LINES: Final = 16
@@ -95,7 +95,7 @@ class Pipe:
         if self._burst >= BURST:
             self._burst = 0
             self._loop.remove_reader(self._descriptor)
-            self._loop.call_later(REST, self._resume)
+            self._loop.call_later(BURST_DELAY, self._resume)
 
     def _resume(self) -> None:
         if self._descriptor is not None:
@@ -112,7 +112,7 @@ class SaidLines:
         """The beginning of the line that has not ended yet."""
         self._more: list[str] = []
         """The rest of it, if it is a result."""
-        self._room = LONGEST_RESULT
+        self._room = MAX_RESULT_LENGTH
         self.result: str | None = None
 
     def feed(self, text: str) -> None:
@@ -141,10 +141,10 @@ class SaidLines:
 
     def end(self) -> None:
         self._line(self._begun + "".join(self._more))
-        self._begun, self._more, self._room = "", [], LONGEST_RESULT
+        self._begun, self._more, self._room = "", [], MAX_RESULT_LENGTH
 
     def _go_on(self, text: str) -> None:
-        head = text[: LONGEST_PROGRESS - len(self._begun)]
+        head = text[: MAX_PROGRESS_LENGTH - len(self._begun)]
         self._begun += head
         if len(head) < len(text) and self._begun.startswith("::result"):
             more = text[len(head) :][: self._room]
@@ -158,7 +158,7 @@ class SaidLines:
             self.result = line.removeprefix("::result").strip()
 
     def _progress(self, line: str) -> bool:
-        step = _step(line[:LONGEST_PROGRESS])
+        step = _step(line[:MAX_PROGRESS_LENGTH])
         if step is not None:
             self._attempt.progress(*step)
         return step is not None

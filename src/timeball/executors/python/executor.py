@@ -21,7 +21,7 @@ from timeball.executors.threads import Threads
 from timeball.ports.executor import Attempt
 from timeball.tasks import Context, Function, Registry
 
-MOST_UNHEARD: Final = 1024 * 1024
+MAX_UNHEARD: Final = 1024 * 1024
 """Characters a thread may log faster than the event loop takes them; more is dropped."""
 MAX_UNHEARD_PIECES: Final = 5_000
 """Changes between its streams, likewise: each is one call in the event loop."""
@@ -29,7 +29,7 @@ MAX_UNHEARD_PIECES: Final = 5_000
 MAX_TRACEBACK: Final = 256 * 1024
 """Characters of a traceback that are logged: its beginning and its end."""
 
-MOST_NAMED: Final = 10
+MAX_NAMED: Final = 10
 """Functions that are named where another one is missing."""
 
 Log = Callable[[str, str], None]
@@ -184,7 +184,7 @@ class ThreadVoice:
                 else:
                     self._dropped += len(text)
                     return
-            if self._size + len(text) > MOST_UNHEARD:
+            if self._size + len(text) > MAX_UNHEARD:
                 self._dropped += len(text)
             else:
                 self._written[-1][1].write(text)
@@ -293,9 +293,9 @@ def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    offer = ", ".join(known[:MOST_NAMED]) or "none"
-    if len(known) > MOST_NAMED:
-        offer += f" and {len(known) - MOST_NAMED} more"
+    offer = ", ".join(known[:MAX_NAMED]) or "none"
+    if len(known) > MAX_NAMED:
+        offer += f" and {len(known) - MAX_NAMED} more"
     return (
         f"no task named {name!r} on this worker, which has {offer}; start it with --tasks and the module that registers"
         f" {name!r}, or send the job with runsOn to workers that have it"

@@ -16,7 +16,7 @@ from timeball.ports.executor import Attempt
 from timeball.tasks import Function
 
 CHILD: Final = "timeball.executors.python.child"
-LONGEST_WORD: Final = 2 * results.LARGEST
+MAX_WORD_LENGTH: Final = 2 * results.LARGEST
 
 _decode = msgspec.json.Decoder(Word).decode
 
@@ -87,7 +87,7 @@ class _Listener:
                 self._attempt.log("stdout", word.log)
             if word.outcome is not None:
                 self.outcome = word.outcome
-        if len(self._begun) > LONGEST_WORD:
+        if len(self._begun) > MAX_WORD_LENGTH:
             self._begun = ""
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from timeball.manifests.errors import Complaint
+from timeball.manifests.errors import ManifestProblem
 from timeball.manifests.files import FileSet
 from timeball.manifests.job import Declared, declare
 from timeball.manifests.parse import Document
 
-LONGEST_NAME: Final = 60
+MAX_NAME_LENGTH: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def declared(found: Translation, file: str, set_name: str | None) -> FileSet:
     return FileSet(tuple(jobs), set_name)
 
 
-def _told(complaint: Complaint) -> str:
+def _told(complaint: ManifestProblem) -> str:
     return f"{complaint.path}: {complaint.detail}" if complaint.path else complaint.detail
 
 
@@ -80,9 +80,9 @@ def slug(text: str) -> str:
     """A text as a name: `Back up the DB!` is `back-up-the-db`, and `Grüße` is `grusse`."""
     letters = (each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
     words = re.sub(r"[^a-z0-9]+", "-", "".join(letters)).strip("-")
-    if len(words) <= LONGEST_NAME:
+    if len(words) <= MAX_NAME_LENGTH:
         return words
-    return words[:LONGEST_NAME].rpartition("-")[0] or words[:LONGEST_NAME]
+    return words[:MAX_NAME_LENGTH].rpartition("-")[0] or words[:MAX_NAME_LENGTH]
 
 
 def unique(name: str, taken: Sequence[str] | set[str]) -> str:

@@ -17,14 +17,14 @@ from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import FORGONE, Verdict
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.jobs.follow import with_echoes
-from timeball.operation.schedules.cancelled_fires import recall
+from timeball.operation.jobs.follow import with_upstream_events
+from timeball.operation.schedules.cancelled_fires import cancelled_fires
 from timeball.operation.schedules.closed_times import closures_to_plan
 from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
 from timeball.ports.wakeups import Topic
 
 TRIES: Final = 100
-BREATH: Final = 20_000
+INSTANTS_PER_SLICE: Final = 20_000
 """Instants to count before others get their turn."""
 
 Decide = Callable[[Job, Micros], Amendment | None]
@@ -51,11 +51,11 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
         [answer] = await context.store.amend([amendment])
         match answer:
             case Amended():
-                context.hints.give(Topic.PLAN)
-                context.hints.give(Topic.READY)
+                context.wakeups.wake(Topic.PLAN)
+                context.wakeups.wake(Topic.READY)
                 if amendment.cancel_runs:
-                    context.hints.give(Topic.CANCEL)
-                    context.hints.give(Topic.WORKFLOW)
+                    context.wakeups.wake(Topic.CANCEL)
+                    context.wakeups.wake(Topic.WORKFLOW)
                 return
             case Fired(at):
                 await context.clock.sleep(max(1, at - context.store.now()))
@@ -86,8 +86,8 @@ async def _plan_or_refuse(context: Context, job: Job, now: Micros) -> None:
 
 async def plan_job(context: Context, job: Job, now: Micros) -> None:
     """One bounded step of planning, as the planner would do it."""
-    taken = (await recall(context, [job])).get(job.id, frozenset())
-    [job] = await with_echoes(context, [job])
+    taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
+    [job] = await with_upstream_events(context, [job])
     plan = planning.plan(job, now, taken, await closures_to_plan(context, job))
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
@@ -99,7 +99,7 @@ async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros
     """
     if job.spec.follows is not None:
         return (), None  # of what the ends of another job's runs have caused, the store knows
-    taken = (await recall(context, [job])).get(job.id, frozenset())
+    taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     first = last = coming = None
     count = 0
     for instant in planning.instants(job, taken):
@@ -107,7 +107,7 @@ async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros
             coming = instant
             break
         first, last, count = first or instant, instant, count + 1
-        if count % BREATH == 0:
+        if count % INSTANTS_PER_SLICE == 0:
             await context.clock.sleep(1)
     if first is None or last is None:
         return (), coming

@@ -8,21 +8,21 @@ from msgspec import structs
 
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.job.job import Job, JobSpec
-from timeball.domain.planning.planning import MOST_INSTANTS
+from timeball.domain.planning.planning import MAX_INSTANTS
 from timeball.operation.context import Context
 from timeball.ports.store.jobs import JobFilter
 
 _ALIVE = frozenset({"scheduled", "paused", "completed"})
 
 
-async def with_echoes(context: Context, jobs: Sequence[Job]) -> list[Job]:
+async def with_upstream_events(context: Context, jobs: Sequence[Job]) -> list[Job]:
     """The same jobs; those that follow another with the instants that wait, one more than a plan looks at. The store is
     asked only if there are any."""
     following = [job.id for job in jobs if job.spec.follows is not None]
     if not following:
         return list(jobs)
-    waiting = await context.store.echoes(following, MOST_INSTANTS + 1)
-    return [job.with_(echoes=waiting[job.id]) if job.id in waiting else job for job in jobs]
+    waiting = await context.store.upstream_events(following, MAX_INSTANTS + 1)
+    return [job.with_(upstream_events=waiting[job.id]) if job.id in waiting else job for job in jobs]
 
 
 async def followed(context: Context, tenant: str, named: str) -> str:

@@ -39,7 +39,7 @@ async def pause(
 
     await amend(context, tenant, job_id, decide)
     if until is not None:
-        context.hints.give(Topic.PAUSE)
+        context.wakeups.wake(Topic.PAUSE)
     return await find_job(context, tenant, job_id)
 
 
@@ -49,14 +49,14 @@ async def resume(context: Context, tenant: str, job_id: str) -> JobStatus:
         return None if job.state is JobState.ACTIVE else _resumption(job)
 
     await amend(context, tenant, job_id, decide)
-    context.hints.give(Topic.BACKFILL)
+    context.wakeups.wake(Topic.BACKFILL)
     return await find_job(context, tenant, job_id)
 
 
 async def end_pauses(context: Context, jobs: Sequence[Job]) -> None:
     """Resume jobs whose pause is over. One that somebody changed meanwhile is left as it is: the change wins."""
     await context.store.amend([_resumption(job) for job in jobs])
-    context.hints.give(Topic.PLAN)
+    context.wakeups.wake(Topic.PLAN)
 
 
 def _check_alive(job: Job) -> None:

@@ -83,7 +83,7 @@ class Submit:
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         if any(type(job.spec.schedule) is Follow for job in jobs):
             jobs = await self._named_by_ids(jobs)
-        if self._context.depot.takes and any(job.size > LARGE for job in jobs):
+        if self._context.large_value_store.takes and any(job.size > LARGE for job in jobs):
             return await self._submit_large(jobs)
         return await self._submit(jobs)
 
@@ -116,7 +116,7 @@ class Submit:
         specs = {job_id: job.spec for job_id, job in named.items() if job.size > LARGE}
         refused: dict[str, TimeballError] = {}
         try:
-            for job_id, spec in (await self._context.depot.stow(specs)).items():
+            for job_id, spec in (await self._context.large_value_store.offload(specs)).items():
                 named[job_id] = structs.replace(named[job_id], spec=spec)
         except Unavailable as error:
             refused = dict.fromkeys(specs, error)
@@ -206,7 +206,7 @@ class Submit:
                 return _no_calendar(name, at)
         if new.spec.is_workflow and (wrong := unknown_tasks(new.spec, {each for _, each in unknown})):
             return wrong
-        if new.spec.result_location is not None and not self._context.depot.takes:
+        if new.spec.result_location is not None and not self._context.large_value_store.takes:
             return no_place()
         return None
 
@@ -253,22 +253,22 @@ class Submit:
     async def _persist(self, submissions: Sequence[Submission]) -> Sequence[Submitted]:
         """One commit for all who came meanwhile; who waits for work gets what is due of it at once."""
         context = self._context
-        async with context.floor.lend() as wants:
+        async with context.idle_workers.reserve() as wants:
             try:
                 results, claims = await context.store.submit_and_claim(submissions, wants)
             except Unavailable:
                 if not wants:
                     raise
                 # Whether it was committed is known as soon as the store answers; what was claimed by it is not.
-                context.floor.doubt(wants)
+                context.idle_workers.mark_uncertain(wants)
                 results, claims = await context.store.submit_and_claim(submissions, ())
-            await context.floor.hand_out(claims)
+            await context.idle_workers.deliver(claims)
         if len(claims) < sum(len(submission.runs) for submission in submissions):
-            context.hints.give(Topic.READY)
+            context.wakeups.wake(Topic.READY)
             if any(submission.job.spec.is_workflow for submission in submissions):
-                context.hints.give(Topic.WORKFLOW)
+                context.wakeups.wake(Topic.WORKFLOW)
         if any(submission.job.plan_at is not None for submission in submissions):
-            context.hints.give(Topic.PLAN)
+            context.wakeups.wake(Topic.PLAN)
         return results
 
     async def _unknown(self, tasks: set[tuple[str, str]]) -> set[tuple[str, str]]:

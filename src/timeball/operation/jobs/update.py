@@ -8,7 +8,7 @@ from msgspec import structs
 
 from timeball.domain.errors import Conflict, Invalid, PreconditionFailed
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import Job, JobSpec, JobState, StowedSpec, stowed, workflow_of
+from timeball.domain.job.job import Job, JobSpec, JobState, OffloadedSpec, offloaded, workflow_of
 from timeball.domain.planning import planning
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.schedule import Window
@@ -42,7 +42,7 @@ async def update(
     if wanted.follows is not None and wanted.follows != spec.follows:  # what a job follows already may be gone
         place.point(wanted.follows.job, await followed(context, tenant, wanted.follows.job))
         wanted = await place.changed(spec)
-    if wanted.result_location is not None and not context.depot.takes:
+    if wanted.result_location is not None and not context.large_value_store.takes:
         raise no_place()
     if (refused := refused_tasks(wanted)) is not None:
         raise refused
@@ -87,7 +87,7 @@ class _Place:
 
     def __init__(self, context: Context, job_id: str, change: Change) -> None:
         self._context = context
-        self._depot = context.depot
+        self._large_value_store = context.large_value_store
         self._job_id = job_id
         self._change = change
         self._known: list[tuple[JobSpec, JobSpec]] = []
@@ -99,15 +99,15 @@ class _Place:
         self._known.clear()
 
     async def changed(self, spec: JobSpec) -> JobSpec:
-        whole = await self._depot.whole(spec)
+        whole = await self._large_value_store.whole(spec)
         made = self._change(whole)
         new = made if isinstance(made, JobSpec) else await in_slices(made, self._context.clock)
         if self._named is not None and new.follows is not None and new.follows.job == self._named[0]:
             new = pointed_at(new, self._named[1])
-        if isinstance(spec, StowedSpec) and new.parameters == whole.parameters:
-            new = stowed(new, spec.parameters_at)
-        elif self._depot.takes and new.parameters is not whole.parameters:
-            new = (await self._depot.stow({self._job_id: new}))[self._job_id]
+        if isinstance(spec, OffloadedSpec) and new.parameters == whole.parameters:
+            new = offloaded(new, spec.parameters_at)
+        elif self._large_value_store.takes and new.parameters is not whole.parameters:
+            new = (await self._large_value_store.offload({self._job_id: new}))[self._job_id]
         self._known.append((spec, new))
         return new
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain.diagnosis import worker_match
-from timeball.domain.diagnosis.worker_match import Hand
+from timeball.domain.diagnosis.worker_match import WorkerView
 from timeball.domain.dispatch.placement import Need
 from timeball.domain.errors import Unavailable
 from timeball.domain.job.job import JobSpec
@@ -32,7 +32,7 @@ async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ..
     return [() if spec.profile is None or spec.is_workflow else _warnings(spec, alive, known) for spec in specs]
 
 
-def _warnings(spec: JobSpec, alive: Sequence[Hand], known: _Known) -> tuple[str, ...]:
+def _warnings(spec: JobSpec, alive: Sequence[WorkerView], known: _Known) -> tuple[str, ...]:
     function = spec.task.function if isinstance(spec.task, Python) else None
     kind = None if spec.task is None or isinstance(spec.task, Workflow) else kind_of(spec.task)
     asked = (spec.need, function, kind)
@@ -42,5 +42,5 @@ def _warnings(spec: JobSpec, alive: Sequence[Hand], known: _Known) -> tuple[str,
     return known[asked]
 
 
-def _hand(worker: Worker) -> Hand:
-    return Hand(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))
+def _hand(worker: Worker) -> WorkerView:
+    return WorkerView(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))

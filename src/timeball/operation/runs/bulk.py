@@ -16,15 +16,15 @@ from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.queries import Match, RunFilter
 
 STEP: Final = 500
 """Runs that one transaction changes at most, so that nobody else waits long."""
-MOST_TOLD: Final = 1_000
+MAX_TOLD: Final = 1_000
 """Fates that are remembered one by one."""
 
-Act = Callable[[Sequence[Match]], Awaitable[Sequence[Fate]]]
+Act = Callable[[Sequence[Match]], Awaitable[Sequence[BulkItemResult]]]
 
 
 class Tally(Struct):
@@ -32,21 +32,21 @@ class Tally(Struct):
 
     matched: int = 0
     changed: int = 0
-    told: list[Fate] = []
+    told: list[BulkItemResult] = []
     """Of the first runs."""
-    refused: list[Fate] = []
+    refused: list[BulkItemResult] = []
     """The first of those that were not changed."""
 
     @property
     def skipped(self) -> int:
         return self.matched - self.changed
 
-    def add(self, fates: Sequence[Fate]) -> None:
+    def add(self, fates: Sequence[BulkItemResult]) -> None:
         refused = [fate for fate in fates if fate.error is not None]
         self.matched += len(fates)
         self.changed += len(fates) - len(refused)
-        self.told += fates[: MOST_TOLD - len(self.told)]
-        self.refused += refused[: MOST_TOLD - len(self.refused)]
+        self.told += fates[: MAX_TOLD - len(self.told)]
+        self.refused += refused[: MAX_TOLD - len(self.refused)]
 
 
 def bounded(context: Context, where: RunFilter, ahead: Micros = 0) -> RunFilter:
@@ -81,5 +81,5 @@ async def over_ids(context: Context, tenant: str, run_ids: Sequence[str], act: A
             if (run := runs.get(run_id)) is not None and run.tenant == tenant
         ]
         fates = {fate.run_id: fate for fate in (await act(matches) if matches else ())}
-        tally.add([fates.get(run_id) or Fate(run_id, error=NotFound("run", run_id[:100])) for run_id in some])
+        tally.add([fates.get(run_id) or BulkItemResult(run_id, error=NotFound("run", run_id[:100])) for run_id in some])
     return tally

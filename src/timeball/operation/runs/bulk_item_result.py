@@ -7,7 +7,7 @@ from msgspec import Struct
 from timeball.domain.errors import TimeballError
 
 
-class Fate(Struct, frozen=True):
+class BulkItemResult(Struct, frozen=True):
     run_id: str
     successor: str | None = None
     """The run that executes now: a new one, or the same."""

@@ -13,7 +13,7 @@ from timeball.domain.run.run import Run, Status
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run
 from timeball.operation.jobs.amend import amend
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.ports.store.queries import Match, RunFilter
 from timeball.ports.store.runs import Cancelling
@@ -61,32 +61,34 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
     """Ends a waiting run at once. A running one stays `running` until its worker confirms or its lease lapses."""
     await find_run(context, tenant, run_id)
     await context.store.request_cancel([run_id])
-    context.hints.give(Topic.CANCEL)
-    context.hints.give(Topic.WORKFLOW)
-    context.hints.give(Topic.READY)
+    context.wakeups.wake(Topic.CANCEL)
+    context.wakeups.wake(Topic.WORKFLOW)
+    context.wakeups.wake(Topic.READY)
     context.run_events.changed([run_id])
     await _confirmed(context, [run_id])
     return await find_run(context, tenant, run_id)
 
 
-async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[Fate]:
+async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[BulkItemResult]:
     """In one transaction: end those that wait, ask the workers of those that run."""
     run_ids = [match.run_id for match in matches]
     answers = await context.store.request_cancel(run_ids)
-    context.hints.give(Topic.CANCEL)
-    context.hints.give(Topic.WORKFLOW)
-    context.hints.give(Topic.READY)
+    context.wakeups.wake(Topic.CANCEL)
+    context.wakeups.wake(Topic.WORKFLOW)
+    context.wakeups.wake(Topic.READY)
     context.run_events.changed(run_ids)
     await _confirmed(context, [each.run_id for each in answers if each and each.token and not each.started])
     return [_fate(run_id, answer) for run_id, answer in zip(run_ids, answers, strict=True)]
 
 
-def _fate(run_id: str, answer: Cancelling | None) -> Fate:
+def _fate(run_id: str, answer: Cancelling | None) -> BulkItemResult:
     if answer is None:
-        return Fate(run_id, error=NotFound("run", run_id))
+        return BulkItemResult(run_id, error=NotFound("run", run_id))
     if answer.status in TERMINAL and answer.status is not Status.CANCELLED:
-        return Fate(run_id, error=Conflict(f"run {run_id} is {answer.status}; it cannot be cancelled any more"))
-    return Fate(run_id)
+        return BulkItemResult(
+            run_id, error=Conflict(f"run {run_id} is {answer.status}; it cannot be cancelled any more")
+        )
+    return BulkItemResult(run_id)
 
 
 async def _confirmed(context: Context, run_ids: Sequence[str]) -> None:
@@ -99,4 +101,4 @@ async def _confirmed(context: Context, run_ids: Sequence[str]) -> None:
         runs = await context.store.runs(run_ids)
         run_ids = [run.id for run in runs.values() if not run.is_terminal and run.token and not run.attempt_started_at]
         if run_ids:
-            await context.hints.wait(Topic.ENDED, min(left, 20 * MILLISECOND))
+            await context.wakeups.wait(Topic.ENDED, min(left, 20 * MILLISECOND))

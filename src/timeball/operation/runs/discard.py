@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from timeball.domain.errors import Conflict, NotFound, TimeballError
 from timeball.domain.run.run import Run, Status
 from timeball.operation.context import Context
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.queries import Match
 from timeball.ports.wakeups import Topic
 
 
-async def discard(context: Context, matches: Sequence[Match]) -> list[Fate]:
+async def discard(context: Context, matches: Sequence[Match]) -> list[BulkItemResult]:
     """In one transaction: all that gave up and that nobody retried or discarded yet."""
     run_ids = [match.run_id for match in matches]
     discarded = await context.store.discard(run_ids)
     runs = await context.store.runs([run_id for run_id, done in zip(run_ids, discarded, strict=True) if not done])
-    context.hints.give(Topic.READY)  # a run that waited behind one of them may be claimable now
+    context.wakeups.wake(Topic.READY)  # a run that waited behind one of them may be claimable now
     return [
-        Fate(run_id) if done else Fate(run_id, error=_refusal(run_id, runs.get(run_id)))
+        BulkItemResult(run_id) if done else BulkItemResult(run_id, error=_refusal(run_id, runs.get(run_id)))
         for run_id, done in zip(run_ids, discarded, strict=True)
     ]
 

@@ -14,9 +14,9 @@ from timeball.domain.run.lifecycle import TERMINAL
 from timeball.domain.run.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run_anywhere
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.retry_run import RETRYABLE, check_task, edited_spec, in_order
-from timeball.operation.runs.wake_for_new_runs import wake
+from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 from timeball.ports.store.queries import Match
 
 
@@ -43,7 +43,7 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
     [status] = await context.store.trigger([run])
     if status is None:
         raise _cancelled(job.id)
-    wake(context, [job])
+    wake_for_new_runs(context, [job])
     return run.id, status
 
 
@@ -59,29 +59,29 @@ async def retry_archived(context: Context, tenant: str, old: Run, edit: Edit | N
 
 async def replay_runs(
     context: Context, tenant: str, matches: Sequence[Match], since: str, edit: Edit | None = None
-) -> list[Fate]:
+) -> list[BulkItemResult]:
     """In one transaction: all of them, but those that were replayed like this since then or that overlap forbids."""
     await check_task(context, tenant, edit)
     jobs = await context.store.jobs([match.job_id for match in matches])
     now = context.store.now()
-    fates: dict[str, Fate] = {}
+    fates: dict[str, BulkItemResult] = {}
     pairs: list[tuple[str, NewRun]] = []
     for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         job = jobs[match.job_id].job if match.job_id in jobs else None
         if match.status not in TERMINAL:
             refused = Conflict(f"run {match.run_id} is {match.status}; only a run that has ended can be replayed")
-            fates[match.run_id] = Fate(match.run_id, error=refused)
+            fates[match.run_id] = BulkItemResult(match.run_id, error=refused)
         elif job is None or job.state is JobState.CANCELLED:
-            fates[match.run_id] = Fate(match.run_id, error=_cancelled(match.job_id))
+            fates[match.run_id] = BulkItemResult(match.run_id, error=_cancelled(match.job_id))
         else:
             try:
                 pairs.append((match.run_id, await _replay(context, job, run_id, match.run_id, edit, now)))
             except Invalid as error:
-                fates[match.run_id] = Fate(match.run_id, error=error)
+                fates[match.run_id] = BulkItemResult(match.run_id, error=error)
     statuses = await context.store.replay(pairs, since)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         fates[old_id] = _fate(old_id, run.id, status)
-    wake(context, (found.job for found in jobs.values()))
+    wake_for_new_runs(context, (found.job for found in jobs.values()))
     return [fates[match.run_id] for match in matches]
 
 
@@ -92,15 +92,17 @@ async def _replay(context: Context, job: Job, run_id: str, old_id: str, edit: Ed
     return new_run(job, run_id, Origin.REPLAY, now, now, retry_of=old_id, edited=edited)
 
 
-def _fate(old_id: str, run_id: str, status: Status | None) -> Fate:
+def _fate(old_id: str, run_id: str, status: Status | None) -> BulkItemResult:
     match status:
         case None:
-            return Fate(old_id, error=Conflict(f"run {old_id} was replayed already, or its job was cancelled"))
+            return BulkItemResult(
+                old_id, error=Conflict(f"run {old_id} was replayed already, or its job was cancelled")
+            )
         case Status.SKIPPED:
             detail = "its job's overlap policy leaves no room beside the runs that are alive"
-            return Fate(old_id, error=Conflict(f"run {old_id} cannot be replayed now: {detail}"))
+            return BulkItemResult(old_id, error=Conflict(f"run {old_id} cannot be replayed now: {detail}"))
         case _:
-            return Fate(old_id, run_id)
+            return BulkItemResult(old_id, run_id)
 
 
 def _cancelled(job_id: str) -> TimeballError:

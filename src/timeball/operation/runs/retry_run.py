@@ -17,8 +17,8 @@ from timeball.domain.run.run import NewRun, Run, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_run
 from timeball.operation.jobs.check_tasks import refused_task
-from timeball.operation.runs.bulk_item_result import Fate
-from timeball.operation.runs.wake_for_new_runs import wake
+from timeball.operation.runs.bulk_item_result import BulkItemResult
+from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 from timeball.ports.store.queries import Match
 from timeball.ports.wakeups import Topic
 
@@ -40,19 +40,19 @@ async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | Non
 
 async def retry_runs(
     context: Context, tenant: str, matches: Sequence[Match], edit: Edit | None = None, *, only_letters: bool = False
-) -> list[Fate]:
+) -> list[BulkItemResult]:
     """In one transaction: all of them, but those that were dealt with already or that overlap forbids. An edited
     run executes what the old one did, with the changes; one that was edited before keeps that edit."""
     await check_task(context, tenant, edit)
-    fates: dict[str, Fate] = {}
+    fates: dict[str, BulkItemResult] = {}
     waiting = [match.run_id for match in matches if match.status is Status.RETRYING and edit is None]
     for run_id, hurried in zip(waiting, await context.store.hurry(waiting), strict=True):
         if hurried:
-            fates[run_id] = Fate(run_id, run_id)
+            fates[run_id] = BulkItemResult(run_id, run_id)
     over = [match for match in matches if match.status in RETRYABLE and match.status is not Status.RETRYING]
     fates.update((fate.run_id, fate) for fate in await _repeat(context, over, edit, only_letters=only_letters))
-    context.hints.give(Topic.READY)
-    return [fates.get(match.run_id) or Fate(match.run_id, error=_unready(match, edit)) for match in matches]
+    context.wakeups.wake(Topic.READY)
+    return [fates.get(match.run_id) or BulkItemResult(match.run_id, error=_unready(match, edit)) for match in matches]
 
 
 async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
@@ -62,21 +62,27 @@ async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
         raise refused
 
 
-async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool) -> list[Fate]:
+async def _repeat(
+    context: Context, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool
+) -> list[BulkItemResult]:
     jobs = await context.store.jobs([match.job_id for match in matches])
     specs = await context.store.specs([match.run_id for match in matches])
     runs = await context.store.runs([match.run_id for match in matches])
     now = context.store.now()
     pairs: list[tuple[str, NewRun]] = []
-    fates: list[Fate] = []
+    fates: list[BulkItemResult] = []
     for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         found = jobs.get(match.job_id)
         old = specs.get(match.run_id)
         if found is None or old is None or match.run_id not in runs:
-            fates.append(Fate(match.run_id, error=Conflict(f"what run {match.run_id} executed cannot be read")))
+            fates.append(
+                BulkItemResult(match.run_id, error=Conflict(f"what run {match.run_id} executed cannot be read"))
+            )
         elif found.job.state is JobState.CANCELLED:
             fates.append(
-                Fate(match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more"))
+                BulkItemResult(
+                    match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more")
+                )
             )
         else:
             # A workflow goes on with the tasks that it had, whatever its job has become.
@@ -84,21 +90,21 @@ async def _repeat(context: Context, matches: Sequence[Match], edit: Edit | None,
             try:
                 edited = await edited_spec(context, run_id, old.spec if own else None, edit)
             except Invalid as error:
-                fates.append(Fate(match.run_id, error=error))
+                fates.append(BulkItemResult(match.run_id, error=error))
                 continue
             pairs.append((match.run_id, _successor(found.job, run_id, runs[match.run_id], edited, now)))
     repeat = context.store.repeat_letters if only_letters else context.store.repeat
     statuses = await repeat(pairs)
-    wake(context, (found.job for found in jobs.values()))
+    wake_for_new_runs(context, (found.job for found in jobs.values()))
     refused = [old_id for (old_id, _), status in zip(pairs, statuses, strict=True) if status is None]
     unchanged = await context.store.runs(refused)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         if status is None:
-            fates.append(Fate(old_id, error=_refusal(old_id, unchanged.get(old_id))))
+            fates.append(BulkItemResult(old_id, error=_refusal(old_id, unchanged.get(old_id))))
         elif status is Status.SKIPPED:
-            fates.append(Fate(old_id, error=_overlap(old_id)))
+            fates.append(BulkItemResult(old_id, error=_overlap(old_id)))
         else:
-            fates.append(Fate(old_id, run.id))
+            fates.append(BulkItemResult(old_id, run.id))
     return fates
 
 
@@ -111,9 +117,9 @@ async def edited_spec(context: Context, run_id: str, spec: JobSpec | None, edit:
     """What a run executes that has a spec of its own, with parameters of its own: those of its job may go earlier."""
     if spec is None:
         return None
-    whole = await context.depot.whole(spec)
+    whole = await context.large_value_store.whole(spec)
     edited = whole if edit is None else edit.apply(whole)
-    return (await context.depot.stow({run_id: edited}))[run_id]
+    return (await context.large_value_store.offload({run_id: edited}))[run_id]
 
 
 def _successor(job: Job, run_id: str, old: Run, edited: JobSpec | None, now: Micros) -> NewRun:

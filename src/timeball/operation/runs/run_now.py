@@ -10,7 +10,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, Status, new_run
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
-from timeball.operation.runs.wake_for_new_runs import wake
+from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 
 
 async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Status]:
@@ -20,7 +20,7 @@ async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Stat
     [status] = await context.store.trigger([run])
     if status is None:
         raise Conflict(f"job {job_id} was cancelled; it cannot run any more")
-    wake(context, [job])
+    wake_for_new_runs(context, [job])
     return run.id, status
 
 

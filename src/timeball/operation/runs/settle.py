@@ -36,25 +36,25 @@ class Settle:
 
     def __init__(self, context: Context) -> None:
         self._store = context.store
-        self._hints = context.hints
+        self._wakeups = context.wakeups
         self._run_events = context.run_events
         self._commit: GroupCommit[Settlement, Settled | Unwritten | None] = GroupCommit(self._write)
 
     async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
         answers = await self._commit(settlements)
         settled = [each for each in answers if not isinstance(each, Unwritten)]
-        self._hints.give(Topic.ENDED)
+        self._wakeups.wake(Topic.ENDED)
         self._run_events.changed(each.run_id for each in settlements)
         # The run itself, or who waited for its end, may be claimable now; also if it is stale because the answer to an
         # earlier call was lost.
         if any(each is None or each.frees or each.status is None for each in settled):
-            self._hints.give(Topic.READY)
+            self._wakeups.wake(Topic.READY)
         if any(each is not None and each.backfills for each in settled):
-            self._hints.give(Topic.BACKFILL)
+            self._wakeups.wake(Topic.BACKFILL)
         if any(each is None or each.woven for each in settled):
-            self._hints.give(Topic.WORKFLOW)
-        if any(each is None or each.echoes for each in settled):
-            self._hints.give(Topic.FOLLOW)
+            self._wakeups.wake(Topic.WORKFLOW)
+        if any(each is None or each.upstream_events for each in settled):
+            self._wakeups.wake(Topic.FOLLOW)
         if len(settled) < len(answers):
             raise next(each.error for each in answers if isinstance(each, Unwritten))
         return settled

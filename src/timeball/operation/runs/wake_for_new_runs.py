@@ -10,12 +10,12 @@ from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
 
 
-def wake(context: Context, jobs: Iterable[Job]) -> None:
+def wake_for_new_runs(context: Context, jobs: Iterable[Job]) -> None:
     """Runs of these jobs were added: they may be claimed, may hold up a fire, and others may have to stop for them."""
-    context.hints.give(Topic.READY)
-    context.hints.give(Topic.PLAN)
+    context.wakeups.wake(Topic.READY)
+    context.wakeups.wake(Topic.PLAN)
     for job in jobs:
         if job.spec.overlap in REPLACING:
-            context.hints.give(Topic.CANCEL)
+            context.wakeups.wake(Topic.CANCEL)
         if job.spec.is_workflow:
-            context.hints.give(Topic.WORKFLOW)
+            context.wakeups.wake(Topic.WORKFLOW)

@@ -93,7 +93,7 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
     key = None if new.key is None else Idempotency(new.key, new.fingerprint, answer)
     match await context.store.begin_backfill(asked, key):
         case Accepted():
-            context.hints.give(Topic.BACKFILL)
+            context.wakeups.wake(Topic.BACKFILL)
             return Begun(answer, asked.id)
         case Replayed() | Mismatched() as first:
             return _repetition(first, new.key or "")
@@ -141,8 +141,8 @@ async def cancel_backfill(context: Context, tenant: str, backfill_id: str) -> Ba
     """No run of it is made any more, and those that are alive are cancelled. Doing it again changes nothing."""
     await find_backfill(context, tenant, backfill_id)
     if await context.store.cancel_backfill(backfill_id, BY_REQUEST):
-        context.hints.give(Topic.CANCEL)
-        context.hints.give(Topic.READY)
+        context.wakeups.wake(Topic.CANCEL)
+        context.wakeups.wake(Topic.READY)
     found = await find_backfill(context, tenant, backfill_id)
     if found.status != "cancelled":
         raise Conflict(f"backfill {backfill_id} is {found.status}; it cannot be cancelled any more")

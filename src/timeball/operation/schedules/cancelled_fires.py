@@ -10,7 +10,7 @@ from timeball.domain.planning import planning
 from timeball.operation.context import Context
 
 
-async def recall(context: Context, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
+async def cancelled_fires(context: Context, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
     """The instants of each job that were cancelled before an edit let its schedule begin anew, or executed while the
     store's clock was ahead. Jobs that were not edited lately, in a store whose clock was not, have none."""
     until = context.store.verdicts_until()

@@ -15,11 +15,11 @@ from timeball.operation.context import Context
 from timeball.operation.schedules.closed_times import closures_of
 from timeball.slices import beside
 
-MOST_JOBS: Final = 50_000
+MAX_JOBS: Final = 50_000
 """That are looked at, oldest first."""
 PAGE: Final = 100
 """Jobs that are read at once, with parameters that may be large."""
-MOST_MEASURED: Final = 2_000
+MAX_MEASURED: Final = 2_000
 """Jobs whose last runs are looked up."""
 RECENT: Final = 14 * DAY
 _ANY_TASK: Final = Shell(command="true")
@@ -35,23 +35,23 @@ class Foreseen(Struct, frozen=True):
     """Jobs whose duration was asked for."""
 
 
-async def foresee(context: Context, tenant: str, since: Micros, until: Micros, width: Micros) -> Foreseen:
+async def forecast_fires(context: Context, tenant: str, since: Micros, until: Micros, width: Micros) -> Foreseen:
     jobs: list[Job] = []
     cursor: str | None = ""
-    while cursor is not None and len(jobs) < MOST_JOBS:
+    while cursor is not None and len(jobs) < MAX_JOBS:
         page = await context.store.firing_jobs(tenant, cursor, PAGE)
         jobs += map(_schedule_only, page.items)
         cursor = page.next_cursor
     closures = await closures_of(context, jobs)
     now = context.store.now()
     means: dict[str, float] = {}
-    for first in range(0, min(len(jobs), MOST_MEASURED), PAGE):
-        asked = [job.id for job in jobs[first : min(first + PAGE, MOST_MEASURED)]]
+    for first in range(0, min(len(jobs), MAX_MEASURED), PAGE):
+        asked = [job.id for job in jobs[first : min(first + PAGE, MAX_MEASURED)]]
         means |= await context.store.mean_durations(asked, now - RECENT)
     slots = sum(worker.slots for worker in await context.store.workers())
     # Up to a second or two: not on the loop that has fires to keep.
-    found = await beside(forecast.foresee, jobs, closures, means, forecast.grid(since, until, width), now)
-    return Foreseen(found, slots, cursor is not None, min(len(jobs), MOST_MEASURED))
+    found = await beside(forecast.forecast_fires, jobs, closures, means, forecast.grid(since, until, width), now)
+    return Foreseen(found, slots, cursor is not None, min(len(jobs), MAX_MEASURED))
 
 
 def _schedule_only(job: Job) -> Job:

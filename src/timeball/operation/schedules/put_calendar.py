@@ -26,7 +26,7 @@ async def put_calendar(context: Context, tenant: str, name: str, calendar: Calen
     if await is_never_open(await compiled([new])):
         raise Invalid("this calendar is never open: its windows follow each other without a break", "/entries")
     put = await context.store.put_calendar(new)
-    context.hints.give(Topic.PLAN)
+    context.wakeups.wake(Topic.PLAN)
     while put.held_until is not None and (left := put.held_until - context.store.now()) >= 0:
         await context.clock.sleep(max(1, left))
     return put.calendar

@@ -25,7 +25,7 @@ from timeball.domain.job import large_values
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import FORMAT, Finished, LogRecord, Manifest, Part
-from timeball.operation.storage.large_values import Depot, Missing
+from timeball.operation.storage.large_values import LargeValueStore, Missing
 from timeball.ports.object_store import Objects
 from timeball.ports.store.queries import ArchiveStore, LogLine
 
@@ -36,8 +36,8 @@ LINES_AT_ONCE: Final = 200
 """Pieces of output, each up to 64 KiB."""
 LARGE_AT_ONCE: Final = 8
 """Results and outputs that are fetched from where they are kept apart."""
-MOST_RECORDS: Final = 20_000
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_RECORDS: Final = 20_000
+MAX_BYTES: Final = 32 * 1024 * 1024
 """A part ends with the piece that makes it longer than either."""
 GZIP: Final = 31
 """zlib's number for the format of gzip, without a name or a time in it: the same content is the same object."""
@@ -51,13 +51,17 @@ class Archived(Struct, frozen=True):
 
 
 async def archive_day(
-    store: ArchiveStore, objects: Objects, day: date, since: Micros = 0, depot: Depot | None = None
+    store: ArchiveStore,
+    objects: Objects,
+    day: date,
+    since: Micros = 0,
+    large_value_store: LargeValueStore | None = None,
 ) -> Archived:
     """All runs of a day that ended at or after an instant. When this returns they are in the archive for good, and may
     go from the store; with them what of them is in the `depot`."""
     range_ = _Range(*archive_record.id_range(day), since)
-    run_parts = await _archive_runs(store, objects, day, range_, depot)
-    log_parts = await _archive_logs(store, objects, day, range_, depot)
+    run_parts = await _archive_runs(store, objects, day, range_, large_value_store)
+    log_parts = await _archive_logs(store, objects, day, range_, large_value_store)
     archived = Archived(_records(run_parts), _records(log_parts))
     if archived.runs:
         content = archive_record.encode(Manifest(FORMAT, f"{day}", archived.runs, archived.logs, run_parts, log_parts))
@@ -72,13 +76,13 @@ class _Range(Struct, frozen=True):
 
 
 async def _archive_runs(
-    store: ArchiveStore, objects: Objects, day: date, range_: _Range, depot: Depot | None
+    store: ArchiveStore, objects: Objects, day: date, range_: _Range, large_value_store: LargeValueStore | None
 ) -> list[Part]:
     first = range_.first
     parts = _Parts(objects, day, "runs")
     while runs := await store.finished_in(first, range_.until, range_.since, RUNS_AT_ONCE):
         for some in _few_large(runs, lambda each: large_values.reference(each.run.result) is not None):
-            whole = some if depot is None else [await _whole(each, depot) for each in some]
+            whole = some if large_value_store is None else [await _whole(each, large_value_store) for each in some]
             lines = await asyncio.to_thread(_run_lines, whole)
             await parts.add(lines, [each.run.id for each in whole], whole)
         first = f"{runs[-1].run.id}0"  # right behind it
@@ -86,13 +90,17 @@ async def _archive_runs(
 
 
 async def _archive_logs(
-    store: ArchiveStore, objects: Objects, day: date, range_: _Range, depot: Depot | None
+    store: ArchiveStore, objects: Objects, day: date, range_: _Range, large_value_store: LargeValueStore | None
 ) -> list[Part]:
     after = (range_.first, 0, 0)
     parts = _Parts(objects, day, "logs")
     while found := await store.output_in(after, range_.until, range_.since, LINES_AT_ONCE):
         for some in _few_large(found, lambda each: each[1].stream == REFERENCE):
-            whole = some if depot is None else [every for each in some for every in await _expanded(*each, depot)]
+            whole = (
+                some
+                if large_value_store is None
+                else [every for each in some for every in await _expanded(*each, large_value_store)]
+            )
             lines = await asyncio.to_thread(_log_lines, whole)
             await parts.add(lines, [run_id for run_id, _ in whole])
         run_id, line = found[-1]
@@ -114,18 +122,18 @@ def _few_large(items: Sequence[T], is_large: Callable[[T], bool]) -> Iterator[li
         yield some
 
 
-async def _whole(finished: Finished, depot: Depot) -> Finished:
+async def _whole(finished: Finished, large_value_store: LargeValueStore) -> Finished:
     """With its result. What somebody took away from the object storage holds up nothing else."""
     try:
-        return structs.replace(finished, run=await depot.whole_run(finished.run))
+        return structs.replace(finished, run=await large_value_store.whole_run(finished.run))
     except Missing as error:
         _log.error("a run is archived without its result", run=finished.run.id, error=str(error))
         return structs.replace(finished, run=structs.replace(finished.run, result=None))
 
 
-async def _expanded(run_id: str, line: LogLine, depot: Depot) -> list[tuple[str, LogLine]]:
+async def _expanded(run_id: str, line: LogLine, large_value_store: LargeValueStore) -> list[tuple[str, LogLine]]:
     try:
-        return [(run_id, each) for each in await depot.expanded([line], 0)]
+        return [(run_id, each) for each in await large_value_store.expanded([line], 0)]
     except Missing as error:
         _log.error("a run is archived without its output", run=run_id, error=str(error))
         return [(run_id, structs.replace(line, stream="system", text="[this output is lost]\n"))]
@@ -143,7 +151,7 @@ class _Parts:
 
     async def add(self, lines: bytes, run_ids: Sequence[str], runs: Iterable[Finished] = ()) -> None:
         await asyncio.to_thread(self._growing.add, lines, run_ids, runs)
-        if self._growing.records >= MOST_RECORDS or self._growing.size >= MOST_BYTES:
+        if self._growing.records >= MAX_RECORDS or self._growing.size >= MAX_BYTES:
             await self._write()
 
     async def close(self) -> list[Part]:

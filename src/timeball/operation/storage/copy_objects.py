@@ -12,7 +12,7 @@ from timeball.ports.store_transfer import Progress, Report
 AT_ONCE: Final = 8
 
 
-class CarryObjects:
+class CopyObjects:
     """Implements `timeball.ports.store_transfer.Carrier`. With `target` None, they stay where they are."""
 
     def __init__(self, source: Objects, target: Objects | None, refusal: str = "") -> None:
@@ -28,7 +28,7 @@ class CarryObjects:
             if await self._source.folders(large_values.prefix(kind, number)):
                 raise Conflict(self._refusal)
 
-    async def carry(self, number: int, report: Report) -> None:
+    async def copy(self, number: int, report: Report) -> None:
         await self.check(number)
         if self._target is None:
             return

@@ -23,7 +23,7 @@ from msgspec import UNSET, Raw, structs
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job import large_values
-from timeball.domain.job.job import JobSpec, StowedSpec, fill, stowed
+from timeball.domain.job.job import JobSpec, OffloadedSpec, fill, offloaded
 from timeball.domain.job.large_values import LARGE, REFERENCE
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.domain.run.run import Run
@@ -33,11 +33,11 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.queries import LogLine, ReadStore
 from timeball.ports.store.store import Store
 
-PATIENCE: Final = 10 * SECOND
+OBJECT_TIMEOUT: Final = 10 * SECOND
 """How long a request waits for an object."""
 SHORT: Final = 3 * SECOND
 """How long others may have to wait for the same answer."""
-REST: Final = 10 * SECOND
+OBJECT_RETRY_DELAY: Final = 10 * SECOND
 """After a failure, who may not hold up others does not even ask."""
 AT_ONCE: Final = 4
 """Outputs that are moved at the same time."""
@@ -65,7 +65,7 @@ class Place:
     clock: Clock
 
 
-class Depot:
+class LargeValueStore:
     """Without a place, nothing goes there, and what is there cannot be read."""
 
     def __init__(self, place: Place | None = None) -> None:
@@ -79,7 +79,7 @@ class Depot:
 
     # --- parameters ------------------------------------------------------------------------------------------------
 
-    async def stow(self, specs: Mapping[str, JobSpec]) -> dict[str, JobSpec]:
+    async def offload(self, specs: Mapping[str, JobSpec]) -> dict[str, JobSpec]:
         """Specs by their owners, a job or an edited run; without their parameters where these are large."""
         if self._place is None:
             return dict(specs)
@@ -89,19 +89,19 @@ class Depot:
             if len(content) > LARGE:
                 key = self._key("payloads", f"{owner}-{_digest(content)}.json")
                 objects[key] = content
-                kept[owner] = stowed(spec, key)
+                kept[owner] = offloaded(spec, key)
         if objects:
-            await self._put(objects, PATIENCE)
+            await self._put(objects, OBJECT_TIMEOUT)
         return kept
 
     async def whole(self, spec: JobSpec) -> JobSpec:
         """The spec with its parameters."""
-        if not isinstance(spec, StowedSpec):
+        if not isinstance(spec, OffloadedSpec):
             return spec
-        return spec.with_parameters(_decode_parameters(await self._get(spec.parameters_at, PATIENCE)))
+        return spec.with_parameters(_decode_parameters(await self._get(spec.parameters_at, OBJECT_TIMEOUT)))
 
     async def whole_job(self, found: JobStatus) -> JobStatus:
-        if not isinstance(found.job.spec, StowedSpec):
+        if not isinstance(found.job.spec, OffloadedSpec):
             return found
         return structs.replace(found, job=found.job.with_(spec=await self.whole(found.job.spec)))
 
@@ -117,7 +117,7 @@ class Depot:
 
     # --- results ---------------------------------------------------------------------------------------------------
 
-    async def stow_result(self, run_id: str, token: int, outcome: Outcome, location: str | None = None) -> Outcome:
+    async def offload_result(self, run_id: str, token: int, outcome: Outcome, location: str | None = None) -> Outcome:
         """The outcome, with a reference where its result is large or has a place; as it is, if that cannot be written
         now."""
         if not isinstance(outcome, Succeeded) or not isinstance(outcome.result, Raw):
@@ -145,21 +145,21 @@ class Depot:
         key = large_values.reference(run.result)
         if key is None:
             return run
-        return structs.replace(run, result=Raw(await self._get(key, PATIENCE)))
+        return structs.replace(run, result=Raw(await self._get(key, OBJECT_TIMEOUT)))
 
     # --- output ----------------------------------------------------------------------------------------------------
 
-    async def stow_output(self, run_id: str, attempt: int) -> None:
+    async def offload_output(self, run_id: str, attempt: int) -> None:
         """Move what an attempt that ended has printed, if that is much."""
         if self._place is None:
             return
         try:
             async with self._room:
-                await self._stow_output(self._place.store, run_id, attempt)
+                await self._offload_output(self._place.store, run_id, attempt)
         except Unavailable as error:
             _log.warning("large output stays in the store", run=run_id, attempt=attempt, error=str(error))
 
-    async def _stow_output(self, store: Store, run_id: str, attempt: int) -> None:
+    async def _offload_output(self, store: Store, run_id: str, attempt: int) -> None:
         lines: list[LogLine] = []
         after = attempt * 1_000_000 - 1
         while found := await store.logs(run_id, attempt, after, PAGE):
@@ -169,7 +169,7 @@ class Depot:
             return
         key = self._key("logs", f"{run_id}-{attempt}.ndjson.gz")
         content = await asyncio.to_thread(_packed, lines)
-        await self._put({key: content}, PATIENCE)
+        await self._put({key: content}, OBJECT_TIMEOUT)
         await store.replace_output(run_id, attempt, [line.seq for line in lines], key)
 
     async def logs(self, store: ReadStore, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
@@ -186,7 +186,7 @@ class Depot:
             if line.stream != REFERENCE:
                 lines.append(line)
                 continue
-            content = await self._get(line.text, PATIENCE)
+            content = await self._get(line.text, OBJECT_TIMEOUT)
             moved = await asyncio.to_thread(_unpacked, content)
             lines += [each for each in moved if (each.attempt, each.seq) > divmod(after, 1_000_000)]
         return lines
@@ -207,7 +207,7 @@ class Depot:
 
     def _rest(self) -> None:
         if self._place is not None:
-            self._asks_again_at = self._place.clock.monotonic() + REST
+            self._asks_again_at = self._place.clock.monotonic() + OBJECT_RETRY_DELAY
 
     def _key(self, kind: str, name: str) -> str:
         assert self._place is not None

@@ -35,9 +35,9 @@ AT_ONCE: Final = 2
 """Who is served at a time: the rest of the server has work to do, too."""
 AHEAD: Final = 4
 """Parts that are fetched at once, after the first few; and days whose manifests are."""
-MOST_PARTS: Final = 60
+MAX_PARTS: Final = 60
 """Parts that are looked at for one page: more than a million runs."""
-MOST_REMEMBERED: Final = 20_000
+MAX_REMEMBERED: Final = 20_000
 """Parts whose descriptions are kept in memory. Manifests never change."""
 SLICE: Final = 64 * 1024
 """Compressed bytes that are unpacked at once."""
@@ -66,7 +66,7 @@ class Archive:
         async for day, parts in self._days(meant):
             while parts:
                 edge = _behind(parts[0].last_id)
-                is_enough = looked_at >= MOST_PARTS and edge < meant.before
+                is_enough = looked_at >= MAX_PARTS and edge < meant.before
                 if is_enough or _behind_all_others(found, edge) >= limit:
                     return await asyncio.to_thread(_page, found, limit, edge)
                 some, parts = _split(parts, min(max(looked_at, 1), AHEAD))
@@ -137,7 +137,7 @@ class Archive:
     def _forget(self) -> None:
         """The manifests that were read first, if there are too many."""
         parts = sum(len(each.run_parts) for each in self._manifests.values())
-        while parts > MOST_REMEMBERED:
+        while parts > MAX_REMEMBERED:
             parts -= len(self._manifests.pop(next(iter(self._manifests))).run_parts)
 
     async def _read(self, parts: Sequence[Part], look: Callable[[bytes], T]) -> list[T]:

@@ -15,7 +15,7 @@ from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.paging import Page
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 
 
 class Idempotency(Struct, frozen=True):
@@ -148,7 +148,7 @@ class JobStore(Protocol):
         ...
 
     async def submit_and_claim(
-        self, submissions: Sequence[Submission], wants: Sequence[Want]
+        self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
         """The same, followed by a claim of what is due by now, in one transaction."""
         ...

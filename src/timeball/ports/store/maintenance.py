@@ -31,7 +31,7 @@ class Occupied(Exception):
     """Others are busy where something was to be changed, and were not made to wait. Nothing was changed; try later."""
 
 
-class HousekeepingStore(Protocol):
+class MaintenanceStore(Protocol):
     """Every call with a `lead` raises `Deposed`, and changes nothing, once somebody else has the lease."""
 
     async def lead(self, name: str, holder: str, for_: Micros) -> Lead | None:
@@ -64,7 +64,7 @@ class HousekeepingStore(Protocol):
         ...
 
 
-class Archivist(Protocol):
+class Archiver(Protocol):
     """Keeps days of history elsewhere before they are pruned."""
 
     async def keep(self, day: Micros) -> bool:

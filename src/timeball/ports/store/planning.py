@@ -43,13 +43,13 @@ class PlanStore(Protocol):
         `retry_of`."""
         ...
 
-    async def hear_echoes(self, limit: int) -> int:
+    async def apply_upstream_events(self, limit: int) -> int:
         """Let some jobs that follow others hear of the ends of runs that were written down for them, in the order in
         which those ended: each becomes an instant of the job, whose `next_fire_at` may move. Answers how many jobs did.
         An instant is never before the last change of its job, and no two of a job are the same."""
         ...
 
-    async def echoes(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
+    async def upstream_events(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
         """The first instants of jobs that follow others which wait to be planned, in order: at most so many of each."""
         ...
 
@@ -104,7 +104,7 @@ class BackfillStore(Protocol):
         ...
 
 
-class ForesightStore(Protocol):
+class ForecastStore(Protocol):
     async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
         """Active jobs that have a next fire, oldest first, after an id."""
         ...

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from timeball.domain.diagnosis.snapshot import Circumstances, Standing
+from timeball.domain.diagnosis.snapshot import DiagnosisSnapshot, Standing
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.archive_record import Finished
@@ -177,9 +177,9 @@ class LargeStore(Protocol):
 
 
 class WhyStore(Protocol):
-    """What is the matter? Looks at much, but never at more than so much: it counts up to `MOST_COUNTED`."""
+    """What is the matter? Looks at much, but never at more than so much: it counts up to `MAX_COUNTED`."""
 
-    async def circumstances(self, run_id: str) -> Circumstances | None:
+    async def circumstances(self, run_id: str) -> DiagnosisSnapshot | None:
         """All that explains where a run is; None: no such run."""
         ...
 

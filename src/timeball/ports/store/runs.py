@@ -15,7 +15,7 @@ from timeball.domain.run.run import NewRun
 from timeball.ports.worker_protocol import LogChunk, Pausing, Progress, Started
 
 
-class Want(Struct, frozen=True):
+class SlotRequest(Struct, frozen=True):
     session: str
     worker: str
     slots: int
@@ -87,7 +87,7 @@ class Settled(Struct, frozen=True):
     """It was a run of a backfill, which may have room for another."""
     woven: bool = False
     """Whether it is a task of a workflow run, which may go on now."""
-    echoes: bool = False
+    upstream_events: bool = False
     """Whether another job follows, which fires now."""
 
 
@@ -127,7 +127,7 @@ class RunStore(Protocol):
         """Of live runs, what differs once something of them changed. A run without a mark has ended, or is gone."""
         ...
 
-    async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
+    async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
         """Hand out READY runs: those due by rank, then those due within `ahead`, one per slot. Each gets the next
         attempt number and a fresh token and is RUNNING for its session. Never the same run twice, however many
         claim at once; sessions whose lease lapsed get nothing."""

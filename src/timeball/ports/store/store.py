@@ -16,8 +16,8 @@ from typing import Protocol
 from timeball.domain.instant import Micros
 from timeball.ports.store.clock import ClockStore
 from timeball.ports.store.jobs import JobStore
-from timeball.ports.store.maintenance import HousekeepingStore
-from timeball.ports.store.planning import BackfillStore, ForesightStore, PlanStore
+from timeball.ports.store.maintenance import MaintenanceStore
+from timeball.ports.store.planning import BackfillStore, ForecastStore, PlanStore
 from timeball.ports.store.queries import ArchiveStore, LargeStore, ReadStore, WhyStore
 from timeball.ports.store.registry import CalendarStore, KeyStore, TaskStore
 from timeball.ports.store.runs import GateStore, PreemptionStore, RepeatStore, RunStore
@@ -42,8 +42,8 @@ class Store(
     KeyStore,
     TaskStore,
     CalendarStore,
-    ForesightStore,
-    HousekeepingStore,
+    ForecastStore,
+    MaintenanceStore,
     ClockStore,
     Protocol,
 ):
@@ -65,15 +65,15 @@ class Store(
         """Commit a write of no consequence. Raises `Unavailable` if the store is read-only or its disk is full."""
         ...
 
-    def listen(self, hint: Hint) -> None:
+    def listen(self, hint: WakeupListener) -> None:
         """Call `hint(topic)` whenever another server on this store says that there may be something to do.
         Topics are those of `ports.wakeups`. Lost hints cost at most a tick."""
         ...
 
-    def shout(self, topic: str) -> None:
+    def wake_all(self, topic: str) -> None:
         """Give that hint to the other servers: soon, coalesced, never inside a transaction."""
         ...
 
 
-class Hint(Protocol):
+class WakeupListener(Protocol):
     def __call__(self, topic: str) -> None: ...

@@ -14,7 +14,7 @@ from timeball.domain.workflow.workflow import TaskState, WorkflowTask
 NONE: Final[Mapping[str, bytes | None]] = {}
 
 
-class Woven(Struct, frozen=True):
+class AdvanceResult(Struct, frozen=True):
     """What one look at workflow runs came to."""
 
     begun: int = 0
@@ -29,8 +29,8 @@ class Woven(Struct, frozen=True):
     last: str = ""
     """The last workflow run that was looked at."""
 
-    def and_(self, other: Woven) -> Woven:
-        return Woven(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+    def and_(self, other: AdvanceResult) -> AdvanceResult:
+        return AdvanceResult(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def anything(self) -> bool:
@@ -69,13 +69,15 @@ class WorkflowRun(Struct, frozen=True):
 class WorkflowStore(Protocol):
     """Workflow runs go on where tasks ended. Whoever looks, and how often: each task gets its run once."""
 
-    async def weave(self, limit: int, large: Mapping[str, bytes | None] = NONE, after: str = "") -> Woven:
+    async def advance_workflows(
+        self, limit: int, large: Mapping[str, bytes | None] = NONE, after: str = ""
+    ) -> AdvanceResult:
         """Begin workflow runs that are due, stop those that were cancelled, and look at no more than so many tasks
         that may run or have ended: make runs, skip, and end workflow runs all of whose tasks have ended. `large` is
         what an earlier look wanted; None: it is gone. Only tasks of workflow runs behind `after` are looked at."""
         ...
 
-    async def next_weaving_at(self) -> Micros | None:
+    async def next_workflow_at(self) -> Micros | None:
         """When there is something to weave: 0, if there is now."""
         ...
 

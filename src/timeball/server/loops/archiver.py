@@ -11,31 +11,33 @@ from timeball.domain import instant
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.operation.storage.archive import Archived, archive_day
-from timeball.operation.storage.large_values import Depot
+from timeball.operation.storage.large_values import LargeValueStore
 from timeball.ports.clock import Clock
 from timeball.ports.object_store import Objects
 from timeball.ports.store.store import Store
 
-PATIENCE: Final = 2 * SECOND
+DAY_WAIT_TIMEOUT: Final = 2 * SECOND
 """How long who asks for a day waits for it."""
-REST: Final = MINUTE
+ARCHIVE_RETRY_DELAY: Final = MINUTE
 """After a failure."""
 LATEST_REPORT: Final = HOUR
 """The end of a run may be written some time after it. What ended this long ago is written, or never will be."""
-MOST_DAYS: Final = 1_000
+MAX_DAYS: Final = 1_000
 """Days that are remembered."""
 _log = structlog.get_logger()
 
 
-class DayArchivist:
+class DayArchiver:
     """Implements `timeball.ports.store.maintenance.Archivist`. One day at a time; a large one takes its time beside the
     keeper's turns. What it archived itself it does not archive again; it may be stopped at any moment."""
 
-    def __init__(self, store: Store, objects: Objects, clock: Clock, depot: Depot | None = None) -> None:
+    def __init__(
+        self, store: Store, objects: Objects, clock: Clock, large_value_store: LargeValueStore | None = None
+    ) -> None:
         self._store = store
         self._objects = objects
         self._clock = clock
-        self._depot = depot
+        self._large_value_store = large_value_store
         self._day: Micros = -1
         self._work: asyncio.Task[Archived] | None = None
         self._rests_until: Micros | None = None
@@ -49,7 +51,7 @@ class DayArchivist:
         if work is None:
             self._day = day
             work = self._work = asyncio.create_task(self._archive(day), name="archivist")
-        await asyncio.wait([work], timeout=PATIENCE / SECOND)
+        await asyncio.wait([work], timeout=DAY_WAIT_TIMEOUT / SECOND)
         if not work.done():
             return False
         self._work = None
@@ -57,7 +59,7 @@ class DayArchivist:
             work.result()
         except Unavailable as error:
             _log.warning("a day cannot be archived and stays in the store", day=self._name, error=str(error))
-            self._rests_until = self._clock.monotonic() + REST
+            self._rests_until = self._clock.monotonic() + ARCHIVE_RETRY_DELAY
             return False
         return self._day == day
 
@@ -70,10 +72,10 @@ class DayArchivist:
 
     async def _archive(self, day: Micros) -> Archived:
         now, date = self._store.now(), instant.to_datetime(day).date()
-        archived = await archive_day(self._store, self._objects, date, self._kept.get(day, 0), self._depot)
+        archived = await archive_day(self._store, self._objects, date, self._kept.get(day, 0), self._large_value_store)
         self._kept.pop(day, None)  # so that it is the newest
         self._kept[day] = now - LATEST_REPORT
-        if len(self._kept) > MOST_DAYS:
+        if len(self._kept) > MAX_DAYS:
             del self._kept[next(iter(self._kept))]
         if archived.runs:
             _log.info("a day is in the archive", day=self._name, runs=archived.runs, logs=archived.logs)

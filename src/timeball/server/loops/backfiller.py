@@ -9,7 +9,7 @@ from timeball.operation.context import Context
 from timeball.operation.schedules.backfill import advance
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 25
 """Backfills to advance in one transaction: each makes up to 100 runs, and 100 of them took 50 ms of the event loop."""
@@ -19,8 +19,8 @@ class Backfiller(Loop):
     name = "backfiller"
     topics = (Topic.BACKFILL,)
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store
 
@@ -30,7 +30,7 @@ class Backfiller(Loop):
             found = await self._store.backfills_to_advance(BATCH, after)
             made = await advance(self._context, found)
             if made:
-                self._hints.give(Topic.READY)
+                self._wakeups.wake(Topic.READY)
             if len(found) < BATCH:
                 return TICK
             if made:

@@ -6,20 +6,20 @@ from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import Desk
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import WorkerGateway
 
 
-class Canceller(Loop):
-    name = "canceller"
+class CancelSender(Loop):
+    name = "cancel_sender"
     topics = (Topic.CANCEL,)
 
-    def __init__(self, context: Context, hints: LocalHints, desk: Desk) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
-        self._desk = desk
+        self._gateway = gateway
 
     async def turn(self) -> Micros:
-        self._desk.forget_silent()
-        self._desk.order_cancels(await self._store.cancel_orders())
+        self._gateway.forget_silent()
+        self._gateway.order_cancels(await self._store.cancel_orders())
         return TICK

@@ -12,11 +12,11 @@ import structlog
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
-from timeball.ports.store.runs import Claim, Claimed, Want
+from timeball.ports.store.runs import Claim, Claimed, SlotRequest
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import Desk
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import WorkerGateway
 
 AHEAD: Final = 250 * MILLISECOND
 """Slots that are left after all due runs are filled this far ahead of the fire time, as a relative delay."""
@@ -26,11 +26,11 @@ while share one claim, and each is handed out long enough before its time."""
 UNHURRIED: Final = 50 * MILLISECOND
 PAUSE: Final = 20 * MILLISECOND
 """How long slots that get free are gathered once all were filled with runs that are at least `UNHURRIED` ahead."""
-BREATH: Final = 2 * MILLISECOND
+CLAIM_RETRY_DELAY: Final = 2 * MILLISECOND
 """Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
-MOST_LENT: Final = 64
+MAX_RESERVED_WORKERS: Final = 64
 """How many who wait are lent to who submits: what they cannot take is for the next claim, which is for all."""
-MOST_ROUNDS: Final = 50
+MAX_ROUNDS: Final = 50
 """Claims in one turn: who watches the loops wants to see them turn."""
 AFTER_THE_TURN: Final = 1 << 62
 """Who comes while the loop claims is looked after at the end of that."""
@@ -44,15 +44,15 @@ class Dispatcher(Loop):
     name = "dispatcher"
     topics = (Topic.READY,)
 
-    def __init__(self, context: Context, hints: LocalHints, desk: Desk) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
-        self._desk = desk
+        self._gateway = gateway
         self._calm_until: Micros = 0
         """Nothing has to be claimed before this moment of the steady clock unless a hint says so."""
         self._claiming = asyncio.Lock()
         """One at a time claims for those who wait, and in the order in which they came: this loop, or who submits."""
-        desk.on_demand = self._demanded
+        gateway.on_demand = self._demanded
 
     async def turn(self) -> Micros:
         self._calm_until = AFTER_THE_TURN
@@ -64,21 +64,21 @@ class Dispatcher(Loop):
 
     async def _claim(self) -> Micros:
         """Claim for those who wait; how long there is nothing to do then."""
-        if not self._desk.wants():
+        if not self._gateway.wants():
             return TICK
         # Polls that come together are answered together, and what comes with them to be settled shares their commit.
         await asyncio.sleep(0)
         async with self._claiming:
-            wants = self._desk.wants()
+            wants = self._gateway.wants()
             if not wants:
                 return TICK
             claimed = await self._claim_for(wants)
-        for _ in range(MOST_ROUNDS - 1):
+        for _ in range(MAX_ROUNDS - 1):
             if not claimed.more or claimed.again:
                 break
             async with self._claiming:
                 # Also for who has yet to poll again: the next ones are claimed while these execute.
-                ahead = self._desk.wants_ahead()
+                ahead = self._gateway.wants_ahead()
                 if not ahead:
                     break
                 wants, claimed = ahead, await self._claim_for(ahead)
@@ -86,24 +86,26 @@ class Dispatcher(Loop):
         if full or len(claimed.claims) >= sum(want.slots for want in wants):
             if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + UNHURRIED:
                 return self._stay_calm(PAUSE)
-            return 0 if self._desk.has_demand else TICK
+            return 0 if self._gateway.has_demand else TICK
         if claimed.again:
-            self._hints.give(Topic.GATE)
-            return BREATH
+            self._wakeups.wake(Topic.GATE)
+            return CLAIM_RETRY_DELAY
         looked_until = claimed.now + AHEAD
         upcoming = await self._store.next_eligible_at(0 if claimed.left else looked_until, choosy_after=looked_until)
         served = {want.session for want in wants}
-        if any(want.session not in served for want in self._desk.wants()):
+        if any(want.session not in served for want in self._gateway.wants()):
             return 0
-        return self._stay_calm(TICK if upcoming is None else max(BREATH, upcoming - LATEST - self._store.now()))
+        return self._stay_calm(
+            TICK if upcoming is None else max(CLAIM_RETRY_DELAY, upcoming - LATEST - self._store.now())
+        )
 
-    async def _claim_for(self, wants: Sequence[Want]) -> Claimed:
+    async def _claim_for(self, wants: Sequence[SlotRequest]) -> Claimed:
         try:
             claimed = await self._store.claim(wants, AHEAD)
         except Unavailable:
-            self._desk.doubt(wants)
+            self._gateway.mark_uncertain(wants)
             raise
-        await self._desk.hand_out(claimed.claims)
+        await self._gateway.deliver(claimed.claims)
         return claimed
 
     def _stay_calm(self, rest: Micros) -> Micros:
@@ -116,19 +118,19 @@ class Dispatcher(Loop):
             self.nudge()
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Sequence[Want]]:
-        if not self._desk.wants_soon(1):
+    async def reserve(self) -> AsyncIterator[Sequence[SlotRequest]]:
+        if not self._gateway.wants_soon(1):
             yield ()
             return
         async with self._claiming:
-            yield self._desk.wants_soon(MOST_LENT)
+            yield self._gateway.wants_soon(MAX_RESERVED_WORKERS)
 
-    def doubt(self, wants: Sequence[Want]) -> None:
-        self._desk.doubt(wants)
+    def mark_uncertain(self, wants: Sequence[SlotRequest]) -> None:
+        self._gateway.mark_uncertain(wants)
 
-    async def hand_out(self, claims: Sequence[Claim]) -> None:
+    async def deliver(self, claims: Sequence[Claim]) -> None:
         """Whatever goes wrong is not the business of who submitted: what does not arrive comes back by itself."""
         try:
-            await self._desk.hand_out(claims)
+            await self._gateway.deliver(claims)
         except Exception as error:
             _log.warning("runs could not be handed out and will come back", error=str(error) or type(error).__name__)

@@ -8,21 +8,21 @@ from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 500
 
 
-class Listener(Loop):
-    name = "listener"
+class FollowTrigger(Loop):
+    name = "follow_trigger"
     topics = (Topic.FOLLOW,)
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
 
     async def turn(self) -> Micros:
-        if not await self._store.hear_echoes(BATCH):
+        if not await self._store.apply_upstream_events(BATCH):
             return TICK
-        self._hints.give(Topic.PLAN)
+        self._wakeups.wake(Topic.PLAN)
         return 0

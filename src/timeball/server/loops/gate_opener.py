@@ -8,20 +8,20 @@ from timeball.domain.instant import MILLISECOND, MINUTE, Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 100
-BREATH: Final = 5 * MILLISECOND
+GATE_RETRY_DELAY: Final = 5 * MILLISECOND
 """Between two looks: another server may be at the gates."""
-MOST_FORGOTTEN: Final = 1_000
+MAX_FORGOTTEN: Final = 1_000
 
 
-class Gatekeeper(Loop):
-    name = "gatekeeper"
+class GateOpener(Loop):
+    name = "gate_opener"
     topics = (Topic.GATE,)
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
         self._tidied_at: Micros | None = None
 
@@ -29,8 +29,8 @@ class Gatekeeper(Loop):
         upcoming = await self._store.next_look_at()
         if upcoming is not None and upcoming <= self._store.now():
             await self._store.open_gates(BATCH)
-            self._hints.give(Topic.READY)
-            return BREATH
+            self._wakeups.wake(Topic.READY)
+            return GATE_RETRY_DELAY
         await self._tidy()
         return TICK if upcoming is None else max(1, upcoming - self._store.now())
 
@@ -39,4 +39,4 @@ class Gatekeeper(Loop):
         now = self._clock.monotonic()
         if self._tidied_at is None or now - self._tidied_at > MINUTE:
             self._tidied_at = now
-            await self._store.forget_unused(MOST_FORGOTTEN)
+            await self._store.forget_unused(MAX_FORGOTTEN)

@@ -13,7 +13,7 @@ from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement
 from timeball.server.loop import Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 EVERY: Final = 500 * MILLISECOND
 BATCH: Final = 500
@@ -24,11 +24,11 @@ FIRST: Final = ("", "")
 _log = structlog.get_logger()
 
 
-class Rescuer(Loop):
-    name = "rescuer"
+class LeaseRescuer(Loop):
+    name = "lease_rescuer"
 
-    def __init__(self, context: Context, hints: LocalHints, settle: Settle) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups, settle: Settle) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
         self._settle = settle
         self._tidied_at: Micros | None = None

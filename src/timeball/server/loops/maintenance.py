@@ -17,18 +17,18 @@ from timeball.domain import ids, retention
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.operation.context import Context
-from timeball.ports.store.maintenance import Archivist, Deposed, Lead, Occupied
+from timeball.ports.store.maintenance import Archiver, Deposed, Lead, Occupied
 from timeball.server.loop import Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 LEASE_NAME: Final = "housekeeping"
 LEASE: Final = 3 * MINUTE
-REST: Final = MINUTE
-SOON: Final = SECOND
+MAINTENANCE_INTERVAL: Final = MINUTE
+LEASE_RETRY_DELAY: Final = SECOND
 """Before the archivist is asked again."""
-BREATH: Final = 20 * MILLISECOND
+PRUNE_STEP_DELAY: Final = 20 * MILLISECOND
 """Between two steps: others have work to do, too."""
-PATIENCE: Final = 10 * SECOND
+PRUNE_RETRY_DELAY: Final = 10 * SECOND
 """Before something is tried again for which others would have had to wait."""
 SELDOM: Final = HOUR
 """Between two looks for what need not be looked for often."""
@@ -47,22 +47,22 @@ class _Pruning(Struct, frozen=True):
     """What ended before may go: if there is an archive, it has that."""
 
 
-class Keeper(Loop):
-    name = "keeper"
+class MaintenanceLoop(Loop):
+    name = "maintenance"
     is_required = False  # what it lets go of may stay for longer
     max_time_without_success = LEASE
 
     def __init__(
         self,
         context: Context,
-        hints: LocalHints,
+        wakeups: LocalWakeups,
         *,
         keep_for: Micros | None = retention.DEFAULT,
-        archivist: Archivist | None = None,
+        archivist: Archiver | None = None,
     ) -> None:
         """`keep_for` is how long what ended is kept; None: for ever. With an archivist, nothing goes before it is
         kept elsewhere."""
-        super().__init__(context.clock, hints)
+        super().__init__(context.clock, wakeups)
         self._store = context.store
         self._keep_for = keep_for
         self._archivist = archivist
@@ -72,7 +72,7 @@ class Keeper(Loop):
         self._asked_for: Micros = 0
         self._prepared_at: Micros | None = None
         self._tidied_at: Micros | None = None
-        self._depot = context.depot
+        self._large_value_store = context.large_value_store
         self._sweeping: asyncio.Task[int] | None = None
         self._swept_at: Micros | None = None
 
@@ -82,7 +82,7 @@ class Keeper(Loop):
             return left
         lead = await self._store.lead(LEASE_NAME, self._holder, LEASE)
         if lead is None:
-            return self._rest(REST)
+            return self._rest(MAINTENANCE_INTERVAL)
         try:
             failures: list[Exception] = []
             chores = (self._prepare, self._prune, self._tidy, self._sweep)
@@ -93,7 +93,7 @@ class Keeper(Loop):
         except Deposed as error:
             _log.warning("another server keeps house now", error=str(error))
             self._pruning = None
-            rest = REST
+            rest = MAINTENANCE_INTERVAL
         return self._rest(rest)
 
     @staticmethod
@@ -102,12 +102,12 @@ class Keeper(Loop):
         try:
             return await chore(lead)
         except Occupied:
-            return PATIENCE
+            return PRUNE_RETRY_DELAY
         except (Deposed, Unavailable):
             raise
         except Exception as error:
             failures.append(error)
-            return PATIENCE
+            return PRUNE_RETRY_DELAY
 
     def _rest(self, length: Micros) -> Micros:
         self._rests_until = self._clock.monotonic() + length
@@ -116,59 +116,59 @@ class Keeper(Loop):
     async def _prepare(self, lead: Lead) -> Micros:
         """Make room for the days to come."""
         if not self._is_time(self._prepared_at):
-            return REST
+            return MAINTENANCE_INTERVAL
         await self._store.prepare_days(lead, retention.days_ahead(self._store.now()))
         self._prepared_at = self._clock.monotonic()
-        return REST
+        return MAINTENANCE_INTERVAL
 
     async def _prune(self, lead: Lead) -> Micros:
         """Let a share of a day go that may."""
         if self._keep_for is None:
-            return REST
+            return MAINTENANCE_INTERVAL
         if self._pruning is None:
             before = self._store.now() - self._keep_for
             days = await self._store.days_to_prune(before, DAYS)
             if not days:
-                return REST
+                return MAINTENANCE_INTERVAL
             day = next((day for day in days if day > self._asked_for), days[0])
             self._asked_for = day
             if self._archivist is not None and not await self._archivist.keep(day):
-                return SOON
+                return LEASE_RETRY_DELAY
             self._pruning = _Pruning(day, before)
         if not await self._store.prune_day(lead, self._pruning.day, self._pruning.before, ROWS):
             self._pruning = None
-        return BREATH
+        return PRUNE_STEP_DELAY
 
     async def _tidy(self, lead: Lead) -> Micros:
         """Let go of what belonged to what is gone."""
         if self._keep_for is None or not self._is_time(self._tidied_at):
-            return REST
+            return MAINTENANCE_INTERVAL
         before = self._store.now() - self._keep_for
         keys = await self._store.forget_keys(lead, before - retention.KEY_LIFE, ROWS)
         versions = await self._store.forget_versions(lead, before, ROWS)
         if keys < ROWS and versions < ROWS:
             self._tidied_at = self._clock.monotonic()
-        return BREATH
+        return PRUNE_STEP_DELAY
 
     async def _sweep(self, lead: Lead) -> Micros:
         """Let go of objects that nobody refers to. It may take its time beside the keeper's turns, and whoever was
         deposed meanwhile does no harm: what no row refers to will never be referred to again."""
         work = self._sweeping
         if work is None:
-            if not self._depot.takes or not self._is_time(self._swept_at, SWEEP_EVERY):
-                return REST
+            if not self._large_value_store.takes or not self._is_time(self._swept_at, SWEEP_EVERY):
+                return MAINTENANCE_INTERVAL
             self._swept_at = self._clock.monotonic()
-            self._sweeping = asyncio.create_task(self._depot.sweep(self._store.now()), name="sweep")
-            return SOON
+            self._sweeping = asyncio.create_task(self._large_value_store.sweep(self._store.now()), name="sweep")
+            return LEASE_RETRY_DELAY
         if not work.done():
-            return SOON
+            return LEASE_RETRY_DELAY
         self._sweeping = None
         try:
             if swept := work.result():
                 _log.info("objects that nobody referred to are gone", objects=swept)
         except Unavailable as error:
             _log.warning("objects that nobody refers to stay until later", error=str(error))
-        return BREATH
+        return PRUNE_STEP_DELAY
 
     async def stop(self) -> None:
         await super().stop()

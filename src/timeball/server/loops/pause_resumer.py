@@ -15,18 +15,18 @@ from timeball.operation.context import Context
 from timeball.operation.jobs.pause import end_pauses
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 100
 _log = structlog.get_logger()
 
 
-class Waker(Loop):
-    name = "waker"
+class PauseResumer(Loop):
+    name = "pause_resumer"
     topics = (Topic.PAUSE,)
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store
         self._failed: dict[str, Micros] = {}

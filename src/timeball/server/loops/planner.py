@@ -14,16 +14,16 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import MOST_INSTANTS, MOST_RUNS, Plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.schedule.closed_times import OPEN
 from timeball.operation.context import Context
-from timeball.operation.jobs.follow import with_echoes
-from timeball.operation.schedules.cancelled_fires import recall
+from timeball.operation.jobs.follow import with_upstream_events
+from timeball.operation.schedules.cancelled_fires import cancelled_fires
 from timeball.operation.schedules.closed_times import closures_of
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 from timeball.slices import give_way
 
 _log = structlog.get_logger()
@@ -38,8 +38,8 @@ class Planner(Loop):
     name = "planner"
     topics = (Topic.PLAN,)
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store
         self._dice = context.dice
@@ -75,14 +75,14 @@ class Planner(Loop):
             await self._plan(jobs[half:])
 
     async def _plan_together(self, jobs: Sequence[Job]) -> None:
-        taken = await recall(self._context, jobs)
-        jobs = await with_echoes(self._context, jobs)
+        taken = await cancelled_fires(self._context, jobs)
+        jobs = await with_upstream_events(self._context, jobs)
         closures = await closures_of(self._context, jobs)
         now = self._store.now()
         plans: list[Plan] = []
         failed: list[tuple[Job, str]] = []
         # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
-        runs, instants = MOST_RUNS, MOST_INSTANTS
+        runs, instants = MAX_RUNS, MAX_INSTANTS
         slice_end = self._clock.monotonic() + SLICE_LENGTH
         for job in jobs:
             if job.spec.bound and job.id not in closures:
@@ -114,11 +114,11 @@ class Planner(Loop):
         await self._store.commit_plans(plans, fresh_ids)
         if failed:
             await self._put_off(failed)
-        self._hints.give(Topic.READY)
+        self._wakeups.wake(Topic.READY)
         if any(plan.job.spec.overlap in REPLACING for plan in plans):
-            self._hints.give(Topic.CANCEL)
+            self._wakeups.wake(Topic.CANCEL)
         if any(plan.job.spec.is_workflow for plan in plans):
-            self._hints.give(Topic.WORKFLOW)
+            self._wakeups.wake(Topic.WORKFLOW)
 
     async def _put_off(self, failed: Sequence[tuple[Job, str]]) -> None:
         await self._store.put_off(failed)

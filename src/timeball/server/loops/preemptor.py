@@ -7,8 +7,8 @@ from typing import Final
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
-from timeball.server.worker_gateway.gateway import Desk
+from timeball.server.wakeups import LocalWakeups
+from timeball.server.worker_gateway.gateway import WorkerGateway
 
 OFTEN: Final = 250 * MILLISECOND
 """How often to look while there is somebody who could make room."""
@@ -17,13 +17,13 @@ OFTEN: Final = 250 * MILLISECOND
 class Preemptor(Loop):
     name = "preemptor"
 
-    def __init__(self, context: Context, hints: LocalHints, desk: Desk) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
-        self._desk = desk
+        self._gateway = gateway
 
     async def turn(self) -> Micros:
         if not await self._store.preempt():
             return TICK
-        self._desk.order_pauses(await self._store.pause_orders())
+        self._gateway.order_pauses(await self._store.pause_orders())
         return OFTEN

@@ -8,7 +8,7 @@ from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.store.runs import RunMark
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 WATCH_INTERVAL: Final = 500 * MILLISECOND
 """Microseconds between two looks: how late the output of a run that reports to another server is."""
@@ -18,8 +18,8 @@ class RunWatcher(Loop):
     name = "run_watcher"
     is_required = False  # followers look for themselves once in a while
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
         self._events = context.run_events
         self._marks: dict[str, RunMark | None] = {}

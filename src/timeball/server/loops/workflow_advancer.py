@@ -10,54 +10,54 @@ from timeball.domain.instant import MILLISECOND, Micros
 from timeball.operation.context import Context
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
-from timeball.server.wakeups import LocalHints
+from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 500
 """Tasks to look at in one transaction."""
-MOST_FETCHED: Final = 20
-BREATH: Final = 5 * MILLISECOND
+MAX_FETCHED: Final = 20
+WORKFLOW_RETRY_DELAY: Final = 5 * MILLISECOND
 """Between two looks that found nothing to do: another server is at it."""
 
 
-class Weaver(Loop):
-    name = "weaver"
+class WorkflowAdvancer(Loop):
+    name = "workflow_advancer"
     topics = (Topic.WORKFLOW,)
 
-    def __init__(self, context: Context, hints: LocalHints) -> None:
-        super().__init__(context.clock, hints)
+    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
         self._store = context.store
-        self._depot = context.depot
+        self._large_value_store = context.large_value_store
         self._large: dict[str, bytes | None] = {}
         """What the next look needs, and is not in the store."""
         self._after = ""
 
     async def turn(self) -> Micros:
-        upcoming = await self._store.next_weaving_at()
+        upcoming = await self._store.next_workflow_at()
         if upcoming is None:
             return TICK
         if (left := upcoming - self._store.now()) > 0:
             return left
-        done = await self._store.weave(BATCH, self._large, self._after)
+        done = await self._store.advance_workflows(BATCH, self._large, self._after)
         self._large = await self._fetched(done.wants)
         # What cannot go on now must not keep those behind it from their turn.
         stuck = not done.anything and not self._large
         self._after = done.last if stuck else ""
         if done.made or done.ended:
-            self._hints.give(Topic.READY)
+            self._wakeups.wake(Topic.READY)
         if done.stopped:
-            self._hints.give(Topic.CANCEL)
+            self._wakeups.wake(Topic.CANCEL)
         if done.ended:
-            self._hints.give(Topic.ENDED)
-            self._hints.give(Topic.BACKFILL)
-            self._hints.give(Topic.FOLLOW)
+            self._wakeups.wake(Topic.ENDED)
+            self._wakeups.wake(Topic.BACKFILL)
+            self._wakeups.wake(Topic.FOLLOW)
         if not stuck or done.last:
-            return BREATH if stuck else 0
+            return WORKFLOW_RETRY_DELAY if stuck else 0
         return TICK
 
     async def _fetched(self, keys: tuple[str, ...]) -> dict[str, bytes | None]:
         """Large results that tasks wait for; without those that cannot be had now."""
         found: dict[str, bytes | None] = {}
-        for key in keys[:MOST_FETCHED]:
+        for key in keys[:MAX_FETCHED]:
             with contextlib.suppress(Unavailable):
-                found[key] = await self._depot.content(key)
+                found[key] = await self._large_value_store.content(key)
         return found

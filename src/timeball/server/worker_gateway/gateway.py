@@ -20,14 +20,14 @@ from msgspec import UNSET, Raw, structs
 from timeball.domain import ids
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.domain.job.job import StowedSpec, decode_spec, is_stowed
+from timeball.domain.job.job import OffloadedSpec, decode_spec, is_offloaded
 from timeball.domain.job.large_values import LARGE
 from timeball.domain.run.lifecycle import LEASE, Failed, Released
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.runs.settle import Settle
 from timeball.operation.storage.large_values import is_large
-from timeball.ports.store.runs import Claim, Settlement, Want, Wanted
+from timeball.ports.store.runs import Claim, Settlement, SlotRequest, Wanted
 from timeball.ports.store.workers import Lease, Worker
 from timeball.ports.wakeups import Topic
 from timeball.ports.worker_protocol import (
@@ -35,18 +35,18 @@ from timeball.ports.worker_protocol import (
     Assignment,
     Beat,
     Ended,
-    Hello,
-    Orders,
     Poll,
-    Receipt,
+    PollResponse,
+    RegisterWorker,
     Report,
+    ReportAck,
     SessionLost,
-    Welcome,
+    WorkerRegistered,
 )
-from timeball.server.worker_gateway.session import Session, Waiting, by_poll, expected_want, with_cancels
+from timeball.server.worker_gateway.session import PendingPoll, WorkerSession, by_poll, expected_want, with_cancels
 
 BEAT_EVERY: Final = 5 * SECOND
-LONGEST_POLL: Final = 30 * SECOND
+MAX_POLL_WAIT: Final = 30 * SECOND
 PARAMETERS_AFTER: Final = 10 * SECOND
 """When a run whose parameters could not be read is tried again."""
 SOON: Final = 100 * MILLISECOND
@@ -54,20 +54,20 @@ SOON: Final = 100 * MILLISECOND
 _log = structlog.get_logger()
 
 
-class Desk:
+class WorkerGateway:
     def __init__(self, context: Context, settle: Settle) -> None:
         self._store = context.store
         self._clock = context.clock
         self._dice = context.dice
-        self._hints = context.hints
+        self._wakeups = context.wakeups
         self._run_events = context.run_events
         self._settle = settle
-        self._sessions: dict[str, Session] = {}
-        self._polling: dict[str, Session] = {}
+        self._sessions: dict[str, WorkerSession] = {}
+        self._polling: dict[str, WorkerSession] = {}
         """Those whose poll hangs, who waits longest first: of a thousand workers, most are not asked about."""
-        self._expected: dict[str, Session] = {}
+        self._expected: dict[str, WorkerSession] = {}
         """Those who may be back in a moment with slots that were left."""
-        self._depot = context.depot
+        self._large_value_store = context.large_value_store
         self._beside: set[asyncio.Task[None]] = set()
         """What is done with large values meanwhile."""
         self._fetching: set[tuple[str, int]] = set()
@@ -79,7 +79,7 @@ class Desk:
 
     # --- what workers ask --------------------------------------------------------------------------------------
 
-    async def hello(self, hello: Hello, key: str = LOCAL_KEY) -> Welcome:
+    async def hello(self, hello: RegisterWorker, key: str = LOCAL_KEY) -> WorkerRegistered:
         now = self._store.now()
         worker = Worker(
             session=ids.make("w", now, self._dice),
@@ -98,19 +98,21 @@ class Desk:
             kinds=hello.kinds,
         )
         await self._store.register(worker, LEASE)
-        self._sessions[worker.session] = Session(worker.session, worker.name, key, heard_at=self._clock.monotonic())
-        return Welcome(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
+        self._sessions[worker.session] = WorkerSession(
+            worker.session, worker.name, key, heard_at=self._clock.monotonic()
+        )
+        return WorkerRegistered(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
-    async def poll(self, poll: Poll, key: str = LOCAL_KEY) -> Orders:
+    async def poll(self, poll: Poll, key: str = LOCAL_KEY) -> PollResponse:
         self._refuse_if_closed()
         session = await self._session(poll.session, key)
         if poll.seq <= session.polled:
-            return Orders()
+            return PollResponse()
         pending, session.pending, session.spare = session.pending, [], 0
         if poll.seq != session.polled + 1:  # the polls between went to another server, or were lost on their way
             pending, session.unverified = [], True
         session.polled = poll.seq
-        self._answer(session, Orders())  # whoever polls again has given up on the poll before
+        self._answer(session, PollResponse())  # whoever polls again has given up on the poll before
         if session.unverified or not session.handed.issubset(poll.held):
             # Some answer never arrived. Since a worker never acts on a poll that it gave up, nobody executes what was
             # claimed for earlier polls and is not among what it holds.
@@ -118,23 +120,23 @@ class Desk:
             session.cancelling.clear()
             session.handed.intersection_update(poll.held)
             if await self._store.give_back(session.id, poll.held, poll.seq):
-                self._hints.give(Topic.READY)
+                self._wakeups.wake(Topic.READY)
             session.unverified = False
         if self._closed or session.polled != poll.seq or poll.session not in self._sessions:
             session.unverified = session.unverified or bool(pending)
-            return Orders()
+            return PollResponse()
         if pending:
             return with_cancels(session, self._assign(session, pending, poll.free))
         if session.to_cancel or session.to_pause:
-            return with_cancels(session, Orders())
+            return with_cancels(session, PollResponse())
         free = session.offered[1] if session.offered[0] == poll.seq else poll.free
-        waiting = Waiting(poll.seq, free, asyncio.get_running_loop().create_future())
+        waiting = PendingPoll(poll.seq, free, asyncio.get_running_loop().create_future())
         session.waiting = waiting
         self._polling[session.id] = session
         if free > 0:
             self.on_demand()
         alarm = asyncio.get_running_loop().call_later(
-            min(poll.wait, LONGEST_POLL) / SECOND, self._answer, session, Orders(), waiting
+            min(poll.wait, MAX_POLL_WAIT) / SECOND, self._answer, session, PollResponse(), waiting
         )
         try:
             return await waiting.answer
@@ -144,7 +146,7 @@ class Desk:
                 session.waiting = None
                 self._polling.pop(session.id, None)
 
-    async def beat(self, beat: Beat, key: str = LOCAL_KEY) -> Orders:
+    async def beat(self, beat: Beat, key: str = LOCAL_KEY) -> PollResponse:
         self._refuse_if_foreign(beat.session, key)
         if await self._renew(beat.session, key) is None:
             self._refuse_if_foreign(beat.session, key)  # by now its own worker may have come to this server
@@ -155,14 +157,14 @@ class Desk:
         if (session := self._sessions.get(beat.session)) is not None:
             session.unverified = not holding.keys() <= held
             if session.unverified:
-                self._answer(session, Orders())  # the next poll gives them back
-        return Orders(
+                self._answer(session, PollResponse())  # the next poll gives them back
+        return PollResponse(
             cancel=[token for token, wanted in holding.items() if wanted is Wanted.STOP and token in held],
             kill=[token for token, wanted in holding.items() if wanted is Wanted.DIE and token in held],
             lost=sorted(held.difference(holding)),
         )
 
-    async def report(self, report: Report, key: str = LOCAL_KEY) -> Receipt:
+    async def report(self, report: Report, key: str = LOCAL_KEY) -> ReportAck:
         session = await self._session(report.session, key)
         now = self._store.now()
         waiting = session.waiting
@@ -174,19 +176,19 @@ class Desk:
         stale: set[int] = set()
         if report.logs:
             stale.update(await self._store.append_logs(session.id, report.logs, now))
-            if self._depot.takes:
+            if self._large_value_store.takes:
                 for chunk in (each for each in report.logs if each.token not in stale):
                     session.printed[chunk.token] = session.printed.get(chunk.token, 0) + len(chunk.text)
             self._run_events.changed(chunk.run_id for chunk in report.logs)
         if report.started or report.progress:
             started = [(item, now - item.age) for item in report.started]
             stale.update(await self._store.note(session.id, started, report.progress))
-            self._hints.give(Topic.ENDED)
+            self._wakeups.wake(Topic.ENDED)
         if report.pausing:
             stale.update(await self._store.note_pauses(session.id, [(item, now - item.age) for item in report.pausing]))
         if report.ended:
             settlements = [self._settlement(session.id, ended, now) for ended in report.ended]
-            if self._depot.takes and any(ended.placed or is_large(ended.outcome) for ended in report.ended):
+            if self._large_value_store.takes and any(ended.placed or is_large(ended.outcome) for ended in report.ended):
                 settlements = await self._stow_results(session, settlements, report.ended)
             settled = await self._settle(settlements)
             if None in settled:
@@ -199,10 +201,10 @@ class Desk:
                 for token in tokens:
                     session.to_cancel.pop(token, None)
                     session.cancelling.pop(token, None)
-        return Receipt(stale=sorted(stale))
+        return ReportAck(stale=sorted(stale))
 
     async def _stow_results(
-        self, session: Session, settlements: Sequence[Settlement], ended: Sequence[Ended]
+        self, session: WorkerSession, settlements: Sequence[Settlement], ended: Sequence[Ended]
     ) -> list[Settlement]:
         """An object is written before the row that refers to it, and only for an attempt that the session holds: what
         is forged or stale writes nothing. The guard of the row decides once more."""
@@ -221,22 +223,22 @@ class Desk:
         run_id = settlement.run_id
         found = (await self._store.specs([run_id])).get(run_id)
         location = None if found is None else found.spec.result_location
-        outcome = await self._depot.stow_result(run_id, settlement.token, settlement.outcome, location)
+        outcome = await self._large_value_store.offload_result(run_id, settlement.token, settlement.outcome, location)
         return structs.replace(settlement, outcome=outcome)
 
-    def _stow_outputs(self, session: Session, ended: Iterable[Ended], stale: Container[int]) -> None:
+    def _stow_outputs(self, session: WorkerSession, ended: Iterable[Ended], stale: Container[int]) -> None:
         for each in ended:
             # The next attempt has the number of one that was given back.
             is_large = session.printed.pop(each.token, 0) > LARGE
             if is_large and each.token not in stale and not isinstance(each.outcome, Released):
-                self._do(self._depot.stow_output(each.run_id, each.attempt))
+                self._do(self._large_value_store.offload_output(each.run_id, each.attempt))
 
     async def goodbye(self, session: str, key: str = LOCAL_KEY) -> None:
         self._refuse_if_foreign(session, key)
         self._forget(session)
         if not await self._store.end_session(session, key):
             raise SessionLost(session)
-        self._hints.give(Topic.READY)
+        self._wakeups.wake(Topic.READY)
 
     # --- what the loops do -------------------------------------------------------------------------------------
 
@@ -244,20 +246,20 @@ class Desk:
     def has_demand(self) -> bool:
         return any(True for _ in self._waiting())
 
-    def wants(self) -> list[Want]:
+    def wants(self) -> list[SlotRequest]:
         """Who waits, with how many free slots."""
         return list(self._waiting())
 
-    def wants_soon(self, most: int) -> list[Want]:
+    def wants_soon(self, most: int) -> list[SlotRequest]:
         """Who waits, and who will be back in a moment with slots that were left; not more than so many of each."""
         return [*islice(self._waiting(), most), *map(expected_want, islice(self._coming(), most))]
 
-    def wants_ahead(self) -> list[Want]:
+    def wants_ahead(self) -> list[SlotRequest]:
         """Who waits, and who will be back in a moment with slots that were left and has nothing coming to it yet: what
         is claimed for a poll after that might find it answered with the rest."""
         return [*self._waiting(), *(expected_want(session) for session in self._coming() if not session.pending)]
 
-    def _coming(self) -> Iterator[Session]:
+    def _coming(self) -> Iterator[WorkerSession]:
         now = self._clock.monotonic()
         for session in list(self._expected.values()):
             if session.waiting is not None or session.spare <= 0 or now >= session.spare_until or self._closed:
@@ -268,19 +270,19 @@ class Desk:
             if not self._fetching or (session.id, session.polled + 1) not in self._fetching
         )
 
-    def _waiting(self) -> Iterator[Want]:
+    def _waiting(self) -> Iterator[SlotRequest]:
         return (
-            Want(session.id, session.worker, session.waiting.free, session.waiting.seq)
+            SlotRequest(session.id, session.worker, session.waiting.free, session.waiting.seq)
             for session in self._polling.values()
             if session.waiting is not None
             and session.waiting.free > 0
             and (not self._fetching or (session.id, session.waiting.seq) not in self._fetching)
         )
 
-    async def hand_out(self, claims: Sequence[Claim]) -> None:
+    async def deliver(self, claims: Sequence[Claim]) -> None:
         """Answer the polls that wait. Those one of whose runs has large parameters wait for these, the others do
         not."""
-        late = {(claim.session, claim.poll) for claim in claims if is_stowed(claim.spec)}
+        late = {(claim.session, claim.poll) for claim in claims if is_offloaded(claim.spec)}
         if late:
             self._fetching |= late
             self._do(self._fetch_and_hand_out([each for each in claims if (each.session, each.poll) in late], late))
@@ -294,8 +296,8 @@ class Desk:
         try:
             for claim in claims:
                 spec = decode_spec(claim.spec)
-                if isinstance(spec, StowedSpec):
-                    filled = await self._depot.whole_json(claim.spec, spec.parameters_at)
+                if isinstance(spec, OffloadedSpec):
+                    filled = await self._large_value_store.whole_json(claim.spec, spec.parameters_at)
                     if filled is None:
                         await self._settle([_released(claim, self._store.now(), wait=PARAMETERS_AFTER)])
                         continue
@@ -339,13 +341,13 @@ class Desk:
         if claims:
             await self._settle([_released(claim, self._store.now()) for claim in claims])
 
-    def doubt(self, wants: Sequence[Want]) -> None:
+    def mark_uncertain(self, wants: Sequence[SlotRequest]) -> None:
         """The answer to a claim for them was lost. Whoever polls again gives back what it never got."""
         for want in wants:
             session = self._sessions.get(want.session)
             if session is not None:
                 session.unverified = True
-                self._answer(session, Orders())
+                self._answer(session, PollResponse())
 
     def order_cancels(self, orders: Iterable[tuple[str, int, bool]]) -> None:
         """Tell the workers that poll here, now or with their next poll; others learn it with their next beat. Each
@@ -357,7 +359,7 @@ class Desk:
             told = session.cancelling.get(token)
             if told is None or (at_once and not told):
                 session.to_cancel[token] = at_once
-                self._answer(session, Orders())
+                self._answer(session, PollResponse())
 
     def order_pauses(self, orders: Iterable[tuple[str, int, int]]) -> None:
         """Tell the workers that poll here. Who does not answer is told again, until the store knows the answer."""
@@ -365,7 +367,7 @@ class Desk:
             session = self._sessions.get(session_id)
             if session is not None:
                 session.to_pause[token] = number
-                self._answer(session, Orders())
+                self._answer(session, PollResponse())
 
     def forget_silent(self) -> None:
         """Drop what is remembered of workers that died or went to another server; the store still knows them."""
@@ -385,7 +387,7 @@ class Desk:
         for session in self._sessions.values():
             session.pending = []
         for session in list(self._polling.values()):
-            self._answer(session, Orders())
+            self._answer(session, PollResponse())
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -407,7 +409,7 @@ class Desk:
         if known is not None and not known.belongs_to(key):
             raise SessionLost(session_id)
 
-    async def _session(self, session_id: str, key: str) -> Session:
+    async def _session(self, session_id: str, key: str) -> WorkerSession:
         """The session, also one that another server, or this one before its restart, said hello to."""
         self._refuse_if_foreign(session_id, key)
         known = self._sessions.get(session_id)
@@ -417,10 +419,10 @@ class Desk:
         lease = await self._renew(session_id, key)
         if lease is None:
             raise SessionLost(session_id)
-        found = Session(session_id, lease.name, lease.key, heard_at=self._clock.monotonic(), unverified=True)
+        found = WorkerSession(session_id, lease.name, lease.key, heard_at=self._clock.monotonic(), unverified=True)
         return self._sessions.setdefault(session_id, found)
 
-    def _assign(self, session: Session, claims: Sequence[Claim], free: int) -> Orders:
+    def _assign(self, session: WorkerSession, claims: Sequence[Claim], free: int) -> PollResponse:
         """What the newest poll of a session, with so many free slots, is answered."""
         now = self._store.now()
         session.handed.update(claim.token for claim in claims)
@@ -428,9 +430,9 @@ class Desk:
         session.spare_until = self._clock.monotonic() + SOON
         if session.spare > 0:
             self._expected[session.id] = session
-        return Orders(assignments=[_assignment(claim, now) for claim in claims])
+        return PollResponse(assignments=[_assignment(claim, now) for claim in claims])
 
-    def _answer(self, session: Session, orders: Orders, only: Waiting | None = None) -> None:
+    def _answer(self, session: WorkerSession, orders: PollResponse, only: PendingPoll | None = None) -> None:
         waiting = session.waiting
         if waiting is None or (only is not None and waiting is not only):
             return
@@ -443,7 +445,7 @@ class Desk:
         session = self._sessions.pop(session_id, None)
         self._expected.pop(session_id, None)
         if session is not None:
-            self._answer(session, Orders())
+            self._answer(session, PollResponse())
 
     def _settlement(self, session: str, ended: Ended, now: Micros) -> Settlement:
         started_at = None if ended.age is None else now - ended.age

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from timeball.domain.instant import Micros
-from timeball.ports.store.runs import Claim, Want
-from timeball.ports.worker_protocol import Orders
+from timeball.ports.store.runs import Claim, SlotRequest
+from timeball.ports.worker_protocol import PollResponse
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingPoll:
     """A poll that hangs."""
 
     seq: int
     free: int
-    answer: asyncio.Future[Orders]
+    answer: asyncio.Future[PollResponse]
 
 
 @dataclass(slots=True)
-class Session:
+class WorkerSession:
     id: str
     worker: str
     key: str | None
@@ -35,7 +35,7 @@ class Session:
     """Tokens whose cancel went out with an answer, and whether at once; beats repeat the order."""
     to_pause: dict[int, int] = field(default_factory=dict)
     """Tokens that are to make room, with the number of the order: it goes out with the next answer."""
-    waiting: Waiting | None = None
+    waiting: PendingPoll | None = None
     polled: int = 0
     """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
     offered: tuple[int, int] = (0, 0)
@@ -57,18 +57,18 @@ class Session:
         return self.key is None or self.key == key
 
 
-def expected_want(session: Session) -> Want:
-    return Want(session.id, session.worker, session.spare, session.polled + 1)
+def expected_want(session: WorkerSession) -> SlotRequest:
+    return SlotRequest(session.id, session.worker, session.spare, session.polled + 1)
 
 
-def with_cancels(session: Session, orders: Orders) -> Orders:
+def with_cancels(session: WorkerSession, orders: PollResponse) -> PollResponse:
     """The orders, with the cancels that wait for an answer to go out with."""
     if not session.to_cancel and not session.to_pause:
         return orders
     told, session.to_cancel = session.to_cancel, {}
     pauses, session.to_pause = session.to_pause, {}
     session.cancelling |= told
-    return Orders(
+    return PollResponse(
         assignments=orders.assignments,
         pause=sorted(pauses.items()),
         cancel=sorted(token for token, at_once in told.items() if not at_once),

@@ -28,7 +28,7 @@ from timeball.stores.postgres.errors import Locked
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.maintenance.maintenance import (
-    Housekeeping,
+    Maintenance,
     add_sums,
     check,
     drop_jobs,
@@ -62,7 +62,7 @@ _NO_WAITING: Final = _statement("SET LOCAL lock_timeout = '100ms'")
 _ALONE: Final = _statement(f"SELECT pg_advisory_xact_lock({PREPARING})")
 
 
-class DailyPartitions(Housekeeping):
+class DailyPartitions(Maintenance):
     async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
         for day in sorted(set(days) - await self._db.read(_prepared)):
             async with not_waiting():

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CONNECT: Final = 2.0
 """Seconds until a replica that does not let us in counts as away."""
-REST: Final = 5 * SECOND
+REPLICA_RETRY_DELAY: Final = 5 * SECOND
 _log = structlog.get_logger()
 
 
@@ -69,7 +69,7 @@ class Replica:
                 raise
             if self._away_until is None:
                 _log.warning("the replica does not answer: the primary does", error=str(error) or type(error).__name__)
-            self._away_until = self._monotonic() + REST
+            self._away_until = self._monotonic() + REPLICA_RETRY_DELAY
             await self._pool.expire_connections()
             raise Away from error
         if self._away_until is not None:

@@ -20,7 +20,7 @@ from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.ports.store.maintenance import Occupied
-from timeball.ports.store.store import Hint
+from timeball.ports.store.store import WakeupListener
 from timeball.stores.postgres.clock import ServerClock
 from timeball.stores.postgres.connect import SETTINGS, Address, Connection, Own, Pooled
 from timeball.stores.postgres.errors import GONE, REPEATABLE, Busy, Interrupted, told
@@ -28,7 +28,7 @@ from timeball.stores.postgres.partitions import DailyPartitions, not_waiting, pr
 from timeball.stores.postgres.pool import Pool
 from timeball.stores.postgres.replica import Away, Replica
 from timeball.stores.postgres.tx import Compiler, Tx, writing
-from timeball.stores.postgres.wakeups import Hints
+from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.dialect import POSTGRES
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.migrate import known, migrate
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 MIGRATION_LOCK: Final = 7_463_911_301
 TRIES: Final = 5
-PATIENCE: float = 10.0
+SLOW_READ_TIMEOUT: float = 10.0
 """Seconds that a slow read may wait for its turn, and each of its statements may take."""
 SAMPLE_EVERY: Final = 1.0
 """Seconds between two looks at the server's clock."""
@@ -95,7 +95,7 @@ class _Driver:
         self._compiler = Compiler()
         self._pool = Pool(Address(dsn, timeout), connections, timeout, self._read_clock)
         self._tasks: list[asyncio.Task[None]] = []
-        self._hints = Hints(self._connect)
+        self._wakeups = PostgresWakeups(self._connect)
         self._careful_until: Micros = 0
         self._slow = asyncio.Semaphore(max(1, connections.most // 2))
 
@@ -114,7 +114,7 @@ class _Driver:
             raise
         self._tasks = [
             asyncio.create_task(self._keep_sampling(), name="postgres-clock"),
-            asyncio.create_task(self._hints.keep_listening(), name="postgres-hints"),
+            asyncio.create_task(self._wakeups.keep_listening(), name="postgres-hints"),
         ]
 
     async def close(self) -> None:
@@ -193,7 +193,7 @@ class _Driver:
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         if may_lag and self._replica is not None:
-            patience = min(PATIENCE, self._timeout)
+            patience = min(SLOW_READ_TIMEOUT, self._timeout)
             with contextlib.suppress(Away):
                 return await self._replica.read(lambda found: work(Tx(found, self._compiler, patience)), patience)
         if slow:
@@ -203,11 +203,11 @@ class _Driver:
     async def _read_slowly(self, work: Work[T]) -> T:
         """Slow reads leave half of the connections to the others."""
         try:
-            await asyncio.wait_for(self._slow.acquire(), PATIENCE)
+            await asyncio.wait_for(self._slow.acquire(), SLOW_READ_TIMEOUT)
         except TimeoutError:
             raise Unavailable(TOO_LONG) from None
         try:
-            return await self._read_again(work, min(PATIENCE, self._timeout))
+            return await self._read_again(work, min(SLOW_READ_TIMEOUT, self._timeout))
         except Unavailable as error:
             if isinstance(error.__cause__, TimeoutError) and not isinstance(error, Busy):
                 raise Unavailable(TOO_LONG) from error
@@ -267,11 +267,11 @@ class _Driver:
 
     # --- hints -----------------------------------------------------------------------------------------------------
 
-    def listen(self, hint: Hint) -> None:
-        self._hints.listeners.append(hint)
+    def listen(self, hint: WakeupListener) -> None:
+        self._wakeups.listeners.append(hint)
 
-    def shout(self, topic: str) -> None:
-        self._hints.shout(topic)
+    def wake_all(self, topic: str) -> None:
+        self._wakeups.wake_all(topic)
 
 
 async def _make_way(refused: int, error: Exception) -> None:

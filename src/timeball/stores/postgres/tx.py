@@ -133,7 +133,7 @@ class Tx:
         sql, arguments = self._compiler.arguments(query, parameters)
         return list(await self._connection.fetch(sql, *arguments, timeout=self._timeout))
 
-    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+    async def fetch_unlocked(self, query: Query, **parameters: Any) -> list[Row]:
         return await Tx.fetch(self, query, **parameters)
 
     async def execute(self, query: Query, **parameters: Any) -> int:
@@ -214,9 +214,9 @@ class WritingTx(Tx):
         await self._catch_up()
         await super().insert_missing(table, rows)
 
-    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+    async def fetch_unlocked(self, query: Query, **parameters: Any) -> list[Row]:
         await self._stay()
-        return await super().look(query, **parameters)
+        return await super().fetch_unlocked(query, **parameters)
 
     async def tokens(self, count: int) -> Sequence[int]:
         await self._stay()  # they have nothing to do with what is inserted

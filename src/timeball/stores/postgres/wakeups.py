@@ -10,11 +10,11 @@ from typing import Any, Final
 import asyncpg
 import structlog
 
-from timeball.ports.store.store import Hint
+from timeball.ports.store.store import WakeupListener
 
 CHANNEL: Final = "timeball"
-SHOUT_AFTER: Final = 0.003
-REST_AFTER_SHOUT: Final = 0.01
+NOTIFY_DELAY: Final = 0.003
+NOTIFY_INTERVAL: Final = 0.01
 """Seconds from one message to the next at least: under load each would cost as much as the jobs that it tells of."""
 LOOK_EVERY: Final = 1.0
 """Seconds between two looks whether the connection is still there."""
@@ -27,17 +27,17 @@ RECONNECT_AFTER: Final = 0.5
 _log = structlog.get_logger()
 
 
-class Hints:
+class PostgresWakeups:
     """They go over one connection of their own, NOTIFY outside of every transaction, since that takes a lock of the
     whole cluster. What queued for a few milliseconds is one message."""
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
-        self.listeners: list[Hint] = []
+        self.listeners: list[WakeupListener] = []
         self._connect = connect
         self._topics: dict[str, None] = {}
         self._something = asyncio.Event()
 
-    def shout(self, topic: str) -> None:
+    def wake_all(self, topic: str) -> None:
         self._topics[topic] = None
         self._something.set()
 
@@ -60,11 +60,11 @@ class Hints:
                 idle += 1
                 if self._something.is_set():
                     idle = 0
-                    await asyncio.sleep(SHOUT_AFTER)
+                    await asyncio.sleep(NOTIFY_DELAY)
                     topics, self._topics = self._topics, {}
                     self._something.clear()
                     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
-                    await asyncio.sleep(REST_AFTER_SHOUT)
+                    await asyncio.sleep(NOTIFY_INTERVAL)
                 elif idle >= PROBE_AFTER:
                     idle = 0
                     await connection.execute("SELECT 1", timeout=PROBE_SECONDS)

@@ -17,19 +17,19 @@ LATELY: Final = DAY
 """What most pages of a list are within, before the place where they begin."""
 
 
-class Days(NamedTuple):
+class DayRange(NamedTuple):
     """Between which ids runs are. As parameters of a statement: `days._asdict()`."""
 
     made_from: str = ""
     made_until: str = "s"
 
 
-def days(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None) -> Days:
+def day_range(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None) -> DayRange:
     """Those of all runs that there are now, that fire from then on, and that are of this job."""
     made_from = _made_from(fires_from)
     if job_id is not None and ids.is_id("j", job_id):
         made_from = max(made_from, _made_from(ids.made_at(job_id)))
-    return Days(made_from, ids.first_run(now + DAY))
+    return DayRange(made_from, ids.first_run(now + DAY))
 
 
 def is_whole_life(job_id: str, since: Micros) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from timeball.domain.instant import Micros
-from timeball.ports.store.store import Hint
+from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.schema import Table
 
@@ -36,7 +36,7 @@ class Tx(Protocol):
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
 
-    async def look(self, query: Query, **parameters: Any) -> list[Row]:
+    async def fetch_unlocked(self, query: Query, **parameters: Any) -> list[Row]:
         """The same for rows that are only looked at and may have changed by the end of the transaction: it need not
         have begun for that. What it inserts may not be among them."""
         ...
@@ -84,6 +84,6 @@ class Driver(Protocol):
         is decided by it, and a replica that is a little behind may answer it."""
         ...
 
-    def listen(self, hint: Hint) -> None: ...
+    def listen(self, hint: WakeupListener) -> None: ...
 
-    def shout(self, topic: str) -> None: ...
+    def wake_all(self, topic: str) -> None: ...

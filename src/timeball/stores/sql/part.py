@@ -7,7 +7,7 @@ from timeball.domain.instant import Micros
 from timeball.stores.sql.driver import Driver
 
 
-class Part:
+class StorePart:
     """A share of the store's operations, all on the same driver."""
 
     def __init__(self, driver: Driver, credit: Micros = CREDIT) -> None:

@@ -26,7 +26,7 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 WORKFLOW_TAG: Final = ""
 """Every workflow has it, so that they can be listed, and nobody can give it to a job: tags are not empty."""
 LARGEST: Final = 2**63 - 1
-MOST_TOLD: Final = 10_000
+MAX_TOLD: Final = 10_000
 MAX_INLINE_SIZE: Final = 64 * 1024
 """Characters of specs that are read at once in the event loop's thread."""
 T = TypeVar("T")
@@ -171,7 +171,7 @@ async def computed(tx: Tx, size: int, work: Callable[[], T]) -> T:
 
 def unread(job_id: str, error: Exception) -> None:
     """Tell of a job, or another thing, that cannot be read, once."""
-    if job_id not in _told and len(_told) < MOST_TOLD:
+    if job_id not in _told and len(_told) < MAX_TOLD:
         _told.add(job_id)
         _log.error("a job cannot be read and is left alone", job=job_id, reason=str(error) or type(error).__name__)
 
@@ -187,12 +187,12 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
     return row if rules == _NO_RULES else row + rules
 
 
-def handed_run_row(run: NewRun, token: int) -> Row:
+def assigned_run_row(run: NewRun, token: int) -> Row:
     """A row of `runs` of a simple run that a worker has from the start, without what `handed` tells."""
     return (*_born(run, run.eligible_at), token)
 
 
-def handed(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any]:
+def assigned(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any]:
     """What is the same for all runs that are handed to one poll."""
     return {
         "state": State.RUNNING.value,

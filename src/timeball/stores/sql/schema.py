@@ -65,7 +65,7 @@ class PlainRunRow(Struct, frozen=True):
     created_at: Micros
 
 
-class HandedRunRow(PlainRunRow, frozen=True):
+class AssignedRunRow(PlainRunRow, frozen=True):
     """What a run is born with that a worker has from the start, beside what it shares with others of that worker."""
 
     token: int
@@ -304,7 +304,7 @@ class FollowRow(Struct, frozen=True):
     """The newest of its instants."""
 
 
-class EchoRow(Struct, frozen=True):
+class UpstreamEventRow(Struct, frozen=True):
     """The end of a run that a job follows, until it is planned."""
 
     follower: str
@@ -378,10 +378,10 @@ class Table:
     __slots__ = ("columns", "kinds", "name")
 
     def __init__(self, name: str, row: type[Struct]) -> None:
-        hints = typing.get_type_hints(row)
+        wakeups = typing.get_type_hints(row)
         self.name = name
         self.columns: tuple[str, ...] = row.__struct_fields__
-        self.kinds = tuple(_KINDS[_plain(hints[column])] for column in self.columns)
+        self.kinds = tuple(_KINDS[_plain(wakeups[column])] for column in self.columns)
 
 
 def _plain(hint: object) -> object:
@@ -397,7 +397,7 @@ PLANNED_JOBS: Final = Table("jobs", PlannedJobRow)
 PLACED_JOBS: Final = Table("jobs", PlacedJobRow)
 RUNS: Final = Table("runs", RunRow)
 NEW_RUNS: Final = Table("runs", NewRunRow)
-HANDED_RUNS: Final = Table("runs", HandedRunRow)
+HANDED_RUNS: Final = Table("runs", AssignedRunRow)
 RULED_RUNS: Final = Table("runs", RuledRunRow)
 HISTORY: Final = Table("history", HistoryRow)
 NEW_HISTORY: Final = Table("history", NewHistoryRow)
@@ -407,7 +407,7 @@ LOGS: Final = Table("logs", LogRow)
 TAGS: Final = Table("job_tags", TagRow)
 JOB_CALENDARS: Final = Table("job_calendars", JobCalendarRow)
 FOLLOWS: Final = Table("follows", FollowRow)
-ECHOES: Final = Table("echoes", EchoRow)
+ECHOES: Final = Table("echoes", UpstreamEventRow)
 IDEMPOTENCY: Final = Table("idempotency", IdempotencyRow)
 PROFILES: Final = Table("profiles", ProfileRow)
 GATES: Final = Table("gates", GateRow)

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from timeball.domain.instant import Micros
 from timeball.ports.store.clock import ClockState
-from timeball.ports.store.store import Hint
+from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import Amendments
 from timeball.stores.sql.jobs.backfills import Backfills
 from timeball.stores.sql.jobs.jobs import Jobs
 from timeball.stores.sql.jobs.large_values import LargeValues
-from timeball.stores.sql.jobs.manual_runs import Triggers
-from timeball.stores.sql.maintenance.maintenance import Housekeeping
-from timeball.stores.sql.planning.forecast import Foresight
+from timeball.stores.sql.jobs.manual_runs import ManualRuns
+from timeball.stores.sql.maintenance.maintenance import Maintenance
+from timeball.stores.sql.planning.forecast import Forecasts
 from timeball.stores.sql.planning.planning_failures import PlanningFailures
 from timeball.stores.sql.planning.plans import NOW, Plans
 from timeball.stores.sql.planning.preemption import Preempting
 from timeball.stores.sql.reading.archive import Archiving
-from timeball.stores.sql.reading.diagnosis_snapshot import Matters
+from timeball.stores.sql.reading.diagnosis_snapshot import DiagnosisSnapshots
 from timeball.stores.sql.reading.runs import Reads
 from timeball.stores.sql.registry.calendars import Calendars
 from timeball.stores.sql.registry.keys_and_tasks import Keys, Tasks
-from timeball.stores.sql.runs.deadlines import WaitingRooms
-from timeball.stores.sql.runs.follows import Hearing
+from timeball.stores.sql.runs.deadlines import Deadlines
+from timeball.stores.sql.runs.follows import Follows
 from timeball.stores.sql.runs.runs import Runs
 from timeball.stores.sql.runs.workers import Workers
 from timeball.stores.sql.statements import query
-from timeball.stores.sql.workflows.workflow_runs import Weaving
+from timeball.stores.sql.workflows.workflow_runs import WorkflowRuns
 
 PROBE_WRITE = query("probe_write")
 
@@ -34,25 +34,25 @@ PROBE_WRITE = query("probe_write")
 class SqlStore(
     Jobs,
     Amendments,
-    Triggers,
+    ManualRuns,
     Backfills,
     Preempting,
     Plans,
     PlanningFailures,
-    Hearing,
+    Follows,
     Runs,
-    WaitingRooms,
-    Weaving,
+    Deadlines,
+    WorkflowRuns,
     Workers,
     Reads,
-    Matters,
+    DiagnosisSnapshots,
     Keys,
     Tasks,
     Calendars,
-    Foresight,
+    Forecasts,
     Archiving,
     LargeValues,
-    Housekeeping,
+    Maintenance,
 ):
     """Implements `timeball.ports.store.store.Store`."""
 
@@ -89,8 +89,8 @@ class SqlStore(
 
         await self._db.write(work)
 
-    def listen(self, hint: Hint) -> None:
+    def listen(self, hint: WakeupListener) -> None:
         self._db.listen(hint)
 
-    def shout(self, topic: str) -> None:
-        self._db.shout(topic)
+    def wake_all(self, topic: str) -> None:
+        self._db.wake_all(topic)

@@ -23,7 +23,7 @@ from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.store.clock import ClockState
-from timeball.ports.store.store import Hint
+from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
 from timeball.stores.sqlite.checkpoints import Checkpoints
@@ -36,11 +36,11 @@ T = TypeVar("T")
 
 READERS: Final = 1
 SLOW_READERS: Final = 2
-PATIENCE: Micros = 10 * SECOND
+SLOW_READ_TIMEOUT: Micros = 10 * SECOND
 """How long a slow read may take, its waiting included."""
 STEPS: Final = 100_000
 """How often a slow read is asked whether it is over time, in SQLite's own steps: every few milliseconds."""
-MOST_TOGETHER: Final = 500
+MAX_TOGETHER: Final = 500
 """Works in one commit: the first of them should not wait for thousands that came later."""
 _log = structlog.get_logger()
 
@@ -92,10 +92,10 @@ class SqliteStore(LastingLeases):
 class _NoOthers:
     """Nobody else can be on this store, so there is nobody to give a hint to."""
 
-    def listen(self, hint: Hint) -> None:
+    def listen(self, hint: WakeupListener) -> None:
         pass
 
-    def shout(self, topic: str) -> None:
+    def wake_all(self, topic: str) -> None:
         pass
 
 
@@ -240,7 +240,7 @@ class _ThreadedDriver(_NoOthers):
         readers = self._slow_readers if slow else self._readers
         if readers is None:
             raise Unavailable("the store is closed")
-        until = self._monotonic() + PATIENCE if slow else None
+        until = self._monotonic() + SLOW_READ_TIMEOUT if slow else None
         return await asyncio.get_running_loop().run_in_executor(readers, self._read, work, until)
 
     def _read(self, work: Work[T], until: Micros | None) -> T:
@@ -277,7 +277,7 @@ class _ThreadedDriver(_NoOthers):
             job = self._queue.get()
             while job is not None:
                 batch.append(job)
-                if self._queue.empty() or len(batch) == MOST_TOGETHER:
+                if self._queue.empty() or len(batch) == MAX_TOGETHER:
                     break
                 job = self._queue.get()
             else:

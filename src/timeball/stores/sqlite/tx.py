@@ -24,7 +24,7 @@ ROWS_TOGETHER: Final = (1_000, 500, 50, 40, 32, 24, 16, 8)
 """Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
 many as these numbers allow, the larger first, and what is left as one piece of JSON, which costs each row a third
 more."""
-MOST_VALUES: Final = 30_000
+MAX_VALUES: Final = 30_000
 """In one statement; SQLite's own limit is 32,766."""
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
@@ -65,7 +65,7 @@ class Tx:
                 return cast("list[Row]", _decode(piece))
         return self._run(query, parameters).fetchall()
 
-    look = fetch
+    fetch_unlocked = fetch
 
     async def execute(self, query: Query, **parameters: Any) -> int:
         if not query.piecemeal:
@@ -148,7 +148,7 @@ class Tx:
 
 def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
     """As many at once as `ROWS_TOGETHER` allows, with that number; with 0, those that are left."""
-    done, most = 0, MOST_VALUES // len(rows[0]) if rows else 0
+    done, most = 0, MAX_VALUES // len(rows[0]) if rows else 0
     for size in ROWS_TOGETHER:
         while most >= size <= len(rows) - done:
             yield size, rows[done : done + size]

@@ -13,7 +13,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.stores.postgres.connect import Address
 from timeball.stores.postgres.store import apply_schema, make_room_for
-from timeball.stores.sql.maintenance.clock import LONGEST_LEASE
+from timeball.stores.sql.maintenance.clock import MAX_LEASE
 from timeball.stores.transfer.source import Batch
 
 CONNECT_SECONDS: Final = 15.0
@@ -126,7 +126,7 @@ class Target:
     async def move_leases(self, then: Micros) -> None:
         """What was left of each lease at `then`, by the old clock, is left of it now by this one."""
         now = await self.now()
-        await self._connection.execute(_MOVE_LEASES, now - then, now + LONGEST_LEASE)
+        await self._connection.execute(_MOVE_LEASES, now - then, now + MAX_LEASE)
 
     async def analyze(self, tables: Iterable[str]) -> None:
         await self._connection.execute(f"ANALYZE {', '.join(tables)}")

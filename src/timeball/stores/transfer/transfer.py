@@ -30,7 +30,7 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
 from timeball.domain.text import english
-from timeball.ports.store_transfer import Carrier, Move, Progress, Report
+from timeball.ports.store_transfer import ObjectCopier, Progress, Report, TransferResult
 from timeball.stores.sqlite import moved_note
 from timeball.stores.sqlite.moved_note import Note
 from timeball.stores.transfer import source as sources
@@ -38,9 +38,9 @@ from timeball.stores.transfer import target as targets
 from timeball.stores.transfer.source import Source
 from timeball.stores.transfer.target import Target
 
-LONGEST_WAIT: Final = MINUTE
+MAX_WAIT: Final = MINUTE
 """How long the new store's clock is waited for."""
-MOST_DAYS: Final = retention.DEFAULT // DAY + 1
+MAX_DAYS: Final = retention.DEFAULT // DAY + 1
 """How many days of history get partitions of their own. Each takes locks until the commit, of which there are not
 endlessly many; and older days are about to go anyway."""
 _OF_THE_STORE_ITSELF: Final = frozenset({"token", "clock"})
@@ -50,15 +50,15 @@ _OBJECTS: Final = "objects"
 
 
 @dataclass(frozen=True, slots=True)
-class Mover:
+class StoreTransfer:
     path: Path
     dsn: str
     wall: Callable[[], Micros]
     monotonic: Callable[[], Micros]
     bits: Bits
-    carrier: Carrier | None = None
+    carrier: ObjectCopier | None = None
 
-    async def rehearse(self) -> Move:
+    async def rehearse(self) -> TransferResult:
         """What would be moved now. Changes nothing, and needs nobody to stop for it."""
         with sources.visited(self.path, self.wall, self.monotonic) as (source, holder):
             _refuse_moved(source)
@@ -72,7 +72,7 @@ class Mover:
                 ahead = await self._compare_clocks(source, target)
                 return self._told(source, rows, ahead, held_by=holder)
 
-    async def move(self, report: Report) -> Move:
+    async def move(self, report: Report) -> TransferResult:
         with sources.opened(self.path, self.wall, self.monotonic) as source:
             _refuse_moved(source)
             async with targets.entered(self.dsn) as target:
@@ -93,16 +93,16 @@ class Mover:
                 raise Conflict(f"{self.path} was not moved, so there is nothing to take back")
             source.reopen()
 
-    async def _move(self, source: Source, target: Target, report: Report) -> Move:
+    async def _move(self, source: Source, target: Target, report: Report) -> TransferResult:
         tables = source.tables()
         await target.keep(tables)
         await target.require_empty(tables, self._address)
         ahead = await self._compare_clocks(source, target)
         if self.carrier is not None and (number := source.numbers().get(_OBJECTS)) is not None:
-            await self.carrier.carry(number, report)  # before anything refers to them there
+            await self.carrier.copy(number, report)  # before anything refers to them there
         rows = {table: source.count(table) for table in tables}
         indexes = await target.drop_indexes(tables)
-        await target.make_room_for({*source.days(MOST_DAYS), *retention.days_ahead(await target.now())})
+        await target.make_room_for({*source.days(MAX_DAYS), *retention.days_ahead(await target.now())})
         for table, columns in tables.items():
             await _copy(source, target, table, columns, rows[table], report)
         report(Progress("counting what arrived"))
@@ -136,7 +136,7 @@ class Mover:
         """How far PostgreSQL is ahead of this machine. Refuses if it is so far behind that nobody wants to wait."""
         now = await target.now()
         behind = source.numbers().get("clock", 0) - now
-        if behind > LONGEST_WAIT:
+        if behind > MAX_WAIT:
             raise Conflict(
                 f"PostgreSQL's clock is {english.about(behind)} behind the time that this store had come to, and time "
                 "must not run backwards: set the clock of PostgreSQL's machine, or wait that long"
@@ -151,8 +151,8 @@ class Mover:
         *,
         held_by: str | None = None,
         was_complete: bool = False,
-    ) -> Move:
-        return Move(
+    ) -> TransferResult:
+        return TransferResult(
             source=str(self.path),
             target=self._address,
             rows=rows,

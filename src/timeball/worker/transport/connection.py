@@ -19,7 +19,7 @@ from timeball.lookups import Lookups, NotLookedUp
 
 CONNECT: Final = 2.0
 """Seconds until a server that does not even take the call counts as away."""
-MOST_IDLE: Final = 8
+MAX_IDLE: Final = 8
 """Connections that are kept for later."""
 
 
@@ -94,7 +94,7 @@ class Wire:
             answer = await connection.ask(request)
         finally:
             # Whoever gave up leaves an answer behind that is for nobody else.
-            if answer is None or connection.spent or len(self._idle) >= MOST_IDLE:
+            if answer is None or connection.spent or len(self._idle) >= MAX_IDLE:
                 connection.close()
             else:
                 self._idle.append(connection)

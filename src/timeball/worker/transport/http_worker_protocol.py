@@ -18,14 +18,14 @@ from timeball.domain.instant import SECOND
 from timeball.ports.worker_protocol import (
     MAX_MESSAGE_BYTES,
     Beat,
-    Hello,
-    Orders,
     Poll,
-    Receipt,
+    PollResponse,
+    RegisterWorker,
     Report,
+    ReportAck,
     ServerFault,
     SessionLost,
-    Welcome,
+    WorkerRegistered,
 )
 from timeball.worker.transport.connection import Wire
 
@@ -39,9 +39,9 @@ BEYOND_WAIT: Final = 3.0
 comes back with the next poll: that has to be sooner than a lease."""
 
 _encode = msgspec.json.Encoder().encode
-_welcome = msgspec.json.Decoder(Welcome)
-_orders = msgspec.json.Decoder(Orders)
-_receipt = msgspec.json.Decoder(Receipt)
+_welcome = msgspec.json.Decoder(WorkerRegistered)
+_orders = msgspec.json.Decoder(PollResponse)
+_receipt = msgspec.json.Decoder(ReportAck)
 _anything = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -49,7 +49,7 @@ HOME_AGAIN: Final = 10.0
 """Seconds after which a worker that had to leave its own server sees whether that is back."""
 
 
-class HttpDispatch:
+class HttpWorkerProtocol:
     """Speaks to one server at a time, and to the next one when that is away.
 
     Every message may be repeated safely, so each server is tried once before a call counts as failed. A poll is the
@@ -88,15 +88,15 @@ class HttpDispatch:
             wire.close()
         await asyncio.sleep(0)  # the event loop closes them in its next turn
 
-    async def hello(self, hello: Hello) -> Welcome:
+    async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
         return await self._ask_any("hello", hello, _welcome, QUICK)
 
-    async def poll(self, poll: Poll) -> Orders:
+    async def poll(self, poll: Poll) -> PollResponse:
         if self._home_is_back:
             self._current, self._home_is_back = self._home, False
         return await self._ask("poll", poll, _orders, poll.wait / SECOND + BEYOND_WAIT)
 
-    async def beat(self, beat: Beat) -> Orders:
+    async def beat(self, beat: Beat) -> PollResponse:
         if self._current != self._home and self._now() - self._left_home_at >= HOME_AGAIN:
             try:
                 orders = await self._ask("beat", beat, _orders, QUICK, at=self._home)
@@ -107,7 +107,7 @@ class HttpDispatch:
                 return orders
         return await self._ask_any("beat", beat, _orders, QUICK)
 
-    async def report(self, report: Report) -> Receipt:
+    async def report(self, report: Report) -> ReportAck:
         return await self._ask_any("report", report, _receipt, REPORT)
 
     async def goodbye(self, session: str) -> None:

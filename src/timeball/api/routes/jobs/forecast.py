@@ -13,12 +13,12 @@ from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, MINUTE, Micros, render
 from timeball.domain.planning import forecast
-from timeball.domain.planning.forecast import Bucket
-from timeball.operation.schedules.forecast import MOST_JOBS, Foreseen, foresee
+from timeball.domain.planning.forecast import ForecastBucket
+from timeball.operation.schedules.forecast import MAX_JOBS, Foreseen, forecast_fires
 
 USUAL: Final = 7 * DAY
 LONGEST: Final = 366 * DAY
-MOST_BUCKETS: Final = 1_000
+MAX_BUCKETS: Final = 1_000
 
 
 class BucketView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -66,11 +66,11 @@ async def read(call: Call) -> Answer:
         raise Invalid("'to' is not after 'from'", "/query/to")
     if until - since > LONGEST:
         raise Invalid("at most 366 days can be foreseen at once", "/query/to")
-    if (until - since) // width >= MOST_BUCKETS:
+    if (until - since) // width >= MAX_BUCKETS:
         raise Invalid(
-            f"there would be more than {MOST_BUCKETS:,} buckets; ask for larger ones, or for less", "/query/bucket"
+            f"there would be more than {MAX_BUCKETS:,} buckets; ask for larger ones, or for less", "/query/bucket"
         )
-    found = await foresee(call.context, call.tenant, since, until, width)
+    found = await forecast_fires(call.context, call.tenant, since, until, width)
     return answer_json(_answer(found, since, until, width))
 
 
@@ -99,7 +99,7 @@ def _answer(found: Foreseen, since: Micros, until: Micros, width: Micros) -> For
     )
 
 
-def _view(bucket: Bucket, slots: int) -> BucketView:
+def _view(bucket: ForecastBucket, slots: int) -> BucketView:
     there_is = forecast.capacity(slots, bucket)
     return BucketView(
         since=render(bucket.since),
@@ -114,13 +114,13 @@ def _view(bucket: Bucket, slots: int) -> BucketView:
 def _notes(found: Foreseen) -> list[str]:
     known, notes = found.forecast, list[str]()
     if found.more:
-        notes.append(f"Only the {MOST_JOBS:,} oldest jobs were looked at; there are more.")
+        notes.append(f"Only the {MAX_JOBS:,} oldest jobs were looked at; there are more.")
     if known.left_out:
         notes.append(
-            f"{known.left_out:,} jobs are left out: {forecast.MOST_INSTANTS:,} fires were counted, and that is enough."
+            f"{known.left_out:,} jobs are left out: {forecast.MAX_INSTANTS:,} fires were counted, and that is enough."
         )
     if known.estimated:
-        often = f"more than {forecast.MOST_OF_RULE:,} times"
+        often = f"more than {forecast.MAX_OF_RULE:,} times"
         notes.append(f"{known.estimated:,} jobs fire {often}: taken to go on at the rate at which they begin.")
     if known.unmeasured:
         notes.append(

@@ -85,13 +85,15 @@ def etag(found: JobStatus) -> tuple[bytes, bytes]:
 
 
 async def answer_job(call: Call, found: JobStatus) -> Answer:
-    return Answer(views.render_job(await call.context.depot.whole_job(found)), 200, JSON, [etag(found)])
+    return Answer(views.render_job(await call.context.large_value_store.whole_job(found)), 200, JSON, [etag(found)])
 
 
 async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
     page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit, may_lag=True)
-    items = await with_open_fires(call.context, [await call.context.depot.whole_job(each) for each in page.items])
+    items = await with_open_fires(
+        call.context, [await call.context.large_value_store.whole_job(each) for each in page.items]
+    )
     shown = rows(items, views.job_view, "jobId", lambda each: each.job.id)
     return answer_json({"items": shown, "nextCursor": page.next_cursor})
 

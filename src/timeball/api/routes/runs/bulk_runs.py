@@ -17,13 +17,13 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, render
 from timeball.domain.run.lifecycle import TERMINAL, Status
 from timeball.operation.runs import bulk
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.cancel import cancel_runs
 from timeball.operation.runs.replay_run import replay_runs
 from timeball.operation.runs.retry_run import RETRYABLE, retry_runs
 from timeball.ports.store.queries import Match, RunFilter
 
-MOST_REASONS: Final = 10
+MAX_REASONS: Final = 10
 
 _LIVE: Final = frozenset(Status) - TERMINAL
 _POSSIBLE: Final = {"cancel": _LIVE, "retry": RETRYABLE, "replay": TERMINAL}
@@ -60,7 +60,7 @@ async def change(call: Call) -> Answer:
         matched = await call.context.store.count_runs(where)
         return answer_json(CountedAnswer(matched=matched, created_before=created_before))
 
-    async def act(matches: Sequence[Match]) -> list[Fate]:
+    async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
         match body.action:
             case "cancel":
                 return await cancel_runs(call.context, matches)
@@ -77,7 +77,7 @@ async def change(call: Call) -> Answer:
             matched=tally.matched,
             changed=tally.changed,
             skipped=tally.skipped,
-            failed=[Unchanged(fate.run_id, problem(fate.error)) for fate in tally.refused[:MOST_REASONS] if fate.error],
+            failed=[Unchanged(fate.run_id, problem(fate.error)) for fate in tally.refused[:MAX_REASONS] if fate.error],
             created_before=created_before,
         )
     )

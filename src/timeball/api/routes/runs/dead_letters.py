@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from timeball.api.bodies import Letters, LettersFilter, RetryLetters
+from timeball.api.bodies import DeadLetterFilter, DeadLetterSelection, RetryDeadLetters
 from timeball.api.problems import Problem, problem
 from timeball.api.query import LetterGroupsQuery, LettersQuery, run_filter
 from timeball.api.routes.runs.runs import RunList, answer_runs, chosen_by
@@ -19,7 +19,7 @@ from timeball.domain.instant import render
 from timeball.operation.find import find_job
 from timeball.operation.runs import bulk
 from timeball.operation.runs.bulk import Act, Tally
-from timeball.operation.runs.bulk_item_result import Fate
+from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.discard import discard
 from timeball.operation.runs.retry_run import retry_runs
 from timeball.ports.store.queries import LetterGroup, Match, RunFilter
@@ -51,7 +51,7 @@ class GroupList(Struct, frozen=True, rename="camel", kw_only=True):
     """There are older ones that were not."""
 
 
-class LetterFate(Struct, frozen=True, rename="camel", kw_only=True):
+class DeadLetterResult(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
     retried_as: str | UnsetType = UNSET
     error: Problem | UnsetType = UNSET
@@ -69,7 +69,7 @@ class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     matched: int
     retried: int
     skipped: int
-    items: list[LetterFate] | UnsetType = UNSET
+    items: list[DeadLetterResult] | UnsetType = UNSET
     """Each of them, if they are not too many to tell."""
 
 
@@ -77,7 +77,7 @@ class DiscardedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     matched: int
     discarded: int
     skipped: int
-    items: list[LetterFate] | UnsetType = UNSET
+    items: list[DeadLetterResult] | UnsetType = UNSET
 
 
 async def list_dead_letters(call: Call) -> Answer:
@@ -106,9 +106,9 @@ def _group_view(group: LetterGroup) -> GroupView:
 
 
 async def retry(call: Call) -> Answer:
-    body: RetryLetters = call.body
+    body: RetryDeadLetters = call.body
 
-    async def act(matches: Sequence[Match]) -> list[Fate]:
+    async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
         named = bool(body.run_ids)
         return await retry_runs(call.context, call.tenant, matches, body.edit, only_letters=not named)
 
@@ -121,9 +121,9 @@ async def retry(call: Call) -> Answer:
 
 
 async def discard_letters(call: Call) -> Answer:
-    body: Letters = call.body
+    body: DeadLetterSelection = call.body
 
-    async def act(matches: Sequence[Match]) -> list[Fate]:
+    async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
         return await discard(call.context, matches)
 
     if body.dry_run:
@@ -134,14 +134,14 @@ async def discard_letters(call: Call) -> Answer:
     )
 
 
-async def _over(call: Call, body: Letters, act: Act) -> Tally:
+async def _over(call: Call, body: DeadLetterSelection, act: Act) -> Tally:
     where = await _chosen(call, body)
     if where is None:
         return await bulk.over_ids(call.context, call.tenant, body.run_ids, act)
     return await bulk.over_filter(call.context, where, act)
 
 
-async def _count(call: Call, body: Letters) -> Answer:
+async def _count(call: Call, body: DeadLetterSelection) -> Answer:
     where = await _chosen(call, body)
     if where is None:
         known = await bulk.over_ids(call.context, call.tenant, body.run_ids, _leave_alone)
@@ -151,17 +151,17 @@ async def _count(call: Call, body: Letters) -> Answer:
     return answer_json(CountedAnswer(matched=matched, created_before=render(ids.made_at(where.made_before or ""))))
 
 
-async def _leave_alone(matches: Sequence[Match]) -> list[Fate]:
-    return [Fate(match.run_id) for match in matches]
+async def _leave_alone(matches: Sequence[Match]) -> list[BulkItemResult]:
+    return [BulkItemResult(match.run_id) for match in matches]
 
 
-async def _chosen(call: Call, body: Letters) -> RunFilter | None:
+async def _chosen(call: Call, body: DeadLetterSelection) -> RunFilter | None:
     """The letters that are meant; None: those named."""
     if sum((bool(body.run_ids), body.filter is not None, bool(body.fingerprint), bool(body.job_id), body.all)) != 1:
         raise Invalid(f"say which: {_CHOICES}")
     if body.run_ids:
         return None
-    short = LettersFilter(job_id=body.job_id, fingerprint=body.fingerprint, all=body.all)
+    short = DeadLetterFilter(job_id=body.job_id, fingerprint=body.fingerprint, all=body.all)
     where = chosen_by(body.filter or short, call.tenant)
     if body.job_id:
         if not ids.is_id("j", body.job_id):
@@ -170,11 +170,11 @@ async def _chosen(call: Call, body: Letters) -> RunFilter | None:
     return structs.replace(where, dead_letters=True)
 
 
-def _items(tally: Tally) -> list[LetterFate] | UnsetType:
+def _items(tally: Tally) -> list[DeadLetterResult] | UnsetType:
     if tally.matched > len(tally.told):
         return UNSET
     return [
-        LetterFate(
+        DeadLetterResult(
             run_id=fate.run_id[:100],
             retried_as=fate.successor or UNSET,
             error=UNSET if fate.error is None else problem(fate.error),
@@ -185,7 +185,7 @@ def _items(tally: Tally) -> list[LetterFate] | UnsetType:
 
 _WHICH: Final = (
     "Those named, those of a filter, or those with one error; however many, in steps of"
-    f" {bulk.STEP}, oldest first. `items` tells what became of each if there are at most {bulk.MOST_TOLD:,}."
+    f" {bulk.STEP}, oldest first. `items` tells what became of each if there are at most {bulk.MAX_TOLD:,}."
     " `dryRun` only counts. May be repeated: what was done is not done again."
 )
 
@@ -223,7 +223,7 @@ ROUTES: Final = (
             " they are."
         ),
         handle=retry,
-        body=RetryLetters,
+        body=RetryDeadLetters,
         answer=(RetriedAnswer, CountedAnswer),
         example={"fingerprint": "0a1b2c3d4e5f", "edit": {"parameters": {"region": "eu"}}},
         problems=(404,),
@@ -235,7 +235,7 @@ ROUTES: Final = (
         summary="Discard dead letters",
         description=f"They stay in the history, and can still be retried by their ids. {_WHICH}",
         handle=discard_letters,
-        body=Letters,
+        body=DeadLetterSelection,
         answer=(DiscardedAnswer, CountedAnswer),
         example={"filter": {"jobId": "j_0194f3a1c2b79f86d081884c7d65"}},
         problems=(404,),

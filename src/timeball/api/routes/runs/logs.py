@@ -45,7 +45,7 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
     attempt = None if query.attempt is UNSET else query.attempt
     after = log_cursor(query.cursor)
     accept = call.headers.get(b"accept", b"")
-    logs = archived or partial(call.context.depot.logs, call.context.store)
+    logs = archived or partial(call.context.large_value_store.logs, call.context.store)
     if query.follow and archived is None:
         if run is not None and not run.is_terminal:
             call.context.run_events.check_room(_key_id(call))
@@ -88,7 +88,7 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
         while True:
             ended = run.is_terminal
             while True:
-                found = await context.depot.logs(
+                found = await context.large_value_store.logs(
                     context.store, run.id, attempt, place if last is None else _place(last) - 1, PAGE
                 )
                 if last is not None and found[:1] != [last]:
@@ -121,7 +121,7 @@ async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> t
     """Where a follower goes on who says where it was: the place, and the chunk that is there."""
     if not after or after == _beginning(after // PLACES + 1):
         return after, None
-    found = await call.context.depot.logs(call.context.store, run.id, attempt, after - 1, 1)
+    found = await call.context.large_value_store.logs(call.context.store, run.id, attempt, after - 1, 1)
     if found and _place(found[0]) == after:
         return after, found[0]
     return _beginning(after // PLACES), None

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from timeball.api import views
-from timeball.api.bodies import EditBody, LettersFilter
+from timeball.api.bodies import DeadLetterFilter, EditBody
 from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, run_filter
 from timeball.api.routes.runs.logs import LogPage, answer_logs
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
@@ -75,7 +75,7 @@ async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> 
     return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
-def chosen_by(given: LettersFilter, tenant: str) -> RunFilter:
+def chosen_by(given: DeadLetterFilter, tenant: str) -> RunFilter:
     """What the filter of a body means. Nobody means everything by accident."""
     where = run_filter(given, tenant, "/filter")
     narrowed = given != type(given)(all=given.all, created_before=given.created_before)
@@ -131,7 +131,7 @@ async def spec(call: Call) -> Answer:
     found = (await call.context.store.specs([run.id])).get(run.id)
     if found is None:
         raise Conflict(f"what run {run.id} executes cannot be read by this version of Timeball")
-    whole = await call.context.depot.whole(found.spec)
+    whole = await call.context.large_value_store.whole(found.spec)
     return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=spec_view(whole)))
 
 
@@ -142,7 +142,7 @@ async def logs(call: Call) -> Answer:
 
 async def result(call: Call) -> Answer:
     run = (await find_run_anywhere(call.context, call.tenant, call.run_id)).run
-    run = await call.context.depot.whole_run(run)
+    run = await call.context.large_value_store.whole_run(run)
     return Answer(status=204) if run.result is None else Answer(bytes(run.result))
 
 

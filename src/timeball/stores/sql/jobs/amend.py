@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from timeball.domain import ids
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import Job, JobState, StowedSpec, is_overdue
+from timeball.domain.job.job import Job, JobState, OffloadedSpec, is_overdue
 from timeball.domain.planning import planning
 from timeball.domain.planning.planning import Span
 from timeball.domain.run import follow
@@ -22,13 +22,13 @@ from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans
 from timeball.stores.sql.planning.ledger_spans import Tail
 from timeball.stores.sql.planning.plans import NOW, UNBLOCK
 from timeball.stores.sql.rows import job_row, plain, read_jobs, tag_rows, unstarted
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
-from timeball.stores.sql.runs.follows import Waiting
+from timeball.stores.sql.runs.follows import WaitingEvents
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL
 from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema import TAGS, VERSIONS, RunRow
@@ -45,7 +45,7 @@ KEEP_SPECS = query("keep_specs")
 KEYS_OF_JOBS = query("keys_of_jobs")
 END_BACKFILLS = query("end_backfills")
 
-MOST_LIVE: Final = 2_000
+MAX_LIVE: Final = 2_000
 """Live runs of a job that are read when the job changes. Of a job with more, those that have to be decided one by one:
 a million of them would be more than a gigabyte."""
 
@@ -68,7 +68,7 @@ class Writes(Struct):
     """Jobs with other slots than before."""
 
 
-class Amendments(Part):
+class Amendments(StorePart):
     async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
             await follows.check(tx, amendments)
@@ -80,7 +80,9 @@ class Amendments(Part):
             places = iter(chosen)
             named = list({each.job.id for each in amendments})
             jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=named))}
-            jobs |= await follows.hear(tx, {job.id: job for job in jobs.values() if job.spec.follows is not None})
+            jobs |= await follows.apply_upstream_events(
+                tx, {job.id: job for job in jobs.values() if job.spec.follows is not None}
+            )
             waiting = await follows.waiting_of(tx, jobs.values())
             keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
             dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
@@ -116,7 +118,7 @@ class Amendments(Part):
             await follows.rewire(tx, changes)
             # Nobody will deal with what gave up and kept the turn.
             over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
-            await ordering_keys.pass_on(
+            await ordering_keys.advance(
                 tx, [key for key, (run, job) in kept.items() if job in over and holders[key] == run]
             )
             if over:
@@ -130,7 +132,7 @@ class Amendments(Part):
 
 async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[str] = ()) -> dict[str, list[RunRow]]:
     """The live runs of jobs, locked; of a crowded job those that matter, unless all of them are wanted."""
-    crowded = {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(job_ids), most=MOST_LIVE)}
+    crowded = {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(job_ids), most=MAX_LIVE)}
     some = sorted(job_id for job_id in crowded if job_id not in wanted_whole)
     rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
     rows += await tx.fetch(RUNS_THAT_MATTER, b=some) if some else []
@@ -140,20 +142,20 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[s
     return live
 
 
-def _with_waiting(amendment: Amendment, job: Job, waiting: Waiting | None) -> tuple[Amendment, Job]:
+def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None) -> tuple[Amendment, Job]:
     """The same for a job that follows another and has heard of ends that wait: a new schedule closes their instants,
     which nobody can tell but who holds the lock."""
     if waiting is None:
         return amendment, job
     if not amendment.keep_schedule:
         amendment = structs.replace(amendment, closing=(*amendment.closing, waiting.forgone))
-    return amendment, job.with_(echoes=(waiting.first,))
+    return amendment, job.with_(upstream_events=(waiting.first,))
 
 
 def _at_the_same_place(amendment: Amendment) -> bool:
     """Whether the parameters stay where they are, if they are elsewhere."""
     old, new = amendment.job.spec, amendment.spec
-    return isinstance(old, StowedSpec) and isinstance(new, StowedSpec) and old.parameters_at == new.parameters_at
+    return isinstance(old, OffloadedSpec) and isinstance(new, OffloadedSpec) and old.parameters_at == new.parameters_at
 
 
 def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:
@@ -291,7 +293,9 @@ async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
         await settling.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way
-        await ordering_keys.leave(tx, [gone for run in writes.dropped if (gone := ordering_keys.gone(run)) is not None])
+        await ordering_keys.release(
+            tx, [gone for run in writes.dropped if (gone := ordering_keys.gone(run)) is not None]
+        )
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)
     if writes.versions:

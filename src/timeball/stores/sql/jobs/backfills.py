@@ -23,7 +23,7 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_runs, keep_profiles
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.jobs import NEWEST, repeated_key
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
 from timeball.stores.sql.rows import as_json, new_run_row, plain, read_jobs, unread
 from timeball.stores.sql.runs import ordering_keys, runs
@@ -44,7 +44,7 @@ _WIDTH = len(BACKFILLS.columns)
 _decode_calendars = msgspec.json.Decoder(tuple[NamedCalendar, ...]).decode
 
 
-class Backfills(Part):
+class Backfills(StorePart):
     async def begin_backfill(self, backfill: Backfill, idempotency: Idempotency | None = None) -> Answered | None:
         async def work(tx: Tx) -> Answered | None:
             job = next(iter(await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=[backfill.job_id]))), None)
@@ -140,7 +140,7 @@ async def _insert(tx: Tx, new: Sequence[NewRun]) -> None:
     """Insert runs; limits and ordering keys hold them like all others, the overlap policy does not."""
     if not new:
         return
-    waiting = await ordering_keys.enter(tx, new)
+    waiting = await ordering_keys.enqueue(tx, new)
     await keep_profiles(tx, new)
     rows = [
         new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=True, eligible_at=run.eligible_at) for run in new

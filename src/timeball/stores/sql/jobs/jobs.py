@@ -11,7 +11,7 @@ import msgspec
 
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import Job, JobState, StowedSpec
+from timeball.domain.job.job import Job, JobState, OffloadedSpec
 from timeball.domain.planning import planning
 from timeball.domain.run import follow
 from timeball.domain.run.lifecycle import Hold
@@ -29,18 +29,18 @@ from timeball.ports.store.jobs import (
     Submitted,
 )
 from timeball.ports.store.paging import Page
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
 from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, fitting
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars
 from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, read_jobs, readable, tag_rows
 from timeball.stores.sql.runs import follows, ordering_keys
-from timeball.stores.sql.runs.assign_on_submit import hand_over
+from timeball.stores.sql.runs.assign_on_submit import assign_on_submit
 from timeball.stores.sql.runs.claiming import claim
 from timeball.stores.sql.schema import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
 from timeball.stores.sql.statements import query
@@ -62,20 +62,20 @@ _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")
 
 
-class Jobs(Part):
+class Jobs(StorePart):
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         answers, _ = await self.submit_and_claim(submissions, ())
         return answers
 
     async def submit_and_claim(
-        self, submissions: Sequence[Submission], wants: Sequence[Want]
+        self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
         # All that can be done before the transaction is: on SQLite, one thread writes for all.
         ids = [each.job.id for each in submissions]
         rows = await _new_job_rows(submissions)
         accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
         unplaced = window_slots.unplaced(submissions)
-        stowed = [each.job.spec for each in submissions if type(each.job.spec) is StowedSpec]
+        stowed = [each.job.spec for each in submissions if type(each.job.spec) is OffloadedSpec]
 
         async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
             if stowed:
@@ -240,14 +240,14 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
 
 
 async def _insert(
-    tx: Tx, submissions: Sequence[Submission], rows: Sequence[Row], wants: Sequence[Want], credit: Micros
+    tx: Tx, submissions: Sequence[Submission], rows: Sequence[Row], wants: Sequence[SlotRequest], credit: Micros
 ) -> list[Claim]:
     """Insert them, with the rows of their jobs; what of them is claimed at once, and of what was ready before."""
     if not submissions:
         return []
     runs = [run for each in submissions for run in each.runs]
     # Nobody else knows them yet, so they may be inserted last, with their runs.
-    claims = await hand_over(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
+    claims = await assign_on_submit(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
     if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
@@ -262,7 +262,7 @@ async def _insert(
 
 
 async def _insert_runs(tx: Tx, new: Sequence[NewRun]) -> None:
-    waiting = await ordering_keys.enter(tx, new)
+    waiting = await ordering_keys.enqueue(tx, new)
     await keep_profiles(tx, new)
     runs = [
         new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=run.serial, eligible_at=run.eligible_at)

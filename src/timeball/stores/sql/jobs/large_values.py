@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from timeball.domain.errors import Unavailable
 from timeball.domain.job import large_values
-from timeball.domain.job.job import JobSpec, StowedSpec
+from timeball.domain.job.job import JobSpec, OffloadedSpec
 from timeball.domain.job.large_values import REFERENCE
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
 from timeball.stores.sql.runs.runs import LOCK_HOLDERS
 from timeball.stores.sql.schema import LOGS, LogRow, as_tuple
@@ -25,7 +25,7 @@ class _Changed(Exception):
     """Output is not what it was when it was read."""
 
 
-class LargeValues(Part):
+class LargeValues(StorePart):
     async def number(self, fresh: int) -> int:
         async def work(tx: Tx) -> int:
             await tx.execute(NUMBER_STORE, number=fresh)
@@ -61,7 +61,7 @@ class LargeValues(Part):
 
 async def require_fresh(tx: Tx, specs: Iterable[JobSpec | None]) -> None:
     """Objects that nobody refers to are swept in the end: a row that begins to refer to one must not come later."""
-    keys = [spec.parameters_at for spec in specs if isinstance(spec, StowedSpec)]
+    keys = [spec.parameters_at for spec in specs if isinstance(spec, OffloadedSpec)]
     if keys:
         ((now,),) = await tx.fetch(NOW)
         if not all(large_values.may_be_referred_to(key, now) for key in keys):

@@ -20,11 +20,11 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.large_values import require_fresh
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
 from timeball.stores.sql.rows import new_run_row, plain, read_jobs, shown_as, unstarted
 from timeball.stores.sql.runs import ordering_keys, settling
-from timeball.stores.sql.runs.overlap import MAKE_SERIAL, Crowd, crowds
+from timeball.stores.sql.runs.overlap import MAKE_SERIAL, LiveRuns, live_runs
 from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
 from timeball.stores.sql.schema import EDITED, as_tuple
 from timeball.stores.sql.statements import query
@@ -51,7 +51,7 @@ class _Finished(Struct, frozen=True):
     replayed_as: str | None
 
 
-class Triggers(Part):
+class ManualRuns(StorePart):
     async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
         async def work(tx: Tx) -> list[Status | None]:
             return await _trigger(tx, runs)
@@ -93,7 +93,7 @@ class Triggers(Part):
             await settling.lock_jobs(tx, [job_id for (job_id,) in await tx.fetch(JOBS_OF_FINISHED, b=ids)])
             discarded = {run_id for (run_id,) in await tx.fetch(DISCARD, b=ids)}
             if discarded:
-                await ordering_keys.dismiss(tx, sorted(discarded))
+                await ordering_keys.drop_holder(tx, sorted(discarded))
             return [run_id in discarded for run_id in run_ids]
 
         return await self._db.write(work) if run_ids else []
@@ -120,7 +120,7 @@ async def _follow(
     ]:
         await tx.execute(mark, b=followed)
         if mark is MARK_RETRIED:  # it may have had the turn under a key that its successor has not
-            await ordering_keys.dismiss(tx, [old_id for old_id, _ in followed])
+            await ordering_keys.drop_holder(tx, [old_id for old_id, _ in followed])
     return [statuses.get(run.id) for _, run in pairs]
 
 
@@ -184,7 +184,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     return [known.get(run.id) for run in runs]
 
 
-async def _take_over(tx: Tx, taken: Sequence[Crowd]) -> dict[str, Status]:
+async def _take_over(tx: Tx, taken: Sequence[LiveRuns]) -> dict[str, Status]:
     """Have all other runs of jobs end for their successors; answers how these stand, which may be free at once."""
     for crowd in taken:
         await replace(tx, crowd)
@@ -197,9 +197,9 @@ async def insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) 
     if not live:
         return {}
     new = [run for run, _, _ in live]
-    waiting = await ordering_keys.enter(tx, new)
+    waiting = await ordering_keys.enqueue(tx, new)
     await keep_profiles(tx, new)
-    overtaking = await ordering_keys.overtake(tx, [(run, holds) for run, holds, _ in live], waiting)
+    overtaking = await ordering_keys.swap_with_waiting(tx, [(run, holds) for run, holds, _ in live], waiting)
     held = {
         run.id: (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0)
         for run, holds, _ in live
@@ -252,7 +252,7 @@ async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
     return known
 
 
-async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, Crowd]:
+async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, LiveRuns]:
     """The crowds of jobs whose runs may not overlap; their future runs that nobody holds are blocked first."""
     exclusive = [job for job in jobs.values() if job.spec.overlap is not Overlap.ALLOW]
     if not exclusive:
@@ -260,4 +260,4 @@ async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, Crow
     await tx.execute(MAKE_SERIAL, b=[job.id for job in exclusive])
     if blocked := await tx.fetch(BLOCK_FUTURE, b=[job.id for job in exclusive]):
         await tx.execute(PLAN_NO_LATER, b=[tuple(row) for row in blocked])
-    return await crowds(tx, [(job.id, job.spec.overlap, True) for job in exclusive], now)
+    return await live_runs(tx, [(job.id, job.spec.overlap, True) for job in exclusive], now)

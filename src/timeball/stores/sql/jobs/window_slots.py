@@ -21,7 +21,7 @@ SLOT_LOADS = query("slot_loads")
 OTHER_FIRES = query("other_fires")
 ADD_SLOTS = query("add_slots")
 
-MOST_OTHERS: Final = 5_000
+MAX_OTHERS: Final = 5_000
 """Fires of other jobs in the coming window that are looked at."""
 
 
@@ -61,7 +61,7 @@ async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
             since=max(begin, now) - HORIZON,
             until=min(begin + window.length * SECOND, latest) - HORIZON,
             horizon=HORIZON,
-            most=MOST_OTHERS,
+            most=MAX_OTHERS,
         )
         found += [((minute + shift) % window_slots.MINUTES, others) for minute, others in rows]
     return found

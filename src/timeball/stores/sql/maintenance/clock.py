@@ -30,7 +30,7 @@ from timeball.stores.sql.rows import readable
 from timeball.stores.sql.schema import RunRow
 from timeball.stores.sql.statements import query
 
-LONGEST_LEASE: Final = 15 * SECOND
+MAX_LEASE: Final = 15 * SECOND
 """What is left of a lease when the store is opened is at most this."""
 MAX_JOBS_PER_PAGE: Final = 1_000
 MOVE_LENGTHS: Final = tuple(map(query, ("move_leases", "move_leads", "move_gates")))
@@ -86,10 +86,10 @@ async def keep_leases(tx: Tx, away: Micros, mark: Micros) -> None:
     """Leases stand still while no server is up: a step of the clock between two starts cannot be told from time that
     passed, and a worker may have held its runs all the while."""
     await tx.execute(KEEP_LEASES, away=away, mark=mark)
-    if away > LONGEST_LEASE:  # no attempt outlives its lease, so what is still running has not run for longer
+    if away > MAX_LEASE:  # no attempt outlives its lease, so what is still running has not run for longer
         for each in MOVE_ATTEMPTS:
-            await tx.execute(each, step=away - LONGEST_LEASE)
-    await tx.execute(CAP_LEASES, longest=LONGEST_LEASE)
+            await tx.execute(each, step=away - MAX_LEASE)
+    await tx.execute(CAP_LEASES, longest=MAX_LEASE)
 
 
 async def verdicts_until(tx: Tx) -> Micros:
@@ -102,7 +102,7 @@ async def set_back(tx: Tx, mark: Micros, now: Micros) -> SetBack:
     back = mark - now
     for each in MOVE_LENGTHS:
         await tx.execute(each, step=-back)
-    await tx.execute(CAP_LEASES, longest=LONGEST_LEASE)
+    await tx.execute(CAP_LEASES, longest=MAX_LEASE)
     spans = await _reopen_spans(tx, now)
     taken: dict[str, set[Micros]] = defaultdict(set)
     for job_id, fire_time in await tx.fetch(VERDICTS_AHEAD):

@@ -19,7 +19,7 @@ from timeball.domain.run.ledger import DUE
 from timeball.domain.schedule.schedule import Immediate, Schedule, is_one_shot
 from timeball.ports.store.maintenance import Deposed, Lead
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.statements import query
 
 LEAD = query("lead")
@@ -54,7 +54,7 @@ class _When(Struct):
 _decode_when = msgspec.json.Decoder(_When).decode
 
 
-class Housekeeping(Part):
+class Maintenance(StorePart):
     async def lead(self, name: str, holder: str, for_: Micros) -> Lead | None:
         async def work(tx: Tx) -> Lead | None:
             rows = await tx.fetch(LEAD, name=name, holder=holder, lasts=for_)

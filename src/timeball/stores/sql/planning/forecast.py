@@ -11,7 +11,7 @@ from timeball.domain.job.job import Job
 from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.page_bytes import fitting
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import read_jobs
 from timeball.stores.sql.statements import many, query
 
@@ -23,7 +23,7 @@ LAST: Final = 10
 """Runs that a mean is made of."""
 
 
-class Foresight(Part):
+class Forecasts(StorePart):
     async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
         async def work(tx: Tx) -> Page[Job]:
             rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, most=limit)

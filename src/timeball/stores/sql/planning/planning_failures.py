@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from timeball.domain.job.job import Job
 from timeball.domain.planning.planning_failure import PlanningFailure, retry_delay
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import plain
 from timeball.stores.sql.schema import JobRow
 from timeball.stores.sql.statements import query
@@ -23,7 +23,7 @@ NOTE_PLANNING_FAILURES = query("note_planning_failures")
 PLAN_FAILED_NOW = query("plan_failed_now")
 
 
-class PlanningFailures(Part):
+class PlanningFailures(StorePart):
     async def put_off(self, failed: Sequence[tuple[Job, str]]) -> None:
         async def work(tx: Tx) -> None:
             await put_off(tx, [(job.id, job.version, job.plan_at, reason) for job, reason in failed])

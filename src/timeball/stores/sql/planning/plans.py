@@ -17,12 +17,12 @@ from timeball.domain.run.lifecycle import Hold, Status
 from timeball.domain.run.run import NewRun, new_run
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans, planning_failures
 from timeball.stores.sql.planning.ledger_spans import Tail
 from timeball.stores.sql.rows import ended, new_run_row, read_jobs, unstarted
 from timeball.stores.sql.runs import follows, ordering_keys
-from timeball.stores.sql.runs.overlap import Crowd, Waiting, crowds
+from timeball.stores.sql.runs.overlap import LiveRuns, WaitingRun, live_runs
 from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
 from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
@@ -52,7 +52,7 @@ class _Writes(Struct):
     jobs: list[tuple[str, Micros | None, Micros | None, str | None, int, Micros | None]] = []
 
 
-class Plans(Part):
+class Plans(StorePart):
     async def due_jobs(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
             unread.clear()
@@ -125,7 +125,7 @@ class Plans(Part):
             chosen |= {job_id: (plan, chosen[job_id][1]) for job_id, plan in moved.items()}
             await ordering_keys.lock(tx, (ordering_keys.key_of_job(plan.job) for plan, _ in chosen.values()))
             exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
-            by_job = await crowds(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
+            by_job = await live_runs(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
             tails = await ledger_spans.tails(tx, current.items())
             await ordering_keys.lock(tx, set().union(*(crowd.keys for crowd in by_job.values())))
             writes = _Writes()
@@ -142,7 +142,7 @@ class Plans(Part):
 
 
 async def _decide_blocked(
-    tx: Tx, writes: _Writes, by_job: dict[str, Crowd], tails: dict[str, Tail], plans: dict[str, Plan], now: Micros
+    tx: Tx, writes: _Writes, by_job: dict[str, LiveRuns], tails: dict[str, Tail], plans: dict[str, Plan], now: Micros
 ) -> None:
     """Blocked runs that fell due since the last plan: they go, wait on, or become ledger rows."""
     reasons: dict[str, str] = {}
@@ -170,7 +170,7 @@ def _decide(
     writes: _Writes,
     plan: Plan,
     ids: Sequence[str],
-    crowd: Crowd | None,
+    crowd: LiveRuns | None,
     tail: Tail,
     now: Micros,
     causes: Mapping[tuple[str, Micros], str],
@@ -209,7 +209,7 @@ def _newest_due(plan: Plan, now: Micros) -> Micros | None:
     )
 
 
-def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | None:
+def _admit(run: NewRun, crowd: LiveRuns | None, tail: Tail, now: Micros) -> int | None:
     """What holds a run when it is born; None: it is skipped, which the ledger says."""
     if crowd is None:
         tail.close()
@@ -218,7 +218,7 @@ def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | N
         if crowd.empty:
             tail.close()
             return 0
-        crowd.future.append(Waiting(run.id, run.fire_time))
+        crowd.future.append(WaitingRun(run.id, run.fire_time))
         return Hold.OVERLAP
     admission = crowd.admit()
     match admission:
@@ -236,15 +236,15 @@ def _admit(run: NewRun, crowd: Crowd | None, tail: Tail, now: Micros) -> int | N
 async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.gone:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.gone])
-        await ordering_keys.leave(tx, [gone for run in writes.gone if (gone := ordering_keys.gone(run)) is not None])
+        await ordering_keys.release(tx, [gone for run in writes.gone if (gone := ordering_keys.gone(run)) is not None])
     if writes.history:
         await insert_history(tx, writes.history)
     if writes.free:
         await tx.execute(UNBLOCK, b=writes.free)
     if writes.runs:
         new = [run for run, _, _ in writes.runs]
-        waiting = await ordering_keys.enter(tx, new)
-        overtaking = await ordering_keys.overtake(tx, [(run, holds) for run, holds, _ in writes.runs], waiting)
+        waiting = await ordering_keys.enqueue(tx, new)
+        overtaking = await ordering_keys.swap_with_waiting(tx, [(run, holds) for run, holds, _ in writes.runs], waiting)
         await keep_profiles(tx, new)
         rows = [
             new_run_row(
@@ -258,7 +258,7 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
         await insert_runs(tx, rows)
 
 
-async def _replace(tx: Tx, crowds: Iterable[Crowd]) -> None:
+async def _replace(tx: Tx, crowds: Iterable[LiveRuns]) -> None:
     """Have the runs end whose place another one takes. Their jobs and turns are locked."""
     for crowd in crowds:
         if crowd.successor is not None and crowd.active:

@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from timeball.domain.dispatch import placement, preemption
 from timeball.domain.dispatch.placement import PLAIN, Need
-from timeball.domain.dispatch.preemption import Preemption, Running, Waiting
+from timeball.domain.dispatch.preemption import Preemption, Running, WaitingRun
 from timeball.domain.dispatch.priority import rank
 from timeball.domain.instant import Micros
 from timeball.ports.worker_protocol import Pausing
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
 from timeball.stores.sql.rows import bounded
 from timeball.stores.sql.runs import claim_kinds
@@ -43,7 +43,7 @@ PROFILES_OF_RUNS = query("profiles_of_runs")
 PREEMPTIONS_OF = query("preemptions_of")
 PREEMPTIONS_FOR = query("preemptions_for")
 
-MOST_LOOKED_AT: Final = 1_000
+MAX_LOOKED_AT: Final = 1_000
 
 
 class _Scene(Struct, frozen=True):
@@ -51,11 +51,11 @@ class _Scene(Struct, frozen=True):
 
     watched: bool
     """Whether there is anybody who could make room, or does."""
-    chosen: tuple[Waiting, Running] | None = None
+    chosen: tuple[WaitingRun, Running] | None = None
     some_open: bool = False
 
 
-class Preempting(Part):
+class Preempting(StorePart):
     async def preempt(self) -> bool:
         async def look(tx: Tx) -> _Scene:
             return await _look(tx, self._credit)
@@ -121,7 +121,7 @@ async def made_room(tx: Tx, run_id: str, token: int | None) -> Preemption | None
 
 
 async def _look(tx: Tx, credit: Micros) -> _Scene:
-    rows = await tx.fetch(PREEMPTIBLE, most=MOST_LOOKED_AT)
+    rows = await tx.fetch(PREEMPTIBLE, most=MAX_LOOKED_AT)
     some_open = bool(await tx.fetch(ANY_OPEN))
     if not rows:
         return _Scene(some_open, some_open=some_open)
@@ -152,7 +152,7 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
             left[session].take(Need(-need.slots, -need.cpu))
     chosen = preemption.choose(
         [
-            Waiting(row[0], row[1], row[2], _need(row[2]).of_kind(kinds.get(row[0])), row[3], bool(row[5]))
+            WaitingRun(row[0], row[1], row[2], _need(row[2]).of_kind(kinds.get(row[0])), row[3], bool(row[5]))
             for row in waiting
         ],
         running,
@@ -163,7 +163,7 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
     return _Scene(True, chosen, some_open)
 
 
-async def _ask(tx: Tx, waiting: Waiting, running: Running) -> None:
+async def _ask(tx: Tx, waiting: WaitingRun, running: Running) -> None:
     who: dict[str, Any] = {"id": running.run_id, "attempt": running.attempt, "token": running.token}
     found = await tx.fetch(LOCK_PREEMPTED, **who)
     if not found:

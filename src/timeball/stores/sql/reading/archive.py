@@ -10,7 +10,7 @@ from timeball.domain.run.archive_record import Finished
 from timeball.domain.run.run import Attempt
 from timeball.ports.store.queries import LogLine
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading.runs import attempt_of
 from timeball.stores.sql.rows import finished_run
 from timeball.stores.sql.statements import query
@@ -21,17 +21,17 @@ ATTEMPTS = query("attempts_to_archive")
 TAGS = query("tags_to_archive")
 LOGS = query("logs_to_archive")
 
-MOST_AT_ONCE: Final = 8 * 1024 * 1024
+MAX_AT_ONCE: Final = 8 * 1024 * 1024
 """Characters of results in one piece."""
 
 
-class Archiving(Part):
+class Archiving(StorePart):
     async def finished_in(self, first: str, until: str, since: Micros, limit: int) -> list[Finished]:
         async def work(tx: Tx) -> list[Finished]:
             last, size = "", 0
             for run_id, weight in await tx.fetch(SIZES, first=first, until=until, since=since, most=limit):
                 size += weight
-                if last and size > MOST_AT_ONCE:
+                if last and size > MAX_AT_ONCE:
                     break
                 last = run_id
             rows = await tx.fetch(RUNS, first=first, last=last, since=since) if last else []

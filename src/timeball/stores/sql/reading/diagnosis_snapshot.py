@@ -7,18 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from timeball.domain.diagnosis.snapshot import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     Ahead,
-    Circumstances,
+    DiagnosisSnapshot,
     Followed,
     Permits,
     Standing,
     Target,
     Tokens,
     Turn,
-    Weaving,
+    WorkflowPosition,
 )
-from timeball.domain.diagnosis.worker_match import Hand, able
+from timeball.domain.diagnosis.worker_match import WorkerView, able
 from timeball.domain.dispatch import placement
 from timeball.domain.dispatch.overlap import QUEUE_DEPTH
 from timeball.domain.dispatch.placement import PLAIN, Need
@@ -30,10 +30,10 @@ from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task, host_of, kind_of
 from timeball.domain.workflow.workflow import Workflow
-from timeball.stores.sql.day_ranges import days
+from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs.jobs import JOBS_BY_ID
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import planning_failures
 from timeball.stores.sql.planning.preemption import made_room, making_room
 from timeball.stores.sql.reading.runs import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
@@ -62,10 +62,10 @@ KINDS_OF_RUNS = query("kinds_of_runs")
 AHEAD_FOR_ANYBODY = query("ahead_for_anybody")
 AHEAD_FOR_SOME = query("ahead_for_some")
 
-MOST_OF_JOB: Final = QUEUE_DEPTH + 2
-MOST_HOLDERS: Final = 5
-MOST_KINDS: Final = 200
-MOST_EXCEPTIONS: Final = 5
+MAX_RUNS_OF_JOB: Final = QUEUE_DEPTH + 2
+MAX_HOLDERS: Final = 5
+MAX_KINDS: Final = 200
+MAX_EXCEPTIONS: Final = 5
 LOOKED_AT: Final = 1_000
 """Newest instants among which exceptions are looked for."""
 
@@ -80,9 +80,9 @@ async def _followed(tx: Tx, job: Job) -> Followed | None:
     return Followed("", None) if found is None else Followed(found.spec.name, found.state)
 
 
-class Matters(Part):
-    async def circumstances(self, run_id: str) -> Circumstances | None:
-        async def work(tx: Tx) -> Circumstances | None:
+class DiagnosisSnapshots(StorePart):
+    async def circumstances(self, run_id: str) -> DiagnosisSnapshot | None:
+        async def work(tx: Tx) -> DiagnosisSnapshot | None:
             rows = await tx.fetch(LIVE_RUNS, b=[run_id])
             done = [] if rows else await tx.fetch(FINISHED_RUNS, b=[run_id])
             if not rows and not done:
@@ -100,15 +100,15 @@ class Matters(Part):
             if job is None:
                 return None
             now = self._db.now()
-            live = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MOST_OF_JOB)
-            made = days(now, job_id=job_id)._asdict()
+            live = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MAX_RUNS_OF_JOB)
+            made = day_range(now, job_id=job_id)._asdict()
             done = [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id, **made)
             run = None
             if live:
                 run = await self._live(tx, job, min(live, key=_is_backfilled))
             elif done:
                 run = await self._finished(tx, job, done[0])
-            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MOST_EXCEPTIONS, **made)
+            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MAX_EXCEPTIONS, **made)
             future = [fire_time for row in live if (fire_time := live_run(row, now).fire_time) > now]
             return Standing(
                 now=now,
@@ -123,11 +123,11 @@ class Matters(Part):
 
         return await self._db.read(work, slow=True)
 
-    async def _finished(self, tx: Tx, job: Job, row: Row) -> Circumstances:
+    async def _finished(self, tx: Tx, job: Job, row: Row) -> DiagnosisSnapshot:
         run = finished_run(row)
         ((_, edited, spec),) = await tx.fetch(SPECS_OF_RUNS, b=[run.id])
         flows = await tx.fetch(FLOWS_OF_TASKS, b=[run.id]) if run.origin is Origin.TASK else []
-        return Circumstances(
+        return DiagnosisSnapshot(
             now=self._db.now(),
             job=job,
             run=run,
@@ -136,13 +136,13 @@ class Matters(Part):
             part_of=min((flow_id for _, flow_id in flows), default=None),
         )
 
-    async def _live(self, tx: Tx, job: Job, row: Row) -> Circumstances:
+    async def _live(self, tx: Tx, job: Job, row: Row) -> DiagnosisSnapshot:
         now = self._db.now()
         run, found = live_run(row, now), RunRow(*row[: len(RUNS.columns)])
         spec = job.spec if found.spec is None else decode_spec(found.spec)
         task = await _task(tx, found.tenant, spec)
         crew, leased = await _crew(tx, found.session)
-        facts = Circumstances(
+        facts = DiagnosisSnapshot(
             now=now,
             job=job,
             run=run,
@@ -172,10 +172,10 @@ class Matters(Part):
             more["room_made"] = await making_room(tx, run.id)
         return msgspec.structs.replace(facts, **more)
 
-    async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[Hand]) -> Ahead:
+    async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[WorkerView]) -> Ahead:
         """Who goes first, of those that ask for the same workers and that one of these could run."""
         mine = rank(run.eligible_at, run.priority, self._credit)
-        place = {"fire_time": run.fire_time, "id": run.id, "most": MOST_COUNTED + 1}
+        place = {"fire_time": run.fire_time, "id": run.id, "most": MAX_COUNTED + 1}
         rivals = able(need, crew)
         counted: dict[int, int] = {}
         if any(hand.idle.suits(PLAIN) for hand in rivals):
@@ -183,7 +183,7 @@ class Matters(Part):
             counted = dict(await tx.fetch(AHEAD_FOR_ANYBODY, b=levels, **place))
         levels_of = {
             profile: int(profile.partition("|")[0])
-            for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MOST_KINDS)
+            for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MAX_KINDS)
             if any(hand.idle.fits(placement.need_of(profile)) for hand in rivals)
         }
         if levels_of:
@@ -210,12 +210,12 @@ async def _task(tx: Tx, tenant: str, spec: JobSpec) -> Task | None:
     return _decode_task(rows[0][2]) if rows else None
 
 
-async def _weaving(tx: Tx, run_id: str) -> Weaving | None:
+async def _weaving(tx: Tx, run_id: str) -> WorkflowPosition | None:
     flows = [WorkflowRunRow(*row) for row in await tx.fetch(FLOW_BY_ID, id=run_id)]
     if not flows:
         return None
-    rows = await tx.fetch(RUNNING_TASKS, id=run_id, most=MOST_HOLDERS)
-    return Weaving(flows[0].tasks, flows[0].open, tuple((name, task_run) for name, task_run in rows))
+    rows = await tx.fetch(RUNNING_TASKS, id=run_id, most=MAX_HOLDERS)
+    return WorkflowPosition(flows[0].tasks, flows[0].open, tuple((name, task_run) for name, task_run in rows))
 
 
 async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
@@ -223,20 +223,20 @@ async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
     return attempt_of(rows[0]) if rows else None
 
 
-async def _crew(tx: Tx, session: str | None) -> tuple[list[Hand], bool]:
+async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerView], bool]:
     """The workers that are alive, and whether a session is one of them."""
     workers = await alive(tx)
-    crew: list[Hand] = []
+    crew: list[WorkerView] = []
     for worker in workers:
         left = worker.offer
         left.take(worker.used)
-        crew.append(Hand(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks)))
+        crew.append(WorkerView(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks)))
     return crew, any(worker.session == session for worker in workers)
 
 
 async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
     """Who of its job is in the way of a run, and how many wait before it."""
-    others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MOST_OF_JOB)]
+    others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MAX_RUNS_OF_JOB)]
     held = [other for other in others if other.holds & Hold.OVERLAP]
     before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]
     rivals = (other for other in others if not other.holds & Hold.OVERLAP and other.origin is not Origin.BACKFILL)
@@ -246,7 +246,7 @@ async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
 async def _turn(tx: Tx, run: Run, now: int) -> Turn:
     place = {"tenant": run.tenant, "ordering_key": run.ordering_key}
     rows = await tx.fetch(TURN_HOLDER, **place)
-    ((before,),) = await tx.fetch(BEFORE_IN_TURN, **place, fire_time=run.fire_time, id=run.id, most=MOST_COUNTED + 1)
+    ((before,),) = await tx.fetch(BEFORE_IN_TURN, **place, fire_time=run.fire_time, id=run.id, most=MAX_COUNTED + 1)
     holder = rows[0][0] if rows else None
     if holder is None:
         return Turn(None, before)
@@ -268,7 +268,7 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int
     rows = {row[1]: GateRow(*row) for row in await tx.fetch(GATES, b=wanted)} if wanted else {}
     if spec.concurrency is not None and (gate := names["permits"]) is not None:
         ((_, _, taken),) = await tx.fetch(PERMITS, b=[(run.tenant, gate)])
-        holders = await tx.fetch(PERMIT_HOLDERS, tenant=run.tenant, permit=gate, most=MOST_HOLDERS)
+        holders = await tx.fetch(PERMIT_HOLDERS, tenant=run.tenant, permit=gate, most=MAX_HOLDERS)
         ids = tuple(run_id for (run_id,) in holders)
         facts["permits"] = Permits(spec.concurrency.key, spec.concurrency.limit, taken, ids)
     if spec.rate_limit is not None and (row := rows.get(names["tokens"] or "")) is not None:
@@ -277,6 +277,6 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int
         facts["target"] = Target(host, Circuit(row.failures, row.open_until, row.rests, row.probe))
     if run.gate is not None and run.gate_rank is not None:
         place = {"gate": run.gate, "gate_rank": run.gate_rank, "id": run.id}
-        ((before,),) = await tx.fetch(BEFORE_AT_GATE, tenant=run.tenant, **place, most=MOST_COUNTED + 1)
+        ((before,),) = await tx.fetch(BEFORE_AT_GATE, tenant=run.tenant, **place, most=MAX_COUNTED + 1)
         facts["gate_before"] = before
     return facts

@@ -24,11 +24,11 @@ from timeball.domain.run.lifecycle import Failure, Status
 from timeball.domain.run.run import Attempt, Run
 from timeball.ports.store.paging import Page
 from timeball.ports.store.queries import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, RunFilter, RunSpec
-from timeball.stores.sql.day_ranges import LATELY, Days, days, is_whole_life
+from timeball.stores.sql.day_ranges import LATELY, DayRange, day_range, is_whole_life
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.page_bytes import fitting
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
 from timeball.stores.sql.reading.run_filters import FIRST, LAST, Meaning, Place
 from timeball.stores.sql.rows import finished_run, live_run, plain, shown_as, unread
@@ -44,14 +44,14 @@ LOGS_OF_RUN = query("logs")
 LOGS_OF_ATTEMPT = query("logs_of_attempt")
 SPECS_OF_RUNS = query("specs_of_runs")
 
-MOST_GROUPED: Final = 20_000
+MAX_GROUPED: Final = 20_000
 """Dead letters that are looked at to find what they have in common: the newest. On either store one or two microseconds
 each."""
 FEW_JOBS: Final = 100
 """Jobs whose runs are looked for job by job."""
 NEARBY: Final = 1_000
 """The runs of more jobs than that are looked for among so many first: what is frequent is there."""
-MOST_JOBS: Final = 2_000
+MAX_JOBS: Final = 2_000
 """If they are not, and the jobs are not more than this, job by job; else among all runs."""
 ROW_BYTES: Final = 700
 """What a run is shown with beside texts that may be long."""
@@ -98,7 +98,7 @@ LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id AND r.origin 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
-class Reads(Part):
+class Reads(StorePart):
     async def runs(self, ids: Sequence[str]) -> dict[str, Run]:
         async def work(tx: Tx) -> dict[str, Run]:
             found = {row[0]: live_run(row, self._db.now()) for row in await tx.fetch(LIVE_RUNS, b=list(ids))}
@@ -174,10 +174,10 @@ class Reads(Part):
         grouping = run_filters.statement("letter_groups", where=condition, jobs=run_filters.jobs(letters))
 
         async def work(tx: Tx) -> LetterGroups:
-            bounds = {"counted": MOST_GROUPED + 1, "most": limit}
+            bounds = {"counted": MAX_GROUPED + 1, "most": limit}
             rows = await tx.fetch(grouping, **run_filters.parameters(letters), **bounds)
             counted = int(rows[0][-1]) if rows else 0
-            return LetterGroups([_group(row) for row in rows], min(counted, MOST_GROUPED), counted > MOST_GROUPED)
+            return LetterGroups([_group(row) for row in rows], min(counted, MAX_GROUPED), counted > MAX_GROUPED)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
@@ -186,7 +186,7 @@ class Reads(Part):
             now = self._db.now()
             rows = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=1_000)
             live = [live_run(row, now) for row in rows]
-            rows = await tx.fetch(LAST_STARTED, job_id=job_id, **days(now, job_id=job_id)._asdict())
+            rows = await tx.fetch(LAST_STARTED, job_id=job_id, **day_range(now, job_id=job_id)._asdict())
             done = [finished_run(row) for row in rows]
             finished = {run.id for run in done}
             started = [run for run in live if run.id not in finished and _start(run)] + done
@@ -219,7 +219,7 @@ class Reads(Part):
             now = self._db.now()
 
             def made(fires_from: Micros) -> dict[str, str]:
-                return days(now, fires_from=fires_from, job_id=job_id)._asdict()
+                return day_range(now, fires_from=fires_from, job_id=job_id)._asdict()
 
             runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters, **inside)}
             done: list[Row] = []
@@ -238,9 +238,9 @@ class Reads(Part):
         async def work(tx: Tx) -> LedgerSums:
             within_a_day = _named(Place(since - DAY, ""))
             now = self._db.now()
-            made = days(now, fires_from=since, job_id=job_id)._asdict()
-            made["short_made_from"] = days(now, fires_from=since - DAY, job_id=job_id).made_from
-            made["long_made_from"] = days(now, job_id=job_id).made_from
+            made = day_range(now, fires_from=since, job_id=job_id)._asdict()
+            made["short_made_from"] = day_range(now, fires_from=since - DAY, job_id=job_id).made_from
+            made["long_made_from"] = day_range(now, job_id=job_id).made_from
             summing = LEDGER_SUMS_OF_LIFE if is_whole_life(job_id, since) else LEDGER_SUMS
             rows = await tx.fetch(summing, job_id=job_id, since=since, until=until, **within_a_day, **made)
             counts = Counter({Verdict(verdict): int(fires) for verdict, fires, _ in rows if verdict is not None})
@@ -273,7 +273,7 @@ class _Search(Struct, frozen=True, kw_only=True):
     tx: Tx
     where: RunFilter
     jobs: int
-    """How many jobs the filter chooses, up to `MOST_JOBS` and one more; 0: it says nothing about them."""
+    """How many jobs the filter chooses, up to `MAX_JOBS` and one more; 0: it says nothing about them."""
     after: Place = FIRST
     before: Place = LAST
     newest_first: bool
@@ -315,7 +315,7 @@ class _Search(Struct, frozen=True, kw_only=True):
             if self.jobs > FEW_JOBS:
                 some = await self._find(f"{name}_nearby", nearby=anyone, where=run_filters.of_job(self.where))
             if len(some) < self.most:
-                if 0 < self.jobs <= MOST_JOBS:
+                if 0 < self.jobs <= MAX_JOBS:
                     find = partial(self._of_jobs, name, where=of_job)
                 else:
                     find = partial(self._find, name, where=condition)
@@ -336,8 +336,8 @@ class _Search(Struct, frozen=True, kw_only=True):
                 return rows
         return await find(fires_from)
 
-    def _days(self, fires_from: Micros) -> Days:
-        return days(self.now, fires_from=fires_from, job_id=self.where.job_id)
+    def _days(self, fires_from: Micros) -> DayRange:
+        return day_range(self.now, fires_from=fires_from, job_id=self.where.job_id)
 
     async def _of_jobs(self, name: str, fires_from: Micros, *, where: str) -> list[Row]:
         """A page has runs of no more jobs than there are runs on it: of those whose own first runs come first. If there
@@ -359,19 +359,19 @@ class _Search(Struct, frozen=True, kw_only=True):
     def _order(self) -> str:
         return _NEWEST_FIRST if self.newest_first else _OLDEST_FIRST
 
-    async def fetch(self, statement: Query, made: Days | None = None, **batches: Any) -> list[Row]:
-        parameters = run_filters.parameters(self.where, self.after, self.before) | (made or Days())._asdict()
+    async def fetch(self, statement: Query, made: DayRange | None = None, **batches: Any) -> list[Row]:
+        parameters = run_filters.parameters(self.where, self.after, self.before) | (made or DayRange())._asdict()
         return await self.tx.fetch(statement, most=self.most, nearby=NEARBY, **parameters, **batches)
 
 
 async def _chosen_jobs(tx: Tx, where: RunFilter) -> int:
-    """How many jobs a filter chooses by what it says about them, counted up to one more than `MOST_JOBS`; at least one.
+    """How many jobs a filter chooses by what it says about them, counted up to one more than `MAX_JOBS`; at least one.
     0: it says nothing about them, or names the job."""
     chosen = run_filters.chosen_jobs(where)
     if not chosen:
         return 0
     counting = run_filters.statement("count_chosen_jobs", chosen=chosen)
-    ((jobs,),) = await tx.fetch(counting, most=MOST_JOBS + 1, **run_filters.parameters(where))
+    ((jobs,),) = await tx.fetch(counting, most=MAX_JOBS + 1, **run_filters.parameters(where))
     return max(1, int(jobs))
 
 

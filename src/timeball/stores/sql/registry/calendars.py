@@ -12,7 +12,7 @@ from timeball.ports.store.paging import Page
 from timeball.ports.store.registry import CalendarPut
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs.amend import LOCK_JOBS, withdraw
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
 from timeball.stores.sql.rows import plain, unread
 from timeball.stores.sql.statements import many, query
@@ -28,12 +28,12 @@ PLANNED_UNDER = many(query("planned_under"))
 OWED_UNDER = many(query("owed_under"))
 PUT_OFF_UNDER = many(query("put_off_under"))
 
-MOST_USERS: Final = 1_000
+MAX_USERS: Final = 1_000
 """Jobs that are counted when a calendar cannot be forgotten."""
-MOST_NAMED: Final = 3
+MAX_NAMED: Final = 3
 
 
-class Calendars(Part):
+class Calendars(StorePart):
     async def put_calendar(self, new: NamedCalendar) -> CalendarPut:
         key = {"tenant": new.tenant, "name": plain(new.name)}
         spec = calendar.encode(new.calendar).decode()
@@ -73,7 +73,7 @@ class Calendars(Part):
         async def work(tx: Tx) -> bool:
             if not await tx.fetch(KEEP_CALENDAR, **key):
                 return False
-            if users := await tx.fetch(CALENDAR_USERS, **key, most=MOST_USERS + 1):
+            if users := await tx.fetch(CALENDAR_USERS, **key, most=MAX_USERS + 1):
                 raise Conflict(f"calendar {name!r} is used by {_users(users)}; let them go without it first")
             return bool(await tx.fetch(DELETE_CALENDAR, **key))
 
@@ -95,9 +95,9 @@ async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
 
 def _users(users: Sequence[Row]) -> str:
     """How many, and some of them."""
-    named = [f"{job_id} ({name})" if name else str(job_id) for job_id, name in users[:MOST_NAMED]]
-    count = f"more than {MOST_USERS:,}" if len(users) > MOST_USERS else f"{len(users):,}"
-    some = f"{', '.join(named)}{', ...' if len(users) > MOST_NAMED else ''}"
+    named = [f"{job_id} ({name})" if name else str(job_id) for job_id, name in users[:MAX_NAMED]]
+    count = f"more than {MAX_USERS:,}" if len(users) > MAX_USERS else f"{len(users):,}"
+    some = f"{', '.join(named)}{', ...' if len(users) > MAX_NAMED else ''}"
     return f"{count} {'job' if len(users) == 1 else 'jobs'}: {some}"
 
 

@@ -10,7 +10,7 @@ from timeball.ports.store.paging import Page
 from timeball.ports.store.registry import Key, RegisteredTask
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.page_bytes import fitting
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import as_json, plain
 from timeball.stores.sql.runs import claim_kinds
 from timeball.stores.sql.statements import query
@@ -33,7 +33,7 @@ TASK_USERS = query("task_users")
 DELETE_TASK = query("delete_task")
 
 
-class Keys(Part):
+class Keys(StorePart):
     async def add_key(self, key: Key) -> None:
         async def work(tx: Tx) -> None:
             await tx.execute(ADD_KEY, **{**msgspec.structs.asdict(key), "name": plain(key.name)})
@@ -78,7 +78,7 @@ class Keys(Part):
         return await self._db.write(work)
 
 
-class Tasks(Part):
+class Tasks(StorePart):
     async def put_task(self, task: RegisteredTask) -> RegisteredTask:
         async def work(tx: Tx) -> RegisteredTask:
             ((version,),) = await tx.fetch(

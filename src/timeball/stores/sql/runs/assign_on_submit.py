@@ -14,9 +14,9 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import NewRun
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.jobs import Submission
-from timeball.ports.store.runs import Claim, Want
+from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.rows import handed, handed_run_row
+from timeball.stores.sql.rows import assigned, assigned_run_row
 from timeball.stores.sql.runs.claiming import interleaved
 from timeball.stores.sql.runs.gates import ill_hosts
 from timeball.stores.sql.schema import HANDED_RUNS
@@ -26,12 +26,12 @@ WAITING_NOW = query("waiting_now")
 THERE_FOR_ALL = query("there_for_all")
 
 
-async def hand_over(
-    tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[Want], credit: Micros
+async def assign_on_submit(
+    tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[SlotRequest], credit: Micros
 ) -> dict[str, Claim] | None:
     """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
     decide. `specs` are those of the jobs, encoded."""
-    ((now, has_to_choose, ill_host, spare),) = await tx.look(WAITING_NOW)
+    ((now, has_to_choose, ill_host, spare),) = await tx.fetch_unlocked(WAITING_NOW)
     if has_to_choose or (ill_host and await _call_ill_hosts(tx, submissions)):
         return None
     ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
@@ -41,7 +41,7 @@ async def hand_over(
                 return None
             if run.eligible_at <= now:
                 ranked.append((rank(run.eligible_at, run.priority, credit), run.fire_time, run.id, run, spec))
-    workers = dict(await tx.look(THERE_FOR_ALL, b=[want.session for want in wants]))
+    workers = dict(await tx.fetch_unlocked(THERE_FOR_ALL, b=[want.session for want in wants]))
     there = [want for want in wants if want.session in workers]
     slots = interleaved(there, len(ranked))
     ranked.sort()
@@ -52,11 +52,11 @@ async def hand_over(
     claims: dict[str, Claim] = {}
     rows: dict[str, list[Row]] = {want.session: [] for want in slots[: len(due)]}
     for (*_, run_id, run, spec), token, want in zip(due, tokens, slots, strict=False):
-        rows[want.session].append(handed_run_row(run, token))
+        rows[want.session].append(assigned_run_row(run, token))
         claims[run_id] = _claim(run, spec, token, want)
     for want in there:
         if theirs := rows.get(want.session):
-            await tx.insert(HANDED_RUNS, theirs, **handed(want.session, workers[want.session], want.poll, now))
+            await tx.insert(HANDED_RUNS, theirs, **assigned(want.session, workers[want.session], want.poll, now))
     return claims
 
 
@@ -73,7 +73,7 @@ def _host(spec: JobSpec) -> str | None:
     return host_of(spec.task) if isinstance(spec.task, Http) else None
 
 
-def _claim(run: NewRun, spec: str, token: int, want: Want) -> Claim:
+def _claim(run: NewRun, spec: str, token: int, want: SlotRequest) -> Claim:
     return Claim(
         session=want.session,
         poll=want.poll,

@@ -22,13 +22,13 @@ from timeball.domain.dispatch.priority import bound, rank
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.task.task import Task, host_of
-from timeball.ports.store.runs import Claim, Claimed, Want
+from timeball.ports.store.runs import Claim, Claimed, SlotRequest
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows import unread
 from timeball.stores.sql.runs import claim_kinds
-from timeball.stores.sql.runs.claimants import crew
-from timeball.stores.sql.runs.gates import NO_HOSTS, Gatehouse, Gates, IllHosts, ill_hosts
+from timeball.stores.sql.runs.claimants import claimants
+from timeball.stores.sql.runs.gates import NO_HOSTS, GateBatch, Gates, IllHosts, ill_hosts
 from timeball.stores.sql.runs.workers import DEDICATED, told_apart
 from timeball.stores.sql.statements import many, query, text
 
@@ -48,10 +48,10 @@ RESERVED_FOR: Final = 15 * MINUTE
 """How long a worker is kept free for a run; then another one may be."""
 FARTHEST: Final = SECOND
 """Nobody else claims a run longer before its time than this."""
-MOST_CLAIMS: Final = 1_000
+MAX_CLAIMS: Final = 1_000
 """Runs one claim hands out at most, whatever capacity the workers say they have: the next ones are claimed while these
 execute."""
-MOST_AHEAD: Final = 5_000
+MAX_AHEAD: Final = 5_000
 """The same if some of them are still to come. Their delays count from when they arrive, so of two answers the second
 might start first."""
 
@@ -106,31 +106,31 @@ FITTABLE = query("fittable", candidate=text("candidate"))
 NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
-class Handed(Struct, frozen=True):
+class AssignedRun(Struct, frozen=True):
     """What a transaction handed out. It is put into words afterwards: others wait for their turn to write."""
 
-    runs: list[tuple[Row, int, Want]]
+    runs: list[tuple[Row, int, SlotRequest]]
     now: Micros
     again: bool = False
     left: int = 0
 
     def claimed(self) -> Claimed:
         claims = [_claim(*each) for each in self.runs]
-        return Claimed(claims, self.now, self.again, self.left, more=len(claims) >= MOST_CLAIMS)
+        return Claimed(claims, self.now, self.again, self.left, more=len(claims) >= MAX_CLAIMS)
 
 
-async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, before: Micros) -> Handed:
-    waiting = await crew(tx, wants, ahead)
+async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Micros, before: Micros) -> AssignedRun:
+    waiting = await claimants(tx, wants, ahead)
     leased, fitted = waiting.rows, waiting.fitted
     if not leased:
-        return Handed([], before)
+        return AssignedRun([], before)
     everybody, level = waiting.for_anybody, waiting.level
     choosy = waiting.for_some_kinds if len(everybody) < len(leased) else []
     everybody += choosy
-    slots = interleaved(everybody, MOST_AHEAD)
+    slots = interleaved(everybody, MAX_AHEAD)
     wanted = sum(want.slots for want in everybody)
     claimable = _claimable(credit, level is not None)
-    free = min(len(slots), MOST_CLAIMS)
+    free = min(len(slots), MAX_CLAIMS)
     rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
     if len(rows) == free < len(slots) and any(row[4] > row[7] for row in rows):
         rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
@@ -145,7 +145,7 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
         choice = _Choice(tx, waiting.wants, leased, credit)
         return await choice.make(rows, ahead, before, fitted or bool(choosy), ill)
     if not rows:
-        return Handed([], before, left=wanted)
+        return AssignedRun([], before, left=wanted)
     now: Micros = rows[0][7]
     if level is None:
         rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
@@ -160,13 +160,13 @@ async def claim(tx: Tx, wants: Sequence[Want], ahead: Micros, credit: Micros, be
         await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=tokens[0], at=now, **who)
     else:
         await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
-    return Handed(handed, now, left=wanted - len(handed))
+    return AssignedRun(handed, now, left=wanted - len(handed))
 
 
 class _Choice:
     """Goes through the candidates in the order of their rank."""
 
-    def __init__(self, tx: Tx, wants: Sequence[Want], leased: Mapping[str, Row], credit: Micros) -> None:
+    def __init__(self, tx: Tx, wants: Sequence[SlotRequest], leased: Mapping[str, Row], credit: Micros) -> None:
         self._tx = tx
         self._wants = {want.session: want for want in wants}
         self._leased = leased
@@ -175,19 +175,19 @@ class _Choice:
         self._idle: dict[str, Offer] = {}
         """What the workers would offer if they had nothing to do."""
 
-    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, ill: IllHosts) -> Handed:
+    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, ill: IllHosts) -> AssignedRun:
         offers = await self._offers() if fitted else self._slots_only()
         again = len(offers) < len(self._wants)
         if fitted:
             rows = [*rows, *await self._choosy(offers, ahead)]
         if not rows:
-            return Handed([], before, again and _left(offers) > 0, _left(offers))
+            return AssignedRun([], before, again and _left(offers) > 0, _left(offers))
         self._now = rows[0][7]
         candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
         looked_at = candidates if ill != NO_HOSTS else [each for each in candidates if each.gated]
         gates = {each.id: _gates(each, ill) for each in looked_at}
         wanted = [each for each in gates.values() if isinstance(each, Gates)]
-        house = await Gatehouse.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
+        house = await GateBatch.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
         chosen: list[tuple[_Candidate, Offer]] = []
         unfit: dict[str, _Candidate] = {}
         by_kind = any(offer.kinds is not None for offer in offers)
@@ -228,7 +228,7 @@ class _Choice:
             again = True
         handed = await self._hand_out(chosen, gates)
         await self._reserve(offers, chosen, unfit)
-        return Handed(handed, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
+        return AssignedRun(handed, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
 
     def _rank(self, each: _Candidate) -> Micros:
         return rank(each.eligible_at, each.priority, self._credit)
@@ -280,17 +280,17 @@ class _Choice:
         suited = [each for each in waiting if any(offer.may_suit(placement.need_of(each)) for offer in offers)]
         if not suited:
             return []
-        free = min(sum(offer.slots for offer in offers), MOST_CLAIMS)
+        free = min(sum(offer.slots for offer in offers), MAX_CLAIMS)
         if any(offer.kinds is not None for offer in offers):  # the first ones may be of other kinds
             free = max(free, LOOK_AT)
         return await self._tx.fetch(FITTABLE, b=sorted(suited), ahead=ahead, free=free)
 
     async def _hand_out(
         self, chosen: Sequence[tuple[_Candidate, Offer]], gates: Mapping[str, Gates | None]
-    ) -> list[tuple[Row, int, Want]]:
+    ) -> list[tuple[Row, int, SlotRequest]]:
         if not chosen:
             return []
-        handed: list[tuple[Row, int, Want]] = [
+        handed: list[tuple[Row, int, SlotRequest]] = [
             (msgspec.structs.astuple(each), token, self._wants[offer.session])
             for (each, offer), token in zip(chosen, await self._tx.tokens(len(chosen)), strict=True)
         ]
@@ -368,7 +368,7 @@ def _gates(each: _Candidate, ill: IllHosts) -> Gates | None:
     return Gates(each.tenant, limits.concurrency, limits.rate_limit, host)
 
 
-def interleaved(wants: Sequence[Want], most: int) -> list[Want]:
+def interleaved(wants: Sequence[SlotRequest], most: int) -> list[SlotRequest]:
     """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
     if len(wants) == 1:
         return [wants[0]] * min(wants[0].slots, most)
@@ -376,11 +376,11 @@ def interleaved(wants: Sequence[Want], most: int) -> list[Want]:
     return list(islice((want for turn in turns for want in turn if want is not None), most))
 
 
-def _handed(row: Row, token: int, want: Want, leased: Mapping[str, Row]) -> tuple[str, int, str, str, int]:
+def _handed(row: Row, token: int, want: SlotRequest, leased: Mapping[str, Row]) -> tuple[str, int, str, str, int]:
     return row[0], token, want.session, leased[want.session][1], want.poll
 
 
-def _claim(row: Row, token: int, want: Want) -> Claim:
+def _claim(row: Row, token: int, want: SlotRequest) -> Claim:
     run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, _, profile = row
     return Claim(
         session=want.session,

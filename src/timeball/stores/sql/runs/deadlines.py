@@ -7,7 +7,7 @@ from typing import Final
 from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.run.lifecycle import State, Status
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import ended
 from timeball.stores.sql.runs import gates, ordering_keys, settling
 from timeball.stores.sql.runs.runs import lock_runs
@@ -26,7 +26,7 @@ FORGET_PLANNING_FAILURES = query("forget_planning_failures")
 EXPIRED: Final = "it did not start within its start deadline"
 
 
-class WaitingRooms(Part):
+class Deadlines(StorePart):
     async def open_gates(self, limit: int) -> int:
         async def work(tx: Tx) -> int:
             ((now,),) = await tx.fetch(NOW)
@@ -56,7 +56,7 @@ class WaitingRooms(Part):
             serial = {run.job_id for run in over if run.serial}
             await settling.close_spans(tx, serial)
             await settling.release(tx, serial)
-            await ordering_keys.leave(tx, [gone for run in over if (gone := ordering_keys.gone(run)) is not None])
+            await ordering_keys.release(tx, [gone for run in over if (gone := ordering_keys.gone(run)) is not None])
             return len(over)
 
         late = await self._db.read(find)

@@ -26,9 +26,9 @@ from timeball.domain.run.ledger import FORGONE, Origin, Verdict
 from timeball.domain.run.lifecycle import Status
 from timeball.ports.store.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import read_jobs, unread
-from timeball.stores.sql.schema import FOLLOWS, NEW_HISTORY, EchoRow, FollowRow, NewHistoryRow, as_tuple
+from timeball.stores.sql.schema import FOLLOWS, NEW_HISTORY, FollowRow, NewHistoryRow, UpstreamEventRow, as_tuple
 from timeball.stores.sql.statements import many, query
 
 ECHO_ENDS = query("echo_ends")
@@ -50,13 +50,13 @@ LOCK_FOLLOWS = query("lock_follows")
 CHAIN = query("chain")
 LOCK_JOBS = query("lock_jobs")
 
-LONGEST_CHAIN: Final = 10_000
+MAX_CHAIN_LENGTH: Final = 10_000
 _ENDS: Final = frozenset(status.value for status in follow.ENDS)
 _STATUS: Final = NEW_HISTORY.columns.index("status")
 _ORIGIN: Final = NEW_HISTORY.columns.index("origin")
 
 
-class Waiting(Struct, frozen=True):
+class WaitingEvents(Struct, frozen=True):
     """The instants of a job that wait to be planned."""
 
     count: int
@@ -68,8 +68,8 @@ class Waiting(Struct, frozen=True):
         return Span(self.first, self.last, self.count, Verdict.MISSED, FORGONE)
 
 
-class Hearing(Part):
-    async def hear_echoes(self, limit: int) -> int:
+class Follows(StorePart):
+    async def apply_upstream_events(self, limit: int) -> int:
         heard, after = 0, ""
         while True:
             found = await self._unheard(after, limit)
@@ -93,7 +93,7 @@ class Hearing(Part):
                 if gone := set(ids) - {row[0] for row in rows}:
                     await tx.execute(SILENCE, b=sorted(gone))
                 before = {job.id: job for job in await read_jobs(tx, rows)}
-                after = await hear(tx, before)
+                after = await apply_upstream_events(tx, before)
                 return sum(after[job_id] is not job for job_id, job in before.items())
 
             nonlocal heard
@@ -103,7 +103,7 @@ class Hearing(Part):
             await in_halves(followers, hear_all, unread)
         return heard
 
-    async def echoes(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
+    async def upstream_events(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
         async def work(tx: Tx) -> dict[str, tuple[Micros, ...]]:
             found: dict[str, list[Micros]] = {job_id: [] for job_id in job_ids}
             for job_id, at in await tx.fetch(WAITING_ECHOES, b=list(found), most=most):
@@ -116,7 +116,7 @@ class Hearing(Part):
 # --- ends ---------------------------------------------------------------------------------------------------------
 
 
-async def echo(tx: Tx, ended_runs: Iterable[Row]) -> set[str]:
+async def record_upstream_ends(tx: Tx, ended_runs: Iterable[Row]) -> set[str]:
     """Write down the ends of runs for those who follow their jobs; answers the runs that somebody waited for."""
     ends = [
         (run.id, run.job_id, run.status)
@@ -130,10 +130,10 @@ async def echo(tx: Tx, ended_runs: Iterable[Row]) -> set[str]:
 # --- hearing of them ----------------------------------------------------------------------------------------------
 
 
-async def hear(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Job]:
+async def apply_upstream_events(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Job]:
     """Let jobs, whose rows are locked, hear of the ends that they have not heard of; answers them as they are then."""
     found = dict(jobs)
-    unheard = [EchoRow(*row) for row in await tx.fetch(UNHEARD_ECHOES, b=sorted(jobs))] if jobs else []
+    unheard = [UpstreamEventRow(*row) for row in await tx.fetch(UNHEARD_ECHOES, b=sorted(jobs))] if jobs else []
     if not unheard:
         return found
     followers = sorted({each.follower for each in unheard})
@@ -174,7 +174,7 @@ def _with_instant(job: Job, at: Micros) -> Job:
 async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Plan], dict[tuple[str, Micros], str]]:
     """Take the instants of plans, whose jobs are locked, from what waits; answers those plans with what really comes
     next, and the runs whose ends their instants are, by job and instant."""
-    await hear(tx, {plan.job.id: plan.job for plan in plans})
+    await apply_upstream_events(tx, {plan.job.id: plan.job for plan in plans})
     used = {plan.job.id: _used_until(plan) for plan in plans}
     ends: dict[str, dict[Micros, str]] = {}
     for job_id, at, cause in await tx.fetch(CAUSES, b=list(used.items())):
@@ -224,10 +224,10 @@ def _is_over(plan: Plan, now: Micros) -> bool:
     return exhausted or (spec.ends is not None and spec.ends <= now)
 
 
-async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, Waiting]:
+async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, WaitingEvents]:
     """What waits of jobs after an instant, of those of which something does."""
     rows = await tx.fetch(SUM_OF_ECHOES, b=after)
-    return {job_id: Waiting(count, first, last) for job_id, count, first, last in rows}
+    return {job_id: WaitingEvents(count, first, last) for job_id, count, first, last in rows}
 
 
 # --- changes ------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
         return
     await tx.execute(LOCK_FOLLOWS)
     for job, wanted in rewired:
-        chain = await tx.fetch(CHAIN, job_id=wanted.job, most=LONGEST_CHAIN)
+        chain = await tx.fetch(CHAIN, job_id=wanted.job, most=MAX_CHAIN_LENGTH)
         if not chain and wanted != job.spec.follows:
             raise InvalidSchedule(f"there is no job {wanted.job!r} to follow", "/schedule/job")
         ids = [job_id for job_id, _ in chain]
@@ -262,7 +262,7 @@ async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
             raise InvalidSchedule(f"jobs cannot follow each other in a circle: {circle}", "/schedule/job")
 
 
-async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, Waiting]:
+async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, WaitingEvents]:
     """What waits of those of the jobs that follow another, behind what a fire is owed for already."""
     following = [(job.id, job.owed or 0) for job in jobs if job.spec.follows is not None]
     return await sums(tx, following) if following else {}

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from timeball.domain.dispatch.limits import Bucket, Concurrency, RateLimit
+from timeball.domain.dispatch.limits import Concurrency, RateLimit, TokenBucket
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run import circuit_breaker
 from timeball.domain.run.circuit_breaker import Circuit
@@ -41,7 +41,7 @@ SOON: Final = 20 * MILLISECOND
 """When to look again at a gate whose first run somebody else has a hand on, or whose tokens come thick and fast."""
 LATELY: Final = SECOND
 """How long a run that was let through counts as coming. If it does not, the next may go."""
-MOST_AT_ONCE: Final = 500
+MAX_AT_ONCE: Final = 500
 """Runs that are let through in one transaction: those that a recovered host kept waiting may be thousands."""
 
 MAX_ILL_HOSTS = 200
@@ -70,7 +70,7 @@ NO_HOSTS: Final = IllHosts()
 
 
 async def ill_hosts(tx: Tx) -> IllHosts:
-    keys = [(tenant, gate) for tenant, gate in await tx.look(ILL_HOSTS, most=MAX_ILL_HOSTS + 1)]
+    keys = [(tenant, gate) for tenant, gate in await tx.fetch_unlocked(ILL_HOSTS, most=MAX_ILL_HOSTS + 1)]
     return IllHosts(frozenset(keys), len(keys) <= MAX_ILL_HOSTS)
 
 
@@ -108,7 +108,7 @@ def host_gate(host: str) -> str:
     return f"host:{plain(host)}"
 
 
-class Gatehouse:
+class GateBatch:
     """The gates that the candidates of one claim have to pass, as far as nobody else is at them."""
 
     def __init__(self, rows: Mapping[GateKey, GateRow], permits: Mapping[GateKey, int], latest: Micros) -> None:
@@ -119,7 +119,7 @@ class Gatehouse:
         self.parked: list[tuple[str, str, int]] = []
 
     @classmethod
-    async def take(cls, tx: Tx, wanted: Iterable[Gates], latest: Micros) -> Gatehouse:
+    async def take(cls, tx: Tx, wanted: Iterable[Gates], latest: Micros) -> GateBatch:
         """`latest`: the last instant for which a run may be claimed now."""
         keys = sorted({key for gates in wanted for key in gates.keys})
         if not keys:
@@ -190,7 +190,7 @@ class Gatehouse:
 
 
 async def settle(
-    tx: Tx, freed: Iterable[GateKey], answers: Sequence[Answer], probing: Sequence[str], now: Micros
+    tx: Tx, freed: Iterable[GateKey], answers: Sequence[GateAnswer], probing: Sequence[str], now: Micros
 ) -> None:
     """Runs ended: their permits are free, and hosts were found well or unwell. `probing`: runs that ended without an
     answer from a host, one of which may have been its probe."""
@@ -217,7 +217,7 @@ async def settle(
     await _write(tx, [row for key, row in rows.items() if row != before[key]])
 
 
-class Answer(Struct, frozen=True):
+class GateAnswer(Struct, frozen=True):
     """What a call said of a host."""
 
     tenant: str
@@ -238,7 +238,7 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
     ((waits, unclaimed),) = await tx.fetch(CROWD_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
     if not waits:
         return msgspec.structs.replace(row, look_at=None)
-    room = min(await _room(tx, row, now), MOST_AT_ONCE)
+    room = min(await _room(tx, row, now), MAX_AT_ONCE)
     wanted = max(0, room - int(unclaimed))
     first: list[str] = []
     if wanted:
@@ -266,10 +266,10 @@ async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
             # Whoever looks next tells a gate that was forgotten how wide it is.
             return max(0, row.capacity - int(taken)) if row.capacity else 1
         case "rate":
-            return Bucket(max(1, row.capacity), max(1, row.pace), row.spent_until).tokens(now)
+            return TokenBucket(max(1, row.capacity), max(1, row.pace), row.spent_until).tokens(now)
         case _:
             if row.open_until is None:
-                return MOST_AT_ONCE
+                return MAX_AT_ONCE
             return 1 if circuit_breaker.lets_through(_circuit(row), now) else 0
 
 
@@ -277,7 +277,7 @@ def _opens_at(row: GateRow) -> Micros | None:
     """When time alone opens a gate that is closed; None: when somebody who is through ends."""
     match _kind(row):
         case "rate":
-            return Bucket(max(1, row.capacity), max(1, row.pace), row.spent_until).token_at
+            return TokenBucket(max(1, row.capacity), max(1, row.pace), row.spent_until).token_at
         case "host":
             return row.open_until if row.probe is None else None
         case _:

@@ -36,24 +36,24 @@ DEAD_HOLDERS = query("dead_holders")
 FIRST: Final[Micros] = -1
 """Before every fire time."""
 
-TurnKey = tuple[str, str]
+OrderingKey = tuple[str, str]
 """Tenant and ordering key."""
 
 
 class Gone(Struct, frozen=True):
     """A run that is not live any more."""
 
-    key: TurnKey
+    key: OrderingKey
     run_id: str
     stays: bool = False
     """It gave up, and keeps the turn until somebody deals with it."""
 
 
-def key_of(run: NewRun) -> TurnKey | None:
+def key_of(run: NewRun) -> OrderingKey | None:
     return None if run.ordering_key is None else (run.tenant, plain(run.ordering_key))
 
 
-def key_of_job(job: Job) -> TurnKey | None:
+def key_of_job(job: Job) -> OrderingKey | None:
     key = job.spec.ordering_key
     return None if key is None else (job.tenant, plain(key))
 
@@ -63,7 +63,7 @@ def gone(run: RunRow) -> Gone | None:
     return None if run.ordering_key is None else Gone((run.tenant, run.ordering_key), run.id)
 
 
-async def lock(tx: Tx, keys: Iterable[TurnKey | None]) -> dict[TurnKey, str | None]:
+async def lock(tx: Tx, keys: Iterable[OrderingKey | None]) -> dict[OrderingKey, str | None]:
     """The holders of the turns of these keys, kept from every other writer."""
     wanted = {key for key in keys if key is not None}
     if not wanted:
@@ -71,9 +71,9 @@ async def lock(tx: Tx, keys: Iterable[TurnKey | None]) -> dict[TurnKey, str | No
     return {(tenant, key): holder for tenant, key, holder in await tx.fetch(LOCK_TURNS, b=sorted(wanted))}
 
 
-async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
+async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
     """Line up runs that are about to be inserted; answers those that have to wait for their turn."""
-    newcomers: dict[TurnKey, list[NewRun]] = {}
+    newcomers: dict[OrderingKey, list[NewRun]] = {}
     for run in runs:
         if (key := key_of(run)) is not None:
             newcomers.setdefault(key, []).append(run)
@@ -81,8 +81,8 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
         return set()
     holders = await lock(tx, newcomers)
     alive = {row[0]: row for row in await tx.fetch(TURN_HOLDERS, b=[each for each in holders.values() if each])}
-    given: dict[TurnKey, str] = {}
-    displaced: dict[str, TurnKey] = {}
+    given: dict[OrderingKey, str] = {}
+    displaced: dict[str, OrderingKey] = {}
     for key, lined_up in newcomers.items():
         first = min(lined_up, key=lambda run: (run.fire_time, run.id))
         holder = holders[key]
@@ -107,7 +107,10 @@ async def enter(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
 
 
 async def _let_earlier_go(
-    tx: Tx, given: dict[TurnKey, str], keys: Sequence[TurnKey], newcomers: Mapping[TurnKey, Sequence[NewRun]]
+    tx: Tx,
+    given: dict[OrderingKey, str],
+    keys: Sequence[OrderingKey],
+    newcomers: Mapping[OrderingKey, Sequence[NewRun]],
 ) -> None:
     """A turn that is taken away from somebody goes to the earliest, who need not be the newcomer."""
     heads = await tx.fetch(NEXT_IN_TURN, b=sorted(keys)) if keys else []
@@ -135,10 +138,10 @@ async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
             late.append(run_id)
     if late:
         stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(late))}
-        await pass_on(tx, [mine[run_id] for run_id in stepped_back])
+        await advance(tx, [mine[run_id] for run_id in stepped_back])
 
 
-async def overtake(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
+async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
     """Runs that are about to be inserted, with what holds each, may wait for a run of their own job that waits behind
     them under their key: these change places. Answers those that nothing of their job holds any more. `waiting` are
     those that have to wait for their turn. The jobs and turns are locked."""
@@ -156,17 +159,17 @@ async def overtake(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Containe
     return {first[job_id][1].id for (job_id,) in freed}
 
 
-async def leave(tx: Tx, gone: Sequence[Gone]) -> None:
+async def release(tx: Tx, gone: Sequence[Gone]) -> None:
     """Pass the turns of runs on that are not in `runs` any more. The turns are locked."""
     if not gone:
         return
     holders = await lock(tx, (each.key for each in gone))
     ended = {each.run_id: each for each in gone}
     free = [key for key, holder in holders.items() if holder in ended and not ended[holder].stays]
-    await pass_on(tx, free)
+    await advance(tx, free)
 
 
-async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
+async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
     """Give the turn to the next run under each key, if there is one. The turns are locked."""
     if not keys:
         return
@@ -176,20 +179,20 @@ async def pass_on(tx: Tx, keys: Sequence[TurnKey]) -> None:
         await tx.execute(GIVE_TURN, b=chosen)
 
 
-async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[TurnKey, tuple[str, str]]:
+async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[OrderingKey, tuple[str, str]]:
     """The turns that finished runs of these jobs keep, each with that run and its job."""
     rows = await tx.fetch(DEAD_HOLDERS, b=list(job_ids)) if job_ids else []
     return {(tenant, key): (holder, job_id) for tenant, key, holder, job_id in rows}
 
 
-async def dismiss(tx: Tx, run_ids: Sequence[str]) -> None:
+async def drop_holder(tx: Tx, run_ids: Sequence[str]) -> None:
     """Somebody dealt with finished runs: those of them that kept the turn do so no longer."""
     held = [(tenant, key) for tenant, key in await tx.fetch(TURNS_HELD, b=list(run_ids))]
     holders = await lock(tx, held)
     dealt_with = set(run_ids)
-    await pass_on(tx, [key for key, holder in holders.items() if holder in dealt_with])
+    await advance(tx, [key for key, holder in holders.items() if holder in dealt_with])
 
 
-async def _write(tx: Tx, holders: dict[TurnKey, str] | dict[TurnKey, str | None]) -> None:
+async def _write(tx: Tx, holders: dict[OrderingKey, str] | dict[OrderingKey, str | None]) -> None:
     if holders:
         await tx.execute(WRITE_TURNS, b=[(*key, holder) for key, holder in sorted(holders.items())])

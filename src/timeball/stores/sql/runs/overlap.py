@@ -23,7 +23,7 @@ CROWD = query("crowd")
 NEVER: Final[Micros] = 2**63 - 1
 
 
-class Waiting(Struct, frozen=True):
+class WaitingRun(Struct, frozen=True):
     """A run that waits for an earlier one of its job."""
 
     id: str
@@ -32,7 +32,7 @@ class Waiting(Struct, frozen=True):
     """Whether an earlier version of the job let it wait: a new policy does not undo that."""
 
 
-class Crowd(Struct):
+class LiveRuns(Struct):
     """The live runs of one job, in the order of their instants."""
 
     policy: Overlap
@@ -40,9 +40,9 @@ class Crowd(Struct):
     """In the way of every other: claimable, held, or kept back by something else than an earlier run."""
     active_since: Micros = NEVER
     """When the first of these was there: it is not in the way of what fell due before."""
-    waiting: list[Waiting] = []
+    waiting: list[WaitingRun] = []
     """Behind an active one, and due."""
-    future: list[Waiting] = []
+    future: list[WaitingRun] = []
     """Behind an active one, until they fall due at least."""
     free: list[str] = []
     """Runs to unblock: nothing is in their way."""
@@ -70,7 +70,7 @@ class Crowd(Struct):
             self.active += [waiting.id for waiting in self.waiting]
             self.waiting = []
             self.successor = run_id
-        self.waiting.append(Waiting(run_id, fire_time))
+        self.waiting.append(WaitingRun(run_id, fire_time))
 
     @property
     def skip_reason(self) -> str:
@@ -92,7 +92,7 @@ class Crowd(Struct):
         """Whether another run would be the job's only one, and nobody has to look for the next when it ends."""
         return self.empty and not self.future
 
-    def settle_waiting(self, *, newer: bool = False) -> list[Waiting]:
+    def settle_waiting(self, *, newer: bool = False) -> list[WaitingRun]:
         """Decide about runs that wait: the first may run if nobody is in its way; answers the due ones to skip.
 
         `newer`: another run is due, which comes behind all of these."""
@@ -106,7 +106,7 @@ class Crowd(Struct):
             return replaced
         self._free_first()
         room = overlap.room(self.policy)
-        skipped, kept = list[Waiting](), self.waiting[:room]
+        skipped, kept = list[WaitingRun](), self.waiting[:room]
         for blocked in self.waiting[room:]:
             stays = blocked.admitted or blocked.fire_time < self.active_since
             (kept if stays else skipped).append(blocked)
@@ -123,9 +123,9 @@ class Crowd(Struct):
                 self.successor = None
 
 
-async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, Crowd]:
+async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, LiveRuns]:
     """The crowds of jobs, given by id, policy, and whether all their runs are known to be serial."""
-    found = {job_id: Crowd(policy) for job_id, policy, _ in jobs}
+    found = {job_id: LiveRuns(policy) for job_id, policy, _ in jobs}
     if not found:
         return found
     # A one-shot's run does not look for others when it ends, until there may be others.
@@ -142,5 +142,5 @@ async def crowds(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros)
             if kept_back:
                 crowd.kept_back.add(run_id)
         else:
-            (crowd.waiting if fire_time <= now else crowd.future).append(Waiting(run_id, fire_time, bool(older)))
+            (crowd.waiting if fire_time <= now else crowd.future).append(WaitingRun(run_id, fire_time, bool(older)))
     return found

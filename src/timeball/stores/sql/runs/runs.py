@@ -11,13 +11,13 @@ from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run.lifecycle import State, Status
-from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, Want, Wanted
+from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import bounded, ended, fits, plain
 from timeball.stores.sql.runs import claiming, ordering_keys, settle_plain_success, settling
-from timeball.stores.sql.runs.overlap import Crowd
+from timeball.stores.sql.runs.overlap import LiveRuns
 from timeball.stores.sql.schema import LOGS, LogRow, RunRow, as_tuple
 from timeball.stores.sql.statements import query
 
@@ -41,15 +41,15 @@ WEAVER: Final = "weaver"
 """The session that holds workflow runs: that of no worker."""
 
 
-class Runs(Part):
+class Runs(StorePart):
     async def run_marks(self, run_ids: Sequence[str]) -> dict[str, RunMark]:
         async def work(tx: Tx) -> dict[str, RunMark]:
             return {row[0]: RunMark(*row[1:]) for row in await tx.fetch(RUN_MARKS, b=list(run_ids))}
 
         return await self._db.read(work, slow=True) if run_ids else {}
 
-    async def claim(self, wants: Sequence[Want], ahead: Micros) -> Claimed:
-        async def work(tx: Tx) -> claiming.Handed:
+    async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
+        async def work(tx: Tx) -> claiming.AssignedRun:
             return await claiming.claim(tx, wants, ahead, self._credit, before)
 
         before = self._db.now()
@@ -66,12 +66,12 @@ class Runs(Part):
         return await self._db.read(work)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
-        simple = [each for each in settlements if settle_plain_success.is_simple(each)]
+        simple = [each for each in settlements if settle_plain_success.is_unconstrained(each)]
         if not simple:
             return await self._judge(settlements)
         try:
             settled = await self._settle_simple(simple)
-        except settle_plain_success.Special:
+        except settle_plain_success.NotPlain:
             return await self._judge(settlements)
         if len(settled) == len(settlements):
             return [*settled]
@@ -195,7 +195,7 @@ async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
     return runs, rows[0][-1] if rows else 0
 
 
-async def replace(tx: Tx, crowd: Crowd) -> None:
+async def replace(tx: Tx, crowd: LiveRuns) -> None:
     """Have all active runs of a job end for the one that takes their place. The job is locked, and their turns."""
     assert crowd.successor is not None
     rows = await tx.fetch(LOCK_RUNS, b=crowd.active)
@@ -227,7 +227,7 @@ async def cancel(
     serial = {run.job_id for run in runs if run.serial and run.state != State.RUNNING}
     await settling.close_spans(tx, serial)
     await settling.release(tx, serial)
-    await ordering_keys.leave(
+    await ordering_keys.release(
         tx, [gone for run in runs if run.state != State.RUNNING and (gone := ordering_keys.gone(run))]
     )
     return found

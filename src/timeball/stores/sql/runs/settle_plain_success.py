@@ -29,7 +29,7 @@ DELETE_RUNS = query("delete_runs")
 _RUN_ID = itemgetter(0)
 
 
-class Special(Exception):
+class NotPlain(Exception):
     """One of them is not its holder's any more, or is to be cancelled, or another run waits for its end."""
 
 
@@ -40,7 +40,7 @@ class CalledIllHosts(Exception):
         self.hosts = hosts
 
 
-def is_simple(settlement: Settlement) -> bool:
+def is_unconstrained(settlement: Settlement) -> bool:
     """Whether it can be one of these, as far as its holder knows."""
     return (
         type(settlement.outcome) is Succeeded
@@ -68,11 +68,11 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
 
     async def work(tx: Tx) -> list[Settled]:
         if repeats:
-            raise Special
+            raise NotPlain
         if called and any(map((ill := await ill_hosts(tx)).may_include, called)):
             raise CalledIllHosts(ill)
         if await tx.execute(record, b=ended, **same) < len(ended):
-            raise Special
+            raise NotPlain
         await tx.execute(DELETE_RUNS, b=ids)
         return settled
 

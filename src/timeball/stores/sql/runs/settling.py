@@ -27,7 +27,7 @@ from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
 from timeball.stores.sql.runs import follows, gates, ordering_keys
 from timeball.stores.sql.runs.backfill_counts import count_ended
-from timeball.stores.sql.runs.gates import Answer, GateKey, IllHosts
+from timeball.stores.sql.runs.gates import GateAnswer, GateKey, IllHosts
 from timeball.stores.sql.runs.ordering_keys import Gone
 from timeball.stores.sql.schema import ATTEMPTS, NEW_HISTORY, AttemptRow, NewHistoryRow, RunRow, as_tuple
 from timeball.stores.sql.statements import many, query
@@ -45,7 +45,7 @@ END_TASKS = query("end_tasks")
 
 MAX_FINGERPRINTS_INLINE: Final = 20
 """Failures with messages of their own whose fingerprints are found in the event loop's thread."""
-LONGEST_REASON: Final = 500
+MAX_REASON_LENGTH: Final = 500
 """Characters of a failure that a task of a workflow remembers; its run knows all of them."""
 _ORIGIN: Final = NEW_HISTORY.columns.index("origin")
 
@@ -79,7 +79,7 @@ class _Writes(Struct):
     """Runs with an ordering key that were given back."""
     permits: set[GateKey] = set()
     """Gates one of whose permits is free again."""
-    answers: list[Answer] = []
+    answers: list[GateAnswer] = []
     """What was learned of hosts."""
     silent: list[str] = []
     """Runs that ended without an answer from a host."""
@@ -124,7 +124,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
         frees = _share(writes, run, each, transition, rule, ill, bool(probing))
         backfills = status is not None and run.origin == Origin.BACKFILL
         answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
-    echoed = await follows.echo(tx, writes.history) if followed else set()
+    echoed = await follows.record_upstream_ends(tx, writes.history) if followed else set()
     await _persist(tx, writes)
     await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
     return [_with_echo(each, echoed) for each in answers] if echoed else answers
@@ -145,7 +145,11 @@ async def _find_fingerprints(tx: Tx, settlements: Sequence[Settlement], rules: d
 
 
 def _with_echo(answer: Settled | None, echoed: set[str]) -> Settled | None:
-    return answer if answer is None or answer.run_id not in echoed else msgspec.structs.replace(answer, echoes=True)
+    return (
+        answer
+        if answer is None or answer.run_id not in echoed
+        else msgspec.structs.replace(answer, upstream_events=True)
+    )
 
 
 async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
@@ -173,7 +177,7 @@ def _task_ended(row: Row) -> tuple[str, str, str]:
             return run.id, TaskState.CANCELLED.value, run.reason or "it was cancelled"
         case _:
             message = "" if run.failure is None else msgspec.json.decode(run.failure, type=Failure).message
-            return run.id, TaskState.FAILED.value, run.reason or message[:LONGEST_REASON]
+            return run.id, TaskState.FAILED.value, run.reason or message[:MAX_REASON_LENGTH]
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
@@ -288,7 +292,7 @@ def _share(
         failed = isinstance(outcome, Failed) and circuit_breaker.is_host_failure(outcome.failure)
         was_ill = ill.includes(run.tenant, settlement.host)
         if failed or was_ill:
-            writes.answers.append(Answer(run.tenant, settlement.host, run.id, failed))
+            writes.answers.append(GateAnswer(run.tenant, settlement.host, run.id, failed))
         return frees or was_ill
     if probing and not isinstance(settlement.outcome, Succeeded):
         writes.silent.append(run.id)
@@ -334,6 +338,6 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.unsaid:
         await tx.execute(DROP_LOGS, b=writes.unsaid)
     await release(tx, writes.released)
-    await ordering_keys.leave(tx, writes.gone)
+    await ordering_keys.release(tx, writes.gone)
     if writes.returned:
         await ordering_keys.reconsider(tx, writes.returned)

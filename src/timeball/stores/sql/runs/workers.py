@@ -16,7 +16,7 @@ from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease, Unreported, Worker
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import LARGEST, as_json, plain, unread
 from timeball.stores.sql.runs import settling
 from timeball.stores.sql.statements import query
@@ -42,7 +42,7 @@ UNLIMITED = -1
 _words = msgspec.json.Decoder(list[str]).decode
 
 
-class Workers(Part):
+class Workers(StorePart):
     async def register(self, worker: Worker, lease: Micros) -> None:
         async def work(tx: Tx) -> None:
             await tx.execute(

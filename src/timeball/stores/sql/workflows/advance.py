@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from timeball.domain import ids
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import Job, JobSpec, JobState, StowedSpec, decode_spec, encode_spec, task_spec
+from timeball.domain.job.job import Job, JobSpec, JobState, OffloadedSpec, decode_spec, encode_spec, task_spec
 from timeball.domain.job.large_values import reference
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, new_run
@@ -37,7 +37,7 @@ FAILED_INSTANCES = query("failed_instances")
 REASONS_OF_INSTANCES = query("reasons_of_instances")
 WRITE_TASKS = query("write_tasks")
 
-MOST_BYTES: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 """Of the specs of runs that one transaction makes."""
 _AWAITED: Final = object()
 """Stands for what is elsewhere, until somebody brings it."""
@@ -50,7 +50,7 @@ _Key = tuple[str, int, int]
 _Place = tuple[str, int]
 
 
-class Loom:
+class WorkflowAdvance:
     """One look at fresh tasks of some workflow runs, whose jobs are locked."""
 
     def __init__(self, tx: Tx, flows: dict[str, Flow], large: Mapping[str, bytes | None]) -> None:
@@ -150,14 +150,14 @@ class Loom:
             waits = any(
                 results[flow.id, place] is _AWAITED for place in self._nodes[flow.id, step.place].sources.values()
             )
-            if spec is not None and not waits and size < MOST_BYTES:
+            if spec is not None and not waits and size < MAX_BYTES:
                 size += self._start(flow, step, spec, results, now)
         await manual_runs.insert(self._tx, [(run, 0, True) for run in self.made], now)
 
     def _shared(self, flow: Flow) -> JobSpec | None:
         """What its tasks share; None: its parameters are elsewhere, and wanted."""
         spec = decode_spec(flow.spec)
-        if not isinstance(spec, StowedSpec):
+        if not isinstance(spec, OffloadedSpec):
             return spec
         found = self._object(spec.parameters_at, "the parameters of the workflow are gone")
         if found is _AWAITED:

@@ -20,16 +20,16 @@ from msgspec.structs import replace
 from timeball.batch_isolation import in_halves
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import JobSpec, StowedSpec, decode_spec, encode_spec, stowed
+from timeball.domain.job.job import JobSpec, OffloadedSpec, decode_spec, encode_spec, offloaded
 from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.run.error_fingerprint import fingerprint
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State, Status
 from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
-from timeball.ports.store.workflows import NONE, TaskOfRun, WorkflowRun, Woven
+from timeball.ports.store.workflows import NONE, AdvanceResult, TaskOfRun, WorkflowRun
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.part import Part
+from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import as_json, computed, ended, failure_json, unread
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
 from timeball.stores.sql.runs.claiming import CLAIM, PUT_OFF_RUNS
@@ -44,7 +44,7 @@ from timeball.stores.sql.schema import (
     WorkflowTaskRow,
 )
 from timeball.stores.sql.statements import many, query
-from timeball.stores.sql.workflows.advance import Loom
+from timeball.stores.sql.workflows.advance import WorkflowAdvance
 from timeball.stores.sql.workflows.rows import Flow, flow_row, new_row, step_of, write_flows
 
 FLOWS_TO_BEGIN = query("flows_to_begin")
@@ -62,8 +62,8 @@ TASKS_OF_FLOW = many(query("tasks_of_flow"))
 INSTANCES_OF_FLOW = many(query("instances_of_flow"))
 FLOWS_OF_TASKS = query("flows_of_tasks")
 
-MOST_BEGUN: Final = 20
-MOST_SHOWN: Final = 10_000
+MAX_BEGUN: Final = 20
+MAX_SHOWN: Final = 10_000
 """Instances that are told of one workflow run."""
 _log = structlog.get_logger()
 CANCELLED: Final = "the workflow run was cancelled"
@@ -71,17 +71,19 @@ CANCELLED: Final = "the workflow run was cancelled"
 _decode_task = msgspec.json.Decoder(WorkflowTask).decode
 
 
-class Weaving(Part):
-    async def weave(self, limit: int, large: Mapping[str, bytes | None] = NONE, after: str = "") -> Woven:
+class WorkflowRuns(StorePart):
+    async def advance_workflows(
+        self, limit: int, large: Mapping[str, bytes | None] = NONE, after: str = ""
+    ) -> AdvanceResult:
         async def find(tx: Tx) -> tuple[list[Row], list[Row], list[Row]]:
             return (
-                await tx.fetch(FLOWS_TO_BEGIN, most=MOST_BEGUN),
-                await tx.fetch(FLOWS_TO_STOP, most=MOST_BEGUN),
+                await tx.fetch(FLOWS_TO_BEGIN, most=MAX_BEGUN),
+                await tx.fetch(FLOWS_TO_STOP, most=MAX_BEGUN),
                 await tx.fetch(FLOWS_TO_ADVANCE, most=limit, after=after),
             )
 
         begin, stop, advance = await self._db.read(find)
-        done = Woven()
+        done = AdvanceResult()
         if begin:
             done = done.and_(await self._begin([run_id for run_id, _ in begin]))
         if stop:
@@ -91,9 +93,9 @@ class Weaving(Part):
             done = replace(done, last=max((flow_id for flow_id, _ in advance), default=""))
         return done
 
-    async def _begin(self, run_ids: Sequence[str]) -> Woven:
+    async def _begin(self, run_ids: Sequence[str]) -> AdvanceResult:
         """All at once; one that cannot begin is put off, so that it keeps no other from it."""
-        done = Woven()
+        done = AdvanceResult()
         broken: list[str] = []
 
         async def begin(some: Sequence[str]) -> None:
@@ -113,7 +115,7 @@ class Weaving(Part):
             await self._db.write(put_off)
         return done
 
-    async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> Woven:
+    async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> AdvanceResult:
         """All at once; if that cannot be, one by one, so that one which cannot go on does not keep others from it."""
         try:
             return await self._db.write(partial(_advance, flows, limit, large))
@@ -122,13 +124,13 @@ class Weaving(Part):
         except Exception:
             if len(flows) == 1:
                 _log.exception("a workflow run cannot go on; the others do", run=next(iter(flows)))
-                return Woven()
-        done = Woven()
+                return AdvanceResult()
+        done = AdvanceResult()
         for each in flows.items():
             done = done.and_(await self._advance(dict([each]), limit, large))
         return done
 
-    async def next_weaving_at(self) -> Micros | None:
+    async def next_workflow_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
             if await tx.fetch(FLOWS_TO_ADVANCE, most=1, after="") or await tx.fetch(FLOWS_TO_STOP, most=1):
                 return 0
@@ -145,7 +147,7 @@ class Weaving(Part):
             flow = WorkflowRunRow(*flows[0])
             definitions: dict[int, str] = dict(map(tuple, await tx.fetch(DEFINITIONS_OF_FLOW, id=run_id)))
             tasks = [_shown(WorkflowTaskRow(*row), definitions) for row in await tx.fetch(TASKS_OF_FLOW, id=run_id)]
-            instances = await tx.fetch(INSTANCES_OF_FLOW, id=run_id, most=MOST_SHOWN)
+            instances = await tx.fetch(INSTANCES_OF_FLOW, id=run_id, most=MAX_SHOWN)
             shown = tuple(_shown(WorkflowTaskRow(*row), {}) for row in instances)
             return WorkflowRun(flow.id, flow.job_id, flow.tenant, tuple(tasks), shown)
 
@@ -176,7 +178,7 @@ def _shown(row: WorkflowTaskRow, definitions: Mapping[int, str]) -> TaskOfRun:
 # --- beginning ----------------------------------------------------------------------------------------------------
 
 
-async def _begin(run_ids: Sequence[str], tx: Tx) -> Woven:
+async def _begin(run_ids: Sequence[str], tx: Tx) -> AdvanceResult:
     """Let workflow runs start whose time has come."""
     found, now = await lock_runs(tx, run_ids)
     ready = [
@@ -187,7 +189,7 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> Woven:
         and (run.start_by is None or run.start_by >= now or run.attempt > 0)
     ]
     if not ready:
-        return Woven()
+        return AdvanceResult()
     tokens = await tx.tokens(len(ready))
     await tx.execute(
         CLAIM, b=[(run.id, token, WEAVER, WEAVER, 0) for run, token in zip(ready, tokens, strict=True)], at=now
@@ -204,7 +206,7 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> Woven:
     if over:
         found, now = await lock_runs(tx, sorted(over))
         await _conclude(tx, [(run, over[run.id]) for run in found], now)
-    return Woven(begun=len(ready), ended=len(over))
+    return AdvanceResult(begun=len(ready), ended=len(over))
 
 
 async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
@@ -297,7 +299,7 @@ def _shared(spec: JobSpec) -> JobSpec:
         tags=spec.tags,
         user_id=spec.user_id,
     )
-    return stowed(common, spec.parameters_at) if isinstance(spec, StowedSpec) else common
+    return offloaded(common, spec.parameters_at) if isinstance(spec, OffloadedSpec) else common
 
 
 _NO_SPEC: Final = JobSpec(task_id=WEAVER)
@@ -306,13 +308,13 @@ _NO_SPEC: Final = JobSpec(task_id=WEAVER)
 # --- stopping -----------------------------------------------------------------------------------------------------
 
 
-async def _stop(flows: Mapping[str, str], tx: Tx) -> Woven:
+async def _stop(flows: Mapping[str, str], tx: Tx) -> AdvanceResult:
     """Make no more runs for workflow runs that somebody cancelled, and cancel those that they have."""
     await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
     stopping = [flow for flow in found if flow.state == "live" and flow.cancel_requested_at is not None]
     if not stopping:
-        return Woven()
+        return AdvanceResult()
     named = [flow.id for flow in stopping]
     await tx.execute(DROP_WAITING_TASKS, b=named, reason=CANCELLED)
     await tx.execute(LOOK_AT_NOTHING, b=named)
@@ -326,41 +328,41 @@ async def _stop(flows: Mapping[str, str], tx: Tx) -> Woven:
     for kill in (False, True):
         if mine := [run for run in found_runs if (live[run.id] in at_once) is kill]:
             await runs.cancel(tx, mine, now, reason=CANCELLED, kill=kill)
-    return await _end(tx, [flow for flow in stopping if flow.open == 0], Woven(stopped=len(stopping)))
+    return await _end(tx, [flow for flow in stopping if flow.open == 0], AdvanceResult(stopped=len(stopping)))
 
 
 # --- going on -----------------------------------------------------------------------------------------------------
 
 
-async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None], tx: Tx) -> Woven:
+async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None], tx: Tx) -> AdvanceResult:
     """Tell those who need tasks that have ended, and make the runs of those that may begin."""
     await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
     # What somebody cancelled makes no run any more; it is stopped first.
     going = {flow.id: flow for flow in found if flow.cancel_requested_at is None or flow.state == "stopping"}
     if not going:
-        return Woven()
-    loom = Loom(tx, going, large)
+        return AdvanceResult()
+    loom = WorkflowAdvance(tx, going, large)
     await loom.load(await tx.fetch(FRESH_TASKS, b=list(going), most=limit))
     await loom.join()
     await loom.tell()
     await loom.make(limit)
     await loom.persist()
     over = [flow for flow in going.values() if flow.open == 0]
-    return await _end(tx, over, Woven(made=len(loom.made), moved=loom.moved, wants=tuple(sorted(loom.wants))))
+    return await _end(tx, over, AdvanceResult(made=len(loom.made), moved=loom.moved, wants=tuple(sorted(loom.wants))))
 
 
 # --- ending -------------------------------------------------------------------------------------------------------
 
 
-async def _end(tx: Tx, over: Sequence[Flow], done: Woven) -> Woven:
+async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResult:
     """End workflow runs all of whose tasks have."""
     if not over:
         return done
     flows = {flow.id: flow for flow in over}
     found, now = await lock_runs(tx, sorted(flows))
     await _conclude(tx, [(run, flows[run.id]) for run in found], now)
-    return done.and_(Woven(ended=len(over)))
+    return done.and_(AdvanceResult(ended=len(over)))
 
 
 async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) -> None:
@@ -384,9 +386,9 @@ async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) ->
             blocks = status is Status.FAILED and decode_spec(flow.spec).on_failure == "block"
             gone.append(Gone((run.tenant, run.ordering_key), run.id, stays=blocks))
         flow.state = "ended"
-    await follows.echo(tx, history)
+    await follows.record_upstream_ends(tx, history)
     await settling.finish(tx, history)
     await settling.release(tx, sorted({run.job_id for run, _ in over}))
-    await ordering_keys.leave(tx, gone)
+    await ordering_keys.release(tx, gone)
     await tx.execute(LOOK_AT_NOTHING, b=[flow.id for _, flow in over])
     await write_flows(tx, [flow for _, flow in over])
