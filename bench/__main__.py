@@ -8,9 +8,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from bench import machine, notebook
-from bench.house import STORES, Trouble
-from bench.notebook import RESULTS, Scale
+from bench import machine, recorder
+from bench.deployment import STORES, Trouble
+from bench.recorder import RESULTS, Scale
 
 SECTIONS = {
     "ingest": "jobs/s accepted over HTTP, one per request and in batches",
@@ -71,7 +71,7 @@ def main() -> int:
         if not findings.good:
             missed.append(name)
         if folder is not None:
-            print(f"written to {notebook.write(findings, folder)}", flush=True)
+            print(f"written to {recorder.write(findings, folder)}", flush=True)
     print(f"\nMISSED in {', '.join(missed)}: see the tables" if missed else "\nAll promises were kept.")
     return 1 if missed else 0
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench import accounts, machine, revisions
+from bench import consistency, machine, revisions
+from bench.batch_load import HEADERS, NOOP, submit
 from bench.comparison import (
     AGAINST_BASE,
     AGAINST_PARENT,
@@ -34,12 +35,11 @@ from bench.comparison import (
     Throughput,
     Verdict,
 )
-from bench.feeding import HEADERS, NOOP, submit
-from bench.figures import median, percentile
-from bench.firing import Mark, fire, one_by_one
-from bench.house import IN_PROCESS, NONE, SEPARATE, STORES, USUAL_WORKER, Deployment, Trouble, deployed
-from bench.posting import generator, post
+from bench.deployment import IN_PROCESS, NONE, SEPARATE, STORES, USUAL_WORKER, Deployment, Trouble, deployed
+from bench.fire_lateness import Mark, fire, one_by_one
+from bench.measurements import median, percentile
 from bench.sections.lifecycle import steady
+from bench.single_posts import generator, post
 
 SLOTS: Final = 2_000
 LIFECYCLE_WARM_UP, LIFECYCLE_WINDOW = 1.0, 2.5
@@ -151,7 +151,7 @@ def _cpu_seconds(running: Deployment) -> float:
 
 
 def _check(running: Deployment) -> None:
-    if wrong := accounts.differences(running):
+    if wrong := consistency.differences(running):
         raise Trouble("; ".join(wrong))
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bench import notebook
-from bench.figures import Findings, Table, span
+from bench import recorder
+from bench.measurements import Findings, Table, span
 
 PAGE = Path(__file__).parent.parent / "docs/benchmarks.md"
 _PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def rendered(page: str, results: Path = notebook.RESULTS) -> str:
+def rendered(page: str, results: Path = recorder.RESULTS) -> str:
     """The page with the tables that belong into it."""
     return _PLACE.sub(lambda found: f"{found[1]}\n{_results(found[2], results)}\n{found[3]}", page)
 
@@ -34,7 +34,7 @@ def _results(name: str, results: Path) -> str:
 
 
 def _section(path: Path) -> str:
-    findings = notebook.read(path)
+    findings = recorder.read(path)
     tables = "\n".join(_table(table) for table in findings.tables)
     wrong = "".join(f"- **Wrong:** {sentence}\n" for sentence in findings.wrong)
     return f"{_origin(findings)}\n\n{tables}" + (f"\n{wrong}" if wrong else "")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import machine
-from bench.figures import span
+from bench.measurements import span
 from bench.peers.catalogue import COMMIT, OTHERS, PEERS, TIMEBALL, Peer
 from bench.peers.drain import Drain, PeerError, drain
 from bench.peers.install import command

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.figures import median, span
+from bench.measurements import median, span
 from bench.peers.catalogue import Peer
 from bench.peers.drain import DRAINING, Drain
 

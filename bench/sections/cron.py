@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 
-from bench.figures import Figure, Findings
-from bench.notebook import Recorder, Scale
+from bench.measurements import Figure, Findings
+from bench.recorder import Recorder, Scale
 from timeball.domain.schedule import cron, zone
 from timeball.domain.schedule.fires import DstGap
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 
-from bench import accounts
-from bench.feeding import submit
-from bench.figures import Figure, Findings
-from bench.house import IN_PROCESS, NONE, WORKERS, Deployment, deployed
-from bench.notebook import Recorder, Scale
+from bench import consistency
+from bench.batch_load import submit
+from bench.deployment import IN_PROCESS, NONE, WORKERS, Deployment, deployed
+from bench.measurements import Figure, Findings
+from bench.recorder import Recorder, Scale
 
 SLOTS = 2_000
 
@@ -26,7 +26,7 @@ def run(scale: Scale) -> Findings:
             for worker in WORKERS:
                 with deployed(store, NONE, SLOTS) as running:
                     rates = [drain(running, worker, jobs) for _ in notebook.takes(repeats)]
-                    accounts.check(notebook, running)
+                    consistency.check(notebook, running)
                 table.row({"store": store, "worker": worker}, {"jobs/s": Figure(values=rates)})
     return notebook.findings()
 

@@ -9,11 +9,11 @@ import re
 import time
 from typing import Any
 
-from bench import accounts, filling
-from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, NOOP, Connection
-from bench.figures import Figure, Findings
-from bench.house import IN_PROCESS, NONE, USUAL_WORKER, Deployment, deployed
-from bench.notebook import Recorder, Scale, TableInProgress, say
+from bench import consistency, prefill
+from bench.batch_load import BATCH, CONNECTIONS, IN_FLIGHT, NOOP, Connection
+from bench.deployment import IN_PROCESS, NONE, USUAL_WORKER, Deployment, deployed
+from bench.measurements import Figure, Findings
+from bench.recorder import Recorder, Scale, TableInProgress, say
 from bench.sections.lifecycle import SLOTS, steady
 
 YEAR = 365 * 86_400.0
@@ -64,7 +64,7 @@ def _throughput(notebook: Recorder, scale: Scale, sizes: list[int]) -> None:
                     for number in notebook.takes(repeats)
                 ]
                 for size, running in houses.items():
-                    accounts.check(notebook, running, filled=size)
+                    consistency.check(notebook, running, filled=size)
             for size in sizes:
                 kept = [turn[size].rate / turn[sizes[0]].rate * 100 for turn in turns]
                 figures = {
@@ -82,7 +82,7 @@ def _fill_jobs(running: Deployment, size: int, schedule: dict[str, Any], *, over
     connection.close()
     running.stop("server")
     began = time.monotonic()
-    filling.copy_jobs(running, size - 1, over=over)
+    prefill.copy_jobs(running, size - 1, over=over)
     say(f"{running.store}: {size:,} jobs in {time.monotonic() - began:.0f} s")
     _open(running)
 
@@ -161,7 +161,7 @@ def _fill_history(running: Deployment, size: int) -> str:
     running.stop("worker")
     running.stop("server")
     began = time.monotonic()
-    filling.copy_history(running, size // SCHEDULED_JOBS - 1, every=EVERY)
+    prefill.copy_history(running, size // SCHEDULED_JOBS - 1, every=EVERY)
     say(f"{running.store}: {size:,} runs in {time.monotonic() - began:.0f} s")
     _open(running)
     with running.database() as database:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import time
 
-from bench import accounts
-from bench.feeding import BATCH, CONNECTIONS, HEADERS, NOOP, submit
-from bench.figures import Figure, Findings
-from bench.house import NONE, Deployment, deployed
-from bench.notebook import Recorder, Scale
-from bench.posting import Posts, generator, post
+from bench import consistency
+from bench.batch_load import BATCH, CONNECTIONS, HEADERS, NOOP, submit
+from bench.deployment import NONE, Deployment, deployed
+from bench.measurements import Figure, Findings
+from bench.recorder import Recorder, Scale
+from bench.single_posts import Posts, generator, post
 
 SINGLE_CONNECTIONS = 64
 SLOTS = 500
@@ -53,7 +53,7 @@ def run(scale: Scale) -> Findings:
                 batches.row({"store": store}, {"jobs/s": Figure(values=rates)})
                 running.start("worker")
                 running.await_rest()
-                accounts.check(notebook, running)
+                consistency.check(notebook, running)
     return notebook.findings()
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench import accounts
-from bench.figures import Figure, Findings, median, percentile
-from bench.firing import Mark, fire, one_by_one
-from bench.house import USUAL_WORKER, Deployment, deployed
-from bench.notebook import Recorder, Scale, TableInProgress
-from bench.probe import timer_and_fsync
+from bench import consistency
+from bench.deployment import USUAL_WORKER, Deployment, deployed
+from bench.fire_lateness import Mark, fire, one_by_one
+from bench.machine_limits import timer_and_fsync
+from bench.measurements import Figure, Findings, median, percentile
+from bench.recorder import Recorder, Scale, TableInProgress
 
 SLOTS = 2_000
 IDLE_P50 = 5.0
@@ -51,7 +51,7 @@ def run(scale: Scale) -> Findings:
                 _spread(notebook, table, running, sizes, repeats)
                 _herd(notebook, table, running, sizes, repeats)
                 _sustained(notebook, table, running, sizes, repeats)
-                accounts.check(notebook, running)
+                consistency.check(notebook, running)
     return notebook.findings()
 
 

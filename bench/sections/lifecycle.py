@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from bench import accounts
-from bench.feeding import BATCH, CONNECTIONS, IN_FLIGHT, feeding
-from bench.figures import Figure, Findings, median
-from bench.house import IN_PROCESS, SEPARATE, WORKERS, Deployment, Trouble, deployed
-from bench.notebook import Recorder, Scale
+from bench import consistency
+from bench.batch_load import BATCH, CONNECTIONS, IN_FLIGHT, feeding
+from bench.deployment import IN_PROCESS, SEPARATE, WORKERS, Deployment, Trouble, deployed
+from bench.measurements import Figure, Findings, median
+from bench.recorder import Recorder, Scale
 
 SLOTS = 2_000
 """A worker for short functions is given many: as many as two batches."""
@@ -50,7 +50,7 @@ def run(scale: Scale) -> Findings:
             for worker in WORKERS:
                 with deployed(store, worker, SLOTS) as running:
                     found = [steady(running, warm, window) for _ in notebook.takes(repeats)]
-                    accounts.check(notebook, running)
+                    consistency.check(notebook, running)
                 promised = PROMISED.get((store, worker))
                 labels = {"store": store, "worker": worker}
                 rates.row(labels, {"jobs/s": Figure(values=[each.rate for each in found], least=promised)})

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bench import accounts
+from bench import consistency
+from bench.batch_load import BATCH, CONNECTIONS, feeding
 from bench.database import Database
-from bench.feeding import BATCH, CONNECTIONS, feeding
-from bench.figures import Figure, Findings, median
-from bench.house import USUAL_WORKER, Deployment, deployed
-from bench.notebook import Recorder, Scale, TableInProgress, say
+from bench.deployment import USUAL_WORKER, Deployment, deployed
+from bench.measurements import Figure, Findings, median
+from bench.recorder import Recorder, Scale, TableInProgress, say
 from bench.sections.lifecycle import SLOTS, steady
 
 MAX_GROWTH = 2.0
@@ -65,7 +65,7 @@ def run(scale: Scale) -> Findings:
                 figures = {"maximum": Figure(values=[most]), "load": Figure(values=achieved, least=most / 2 * 0.95)}
                 rates.row({"store": store, "worker": running.worker}, figures)
                 _memory(memories, running, samples, sizes)
-                accounts.check(notebook, running)
+                consistency.check(notebook, running)
                 _disk(disks, running, samples, sizes)
     return notebook.findings()
 

@@ -11,9 +11,9 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from bench.figures import Figure, Findings
-from bench.house import Trouble
-from bench.notebook import Recorder, Scale, say
+from bench.deployment import Trouble
+from bench.measurements import Figure, Findings
+from bench.recorder import Recorder, Scale, say
 from tests.support.api import serving
 from tests.support.migrated import sqlite_store
 from tests.support.postgres import PostgresServer

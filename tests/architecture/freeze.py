@@ -4,8 +4,8 @@
     python -m tests.architecture.freeze compare BEFORE AFTER [--renames tests/architecture/renames.toml]
 
 A change that only moves or renames code leaves all of it equal. `compare` reads BEFORE through the table of renames:
-old class names, which appear in the OpenAPI document, in traces of the simulator and in names of loops, become the new
-ones. Parts: `openapi.json`, `help.txt` (every command), `public.txt` (`timeball.__all__`), `schema_sqlite.txt`,
+old names of classes and fields, which appear in the OpenAPI document, in messages and in traces, become the new ones.
+Parts: `openapi.json`, `help.txt` (every command), `public.txt` (`timeball.__all__`), `schema_sqlite.txt`,
 `schema_postgres.txt`, `protocol.json` (messages between workers and servers), `statements.json` (named SQL),
 `counts.json` (statements of plain jobs), `names.json` (see `test_frozen_names`) and `trace_SEED.txt`.
 """
@@ -249,11 +249,10 @@ def freeze(folder: Path) -> None:
 
 def compare(before: Path, after: Path, renames: Path) -> int:
     """How many parts differ; their first differences are printed."""
-    words = _words(renames)
     different = 0
     for name in PARTS:
         old, new = (
-            _ordered(name, text) for text in (_renamed(words, before / name), (after / name).read_text("utf-8"))
+            _ordered(name, text) for text in (_renamed(before / name, renames), (after / name).read_text("utf-8"))
         )
         if old != new:
             different += 1
@@ -265,17 +264,21 @@ def compare(before: Path, after: Path, renames: Path) -> int:
     return different
 
 
-def _words(renames: Path) -> dict[str, str]:
-    """What appears under its old name in what is frozen, by old name."""
+def _words(renames: Path, name: str) -> dict[str, str]:
+    """What appears in a part under its old name, by old name."""
     table = tomllib.loads(renames.read_text("utf-8")) if renames.exists() else {}
-    return {**table.get("classes", {}), **table.get("loops", {})}
+    match name.partition("_")[0]:
+        case "openapi.json" | "protocol.json":
+            return dict(table.get("classes", {}))
+        case "trace":
+            return {**table.get("classes", {}), **table.get("fields", {})}
+        case _:
+            return {}
 
 
-def _renamed(words: dict[str, str], path: Path) -> str:
-    text = path.read_text("utf-8")
-    if not words or path.name in ("names.json", "help.txt", "public.txt", "statements.json"):
-        return text
-    return re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), text)
+def _renamed(path: Path, renames: Path) -> str:
+    words = _words(renames, path.name)
+    return re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), path.read_text("utf-8"))
 
 
 def _ordered(name: str, text: str) -> str:

@@ -29,6 +29,7 @@ from timeball.server.loops import maintenance
 from timeball.stores.postgres import wakeups
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.migrate import known
+from timeball.stores.sql.runs import runs
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 FROZEN = Path(__file__).with_name("frozen_names.json")
@@ -52,6 +53,7 @@ MESSAGES = (
 
 def frozen_names() -> dict[str, Any]:
     return {
+        "sessions": [runs.WEAVER],
         "leases": [maintenance.LEASE_NAME],
         "notify channel": wakeups.CHANNEL,
         "topics": sorted(topic.value for topic in Topic),

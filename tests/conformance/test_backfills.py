@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.conformance.conftest import Tamper
-from tests.conformance.test_amending import amend
+from tests.conformance.test_amend import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, write
 from tests.support.builders import LEASE, TENANT, recurring, run, settlement, worker
 from tests.support.thorough import THOROUGH

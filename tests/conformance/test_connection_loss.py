@@ -29,9 +29,9 @@ from tests.conformance.test_calendars import frozen, named
 from tests.conformance.test_follows import end, fires, followed, follower
 from tests.conformance.test_gates import claim as claim_all
 from tests.conformance.test_large import key, with_key
+from tests.conformance.test_ordering_keys import in_line
 from tests.conformance.test_retention import prune
 from tests.conformance.test_settling import chunk
-from tests.conformance.test_turns import in_line
 from tests.conformance.test_windows import NIGHT, create
 from tests.conformance.test_workflows import Crew, flow, task
 from tests.support.builders import LEASE, TENANT, one_shot, plan_due, recurring, run, settlement, worker

@@ -5,10 +5,10 @@ from functools import partial
 import msgspec
 import pytest
 
+from tests.conformance.test_ordering_keys import BOOM, claim
 from tests.conformance.test_settling import chunk
-from tests.conformance.test_turns import BOOM, claim
 from tests.support.builders import one_shot, recurring, run, settlement
-from tests.support.days import leading, patiently, prepare_days
+from tests.support.day_ranges import leading, patiently, prepare_days
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, HOUR
 from timeball.domain.job import large_values

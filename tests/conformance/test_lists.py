@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.conformance.conftest import Connect
 from tests.conformance.test_planning import claim
 from tests.support.builders import one_shot, settlement
-from tests.support.days import prepare_days
+from tests.support.day_ranges import prepare_days
 from timeball.domain import ids
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job

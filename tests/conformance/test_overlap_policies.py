@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from tests.conformance.test_amending import amend
+from tests.conformance.test_amend import amend
 from tests.conformance.test_planning import FAR, claim, current, fire, read, submitted, until, write
 from tests.support.builders import plan_due, run, settlement
 from timeball.domain.dispatch import overlap

@@ -7,10 +7,10 @@ import pytest
 import pytest_asyncio
 
 from tests.conformance.test_lists import driver, finished
+from tests.conformance.test_ordering_keys import BOOM, NO_RETRIES, claim
 from tests.conformance.test_settling import chunk
-from tests.conformance.test_turns import BOOM, NO_RETRIES, claim
 from tests.support.builders import one_shot, recurring, run, settlement
-from tests.support.days import leading, patiently, prepare_days
+from tests.support.day_ranges import leading, patiently, prepare_days
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import JobState
 from timeball.domain.retention import day_of

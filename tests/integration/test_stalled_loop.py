@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_dispatch import FakeDispatch, assignment, python
+from tests.support.fake_worker_protocol import FakeDispatch, assignment, python
 from timeball.bootstrap.heartbeat_thread import Standby
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Outcome, Succeeded

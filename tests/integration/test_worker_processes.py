@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.fake_dispatch import FakeDispatch, assignment
+from tests.support.fake_worker_protocol import FakeDispatch, assignment
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Released, Succeeded

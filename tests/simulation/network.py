@@ -153,7 +153,7 @@ def _drop(task: asyncio.Task[Any]) -> None:
 
 
 class Link:
-    """`ports.worker_protocol.Dispatch` for one worker: stays with a server until it fails, then takes another."""
+    """`ports.worker_protocol.WorkerProtocol` for one worker: stays with a server until it fails, then takes another."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world

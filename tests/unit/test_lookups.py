@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
-from tests.support.fake_dispatch import FakeDispatch, assignment
+from tests.support.fake_worker_protocol import FakeDispatch, assignment
 from tests.support.http_target import serving
 from tests.unit.executing import RecordedAttempt
 from timeball import lookups

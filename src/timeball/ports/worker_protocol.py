@@ -131,7 +131,7 @@ class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
 
 
 class Beat(Struct, frozen=True, rename="camel", kw_only=True):
-    """Renews the session's lease: it lasts `Welcome.lease` from when this was sent, no longer."""
+    """Renews the session's lease: it lasts `WorkerRegistered.lease` from when this was sent, no longer."""
 
     session: SessionId
     held: Annotated[list[int], Meta(max_length=MAX_HELD)]

@@ -13,7 +13,7 @@ AT_ONCE: Final = 8
 
 
 class CopyObjects:
-    """Implements `timeball.ports.store_transfer.Carrier`. With `target` None, they stay where they are."""
+    """Implements `timeball.ports.store_transfer.ObjectCopier`. With `target` None, they stay where they are."""
 
     def __init__(self, source: Objects, target: Objects | None, refusal: str = "") -> None:
         """`refusal` says why they cannot stay, if so."""

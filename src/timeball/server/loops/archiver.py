@@ -28,7 +28,7 @@ _log = structlog.get_logger()
 
 
 class DayArchiver:
-    """Implements `timeball.ports.store.maintenance.Archivist`. One day at a time; a large one takes its time beside the
+    """Implements `timeball.ports.store.maintenance.Archiver`. One day at a time; a large one takes its time beside the
     keeper's turns. What it archived itself it does not archive again; it may be stopped at any moment."""
 
     def __init__(

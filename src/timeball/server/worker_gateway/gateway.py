@@ -1,4 +1,4 @@
-"""Where workers are served: `ports.worker_protocol.Dispatch` on a server.
+"""Where workers are served: `ports.worker_protocol.WorkerProtocol` on a server.
 
 It remembers per session what it handed out and which poll waits; all of that may be lost with the server: the store
 knows every claim, and a session that a fresh server does not know is looked up there.

@@ -1,4 +1,4 @@
-"""`ports.worker_protocol.Dispatch` over HTTP: how a worker on another machine reaches the servers."""
+"""`ports.worker_protocol.WorkerProtocol` over HTTP: how a worker on another machine reaches the servers."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ def is_unconstrained(settlement: Settlement) -> bool:
 
 
 def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
-    """A transaction for all of them. It raises `Special` or `CalledIllHosts` if that cannot be, and then nothing may be
-    committed."""
+    """A transaction for all of them. It raises `NotPlain` or `CalledIllHosts` if that cannot be, and then nothing may
+    be committed."""
     # By their ids: that is the order in which everybody locks runs.
     sessions = {each.session for each in settlements}
     if len(sessions) == 1:

@@ -1,8 +1,8 @@
 """Workflow runs: how they begin, go on, stop and end.
 
 A workflow run is a run that no worker claims: it begins with rows for its tasks, and is RUNNING for the weaver until
-the last of them has ended. Their runs are made by the `Loom`, once each: a row gets its run in the transaction that
-makes it. Everything happens under the lock on the job, which whoever ends a task's run has taken, too.
+the last of them has ended. Their runs are made by `WorkflowAdvance`, once each: a row gets its run in the transaction
+that makes it. Everything happens under the lock on the job, which whoever ends a task's run has taken, too.
 """
 
 from __future__ import annotations

@@ -1,0 +1,129 @@
+"""One POST after the other on each of many connections: by `wrk` where it is installed, else by a generator of ours.
+
+wrk costs a tenth of what ours does, which on two cores is the difference between measuring the server and measuring
+the load. (Debian: apt install wrk.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.measurements import percentile
+
+_SCRIPT = """\
+wrk.method = "POST"
+wrk.body = [==[%s]==]
+%s
+function done(summary, latency, requests)
+  local errors = summary.errors
+  print(string.format('\\n{"answers": %%d, "seconds": %%f, "failed": %%d, "p50": %%f, "p99": %%f, "most": %%f}',
+    summary.requests, summary.duration / 1e6,
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, latency.max / 1e3))
+end
+"""
+
+
+@dataclass(frozen=True)
+class Posts:
+    """What came of it; times in milliseconds."""
+
+    answers: int
+    seconds: float
+    failed: int
+    p50: float
+    p99: float
+    most: float
+
+    @property
+    def rate(self) -> float:
+        return self.answers / self.seconds
+
+
+def generator() -> str:
+    """Who makes the load."""
+    if shutil.which("wrk") is None:
+        return "our own generator, for want of wrk (apt install wrk): slower, and it takes CPU from the server"
+    return "wrk, 1 thread"
+
+
+def post(url: str, body: bytes, headers: dict[str, str], *, connections: int, seconds: float) -> Posts:
+    if shutil.which("wrk") is None:
+        return asyncio.run(_post(url, body, headers, connections, seconds))
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "post.lua"
+        lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items())
+        script.write_text(_SCRIPT % (body.decode(), lines))
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", str(script), "--latency", url]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return Posts(**json.loads(printed.splitlines()[-1]))
+
+
+async def _post(url: str, body: bytes, headers: dict[str, str], connections: int, seconds: float) -> Posts:
+    parts = urlsplit(url)
+    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    request = ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+    loop = asyncio.get_running_loop()
+    began = time.monotonic()
+    posters = [_Poster(request, began + seconds) for _ in range(connections)]
+    for poster in posters:
+        await loop.create_connection(lambda poster=poster: poster, parts.hostname, parts.port)
+    await asyncio.gather(*(poster.ended for poster in posters))
+    times = [each for poster in posters for each in poster.times] or [0.0]
+    return Posts(
+        answers=len(times),
+        seconds=time.monotonic() - began,
+        failed=sum(poster.failed for poster in posters),
+        p50=percentile(times, 0.5),
+        p99=percentile(times, 0.99),
+        most=max(times),
+    )
+
+
+class _Poster(asyncio.Protocol):
+    """Sends the same request whenever the last one was answered. Understands answers with a Content-Length only."""
+
+    def __init__(self, request: bytes, until: float) -> None:
+        self._request = request
+        self._until = until
+        self._received = b""
+        self._sent_at = 0.0
+        self.times: list[float] = []
+        self.failed = 0
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, rest = self._received.partition(b"\r\n\r\n")
+        if not separator or len(rest) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0]):
+            return
+        self._received = b""
+        self.times.append((time.monotonic() - self._sent_at) * 1_000)
+        self.failed += not head.startswith(b"HTTP/1.1 2")
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ended.done():
+            self.failed += exc is not None
+            self.ended.set_result(None)
+
+    def _send(self) -> None:
+        self._sent_at = time.monotonic()
+        if self._sent_at < self._until:
+            self._transport.write(self._request)
+        else:
+            self._transport.close()
