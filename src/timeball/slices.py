@@ -142,14 +142,16 @@ async def let_go(items: list[Item], clock: Clock) -> None:
 
 
 async def map_in_slices(
-    function: Callable[[Item], Result], items: Sequence[Item], clock: Clock, *, each: bool
+    function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item], clock: Clock, *, together: int = FEW
 ) -> list[Result]:
-    """`[function(item) for item in items]`. Each of them may take long, or many of them take microseconds."""
+    """`function(items)`, called with `together` items at a time; the clock is read after each call. The function takes
+    a sequence, because one call per item would cost an ordinary batch more than the items themselves."""
+    if len(items) <= together:
+        return function(items)
     results: list[Result] = []
     current = Slice(clock)
-    step = 1 if each else FEW
-    for start in range(0, len(items), step):
-        results += [function(item) for item in items[start : start + step]]
+    for start in range(0, len(items), together):
+        results += function(items[start : start + together])
         if current.is_over:
             await current.next()
     return results

@@ -22,6 +22,8 @@ MAX_DEPTH: Final = 64
 MAX_EXPONENTS: Final = 1_000
 """Numbers with an exponent of three digits in one body. To read one of them takes up to 10 µs, 200 times as long as
 others: 1 MiB of `1e308` held the event loop for 1.7 s."""
+MIN_EXPONENTS_SIZE: Final = 4 * MAX_EXPONENTS
+"""Bytes of the shortest body with more of them than that."""
 FEW_EXPONENTS: Final = 20
 MAX_CONTAINERS: Final = 50_000
 """Arrays and objects in one body: to make and look through 350,000 of them, which fit into 1 MiB, takes a third of a
@@ -76,7 +78,7 @@ def is_suspicious(raw: bytes) -> bool:
 
 def has_exponents(raw: bytes) -> bool:
     """Whether numbers are in there that take long to read, in a number that counts. Texts may look like such ones."""
-    return len(raw) > 4 * MAX_EXPONENTS and _exponents(raw) > MAX_EXPONENTS
+    return len(raw) > MIN_EXPONENTS_SIZE and _exponents(raw) > MAX_EXPONENTS
 
 
 def exponents(raw: bytes) -> int:
@@ -113,6 +115,8 @@ def checking(raw: bytes) -> Steps[None]:
 def _asks_for_a_look(raw: bytes) -> bool:
     """Whether a body has to be looked at value by value."""
     check_text(raw)
+    if len(raw) <= MIN_EXPONENTS_SIZE and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:  # as nearly all are
+        return is_suspicious(raw)
     if has_exponents(raw) and has_exponents(_TEXT.sub(b"", raw)):
         raise Invalid(
             f"the body has more than {MAX_EXPONENTS:,} numbers with exponents of three digits; write them as texts"

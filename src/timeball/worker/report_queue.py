@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Struct
 
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
@@ -325,6 +325,6 @@ def _cut(note: str) -> str:
 def _outcome_size(attempt: HeldAttempt) -> int:
     """Bytes of what may be long in it."""
     outcome = attempt.outcome
-    if isinstance(outcome, Failed):
-        return len(_encode(outcome.failure))
-    return len(outcome.result) if isinstance(outcome, Succeeded) and isinstance(outcome.result, Raw) else 0
+    if isinstance(outcome, Succeeded):
+        return 0 if outcome.result is UNSET else len(outcome.result)
+    return len(_encode(outcome.failure)) if isinstance(outcome, Failed) else 0

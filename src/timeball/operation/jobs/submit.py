@@ -17,7 +17,7 @@ from timeball.domain.planning import planning
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
-from timeball.domain.schedule.schedule import Follow, Window
+from timeball.domain.schedule.schedule import Date, Follow, Immediate, Window
 from timeball.operation.context import Context
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.jobs.check_tasks import CHECKED, refused_tasks
@@ -36,7 +36,7 @@ from timeball.ports.store.jobs import (
     Submitted,
 )
 from timeball.ports.wakeups import Topic
-from timeball.slices import Slice, map_in_slices
+from timeball.slices import FEW, map_in_slices
 
 
 class NewJob(Struct, frozen=True, gc=False):
@@ -68,8 +68,10 @@ class _Around(Struct, frozen=True):
 
 
 _NOTHING: Final = _Around()
-LOOK_EVERY: Final = 4
-"""Jobs that are prepared between two looks at the clock: each takes 10 ms at most."""
+QUICK: Final = frozenset({Immediate, Date})
+"""The types of schedules whose first fire takes microseconds to compute."""
+MAX_SLOW_TOGETHER: Final = 4
+"""Jobs with other schedules that are prepared between two looks at the clock: each takes 10 ms at most."""
 
 
 class Submit:
@@ -81,7 +83,7 @@ class Submit:
         self._commit = GroupCommit(self._persist)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
-        if any(type(job.spec.schedule) is Follow for job in jobs):
+        if Follow in _schedule_types(jobs):
             jobs = await self._named_by_ids(jobs)
         if self._context.large_value_store.takes and any(job.size > LARGE for job in jobs):
             return await self._submit_large(jobs)
@@ -131,27 +133,33 @@ class Submit:
         now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
         around = await self._look_around(jobs) if any(job.spec.refers for job in jobs) else _NOTHING
         job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
-        news = zip(jobs, job_ids, ids.many("r", now, dice, count), strict=True)
+        run_ids = ids.many("r", now, dice, count)
+        refused, warnings = around.refused, around.warnings
         bound = {job_ids[at]: closures for at, closures in around.closures.items()}
-        current = Slice(self._context.clock)
-        prepared: list[Submission | Created | TimeballError] = []
-        for at, new in enumerate(news):
-            prepared.append(around.refused.get(at) or self._prepare(*new, around.warnings.get(at, ()), now, bound))
-            if not at % LOOK_EVERY and current.is_over:
-                await current.next()
+
+        def prepare(places: Sequence[int]) -> list[Submission | Created | TimeballError]:
+            return [
+                refused.get(at) or self._prepare(jobs[at], job_ids[at], run_ids[at], warnings.get(at, ()), now, bound)
+                for at in places
+            ]
+
+        may_be_slow = count > MAX_SLOW_TOGETHER and (around is not _NOTHING or not _schedule_types(jobs) <= QUICK)
+        together = MAX_SLOW_TOGETHER if may_be_slow else FEW
+        prepared = await map_in_slices(prepare, range(count), self._context.clock, together=together)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._recall(jobs, prepared)
         results = iter(await self._commit(submissions))
-        warnings = around.warnings
 
-        def answered(at: int) -> Created | TimeballError:
-            item = prepared[at]
-            if isinstance(item, Submission):
-                return _answer(item, next(results), warnings.get(at, ()), bound, self._render)
-            return item
+        def answer(places: Sequence[int]) -> list[Created | TimeballError]:
+            return [
+                _answer(item, next(results), warnings.get(at, ()), bound, self._render)
+                if isinstance(item := prepared[at], Submission)
+                else item
+                for at in places
+            ]
 
-        return await map_in_slices(answered, range(count), self._context.clock, each=bool(bound))
+        return await map_in_slices(answer, range(count), self._context.clock, together=1 if bound else FEW)
 
     async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
@@ -275,6 +283,10 @@ class Submit:
         return {
             (tenant, task_id) for tenant, task_id in tasks if await self._context.store.task(tenant, task_id) is None
         }
+
+
+def _schedule_types(jobs: Sequence[NewJob]) -> set[type]:
+    return {type(job.spec.schedule) for job in jobs}
 
 
 def no_place() -> Invalid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from timeball.jobspec import json_input
 from timeball.jobspec.documents import JOB_SHAPES
 from timeball.jobspec.job_reader import JobBody
 from timeball.operation.jobs.submit import Created, NewJob
-from timeball.slices import let_go, map_in_slices
+from timeball.slices import FEW, let_go, map_in_slices
 
 _encode = msgspec.json.Encoder().encode
 
@@ -38,35 +39,33 @@ async def create_batch(call: Call) -> Answer:
     """One bad item never fails its neighbours."""
     clock = call.context.clock
     bodies, has_large = await read_batch(call.raw, _is_lines(call), clock)
-    prepared = await map_in_slices(_Preparing(call), bodies, clock, each=has_large)
-    results = await call.services.submit([item for item in prepared if isinstance(item, NewJob)])
-    results.reverse()
-    items = await map_in_slices(
-        lambda item: _item(results.pop() if isinstance(item, NewJob) else item), prepared, clock, each=False
-    )
+    tenant, key, may_be_large = call.tenant, idempotency_key(call), len(call.raw) > LARGE
+
+    def prepare(places: Sequence[int]) -> list[NewJob | TimeballError]:
+        return [_prepare(tenant, bodies[at], key, at, may_be_large) for at in places]
+
+    prepared = await map_in_slices(prepare, range(len(bodies)), clock, together=1 if has_large else FEW)
+    results = iter(await call.services.submit([item for item in prepared if isinstance(item, NewJob)]))
+
+    def answer(items: Sequence[NewJob | TimeballError]) -> list[BatchItem]:
+        return [_item(next(results) if isinstance(item, NewJob) else item) for item in items]
+
+    items = await map_in_slices(answer, prepared, clock)
     if has_large:
         del prepared
         await let_go(bodies, clock)
     return answer_json(BatchAnswer(items))
 
 
-class _Preparing:
-    """Makes new jobs of those that were read, one after the other."""
-
-    def __init__(self, call: Call) -> None:
-        self._tenant = call.tenant
-        self._key = idempotency_key(call)
-        self._may_be_large = len(call.raw) > LARGE
-        self._place = -1
-
-    def __call__(self, body: JobBody | TimeballError) -> NewJob | TimeballError:
-        """A key for the whole batch is one key per place in it, unless the job brings its own."""
-        self._place += 1
-        if isinstance(body, TimeballError):
-            return body
-        own = None if self._key is None or body.key is not None else f"{self._key}#{self._place}"
-        size = len(_encode(body.spec.parameters)) if self._may_be_large and body.spec.parameters else 0
-        return new_job(self._tenant, body, own, size)
+def _prepare(
+    tenant: str, body: JobBody | TimeballError, key: str | None, place: int, may_be_large: bool
+) -> NewJob | TimeballError:
+    """A key for the whole batch is one key per place in it, unless the job brings its own."""
+    if isinstance(body, TimeballError):
+        return body
+    own = None if key is None or body.key is not None else f"{key}#{place}"
+    size = len(_encode(body.spec.parameters)) if may_be_large and body.spec.parameters else 0
+    return new_job(tenant, body, own, size)
 
 
 def _item(result: Created | TimeballError) -> BatchItem:

@@ -150,6 +150,8 @@ class Jobs(StorePart):
 
 async def _new_job_rows(submissions: Sequence[Submission]) -> list[Row]:
     """Their rows. To encode many, or large ones, takes a while, in which others have a turn now and then."""
+    if len(submissions) <= ROWS_TOGETHER:
+        return [new_job_row(each.job) for each in submissions]
     rows: list[Row] = []
     size = 0
     for start in range(0, len(submissions), ROWS_TOGETHER):
