@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 import pytest
 
-from timeball.slices import TurnQueue, beside, first_found, give_way
+from timeball.slices import SHORT_LOCK_SECONDS, TurnQueue, beside, first_found, give_way
 
 
 async def turns_of(tasks: int, slices: int) -> list[list[int]]:
@@ -75,3 +76,26 @@ async def test_work_that_cannot_be_cut_shares_one_thread() -> None:
     assert len({thread for _, thread in answers}) == 1
     assert max(most) == 1
     assert threading.get_ident() not in {thread for _, thread in answers}
+
+
+async def test_work_beside_the_event_loop_keeps_the_interpreters_lock_only_for_short_turns() -> None:
+    """I28: the event loop waits one such turn after each system call."""
+    usual = sys.getswitchinterval()
+
+    def work() -> float:
+        return sys.getswitchinterval()
+
+    assert await beside(work) == pytest.approx(SHORT_LOCK_SECONDS)
+    assert usual > 10 * SHORT_LOCK_SECONDS
+    assert sys.getswitchinterval() == usual
+
+
+async def test_the_interpreters_lock_is_as_before_after_work_that_failed() -> None:
+    usual = sys.getswitchinterval()
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await beside(fail)
+    assert sys.getswitchinterval() == usual
