@@ -66,7 +66,7 @@ async def test_a_forecast_keeps_only_what_it_counts_with(store: Store, monkeypat
         sizes.extend(len(msgspec.json.encode(job.spec)) for job in jobs)
         return original(jobs, *rest)
 
-    monkeypatch.setattr("timeball.operation.schedules.forecast.forecast.foresee", forecast_fires)
+    monkeypatch.setattr("timeball.operation.schedules.forecast.forecast.forecast_fires", forecast_fires)
     context = Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
     found = await forecasting.forecast_fires(context, TENANT, now, now + 10 * HOUR, HOUR)
     assert found.forecast.jobs == 5

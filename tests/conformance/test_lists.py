@@ -314,7 +314,7 @@ def visits(long_past: Past, monkeypatch: pytest.MonkeyPatch) -> Callable[[Awaita
         rows: list[Any] = await counted(tx, query, **parameters)
         return rows
 
-    monkeypatch.setattr(f"timeball.stores.{'sqlite_tx.Tx' if is_sqlite else 'postgres_tx.Tx'}.fetch", fetch)
+    monkeypatch.setattr(f"timeball.stores.{'sqlite.tx.Tx' if is_sqlite else 'postgres.tx.Tx'}.fetch", fetch)
 
     async def during(call: Awaitable[Any]) -> int:
         found.count = 0

@@ -288,8 +288,8 @@ ENDLESS = Query(
 
 async def test_slow_reads_hold_up_nobody_and_end(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many people ask for however much, the scheduler reads on, and they get an answer."""
-    monkeypatch.setattr("timeball.stores.sqlite.store.PATIENCE", SECOND)
-    monkeypatch.setattr("timeball.stores.postgres.store.PATIENCE", 1.0)
+    monkeypatch.setattr("timeball.stores.sqlite.store.SLOW_READ_TIMEOUT", SECOND)
+    monkeypatch.setattr("timeball.stores.postgres.store.SLOW_READ_TIMEOUT", 1.0)
     store = await connect()
 
     async def work(tx: Tx) -> None:

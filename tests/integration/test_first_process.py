@@ -66,9 +66,9 @@ def test_the_first_process_reaps_orphans_and_passes_signals_on(up: subprocess.Po
 
 EXIT_CODES = """
 import asyncio, os, subprocess, sys, uvloop
-from timeball.bootstrap import first_process
+from timeball.bootstrap import init_process
 
-first_process.stay_as_init()
+init_process.stay_as_init()
 assert os.getpid() != 1, "the first process stays behind"
 
 async def main():

@@ -425,7 +425,9 @@ def test_a_paused_job_that_broke_off_half_way_has_not_fired_and_is_made_whole(
         " schedule: {type: cron, expression: '* * * * * *'}}]"
     )
     with monkeypatch.context() as patched:
-        patched.setattr("timeball.manifests.remote.Server.pause", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(
+            "timeball.manifests.remote.RemoteServer.pause", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         run("apply", "jobs.yaml", code=130)
     job = the(client, "half")
     assert (job.status, client.ledger(job.job_id).due) == ("scheduled", 0)

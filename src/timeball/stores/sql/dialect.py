@@ -17,7 +17,7 @@ In the texts stand
                                            which otherwise takes longer to make than all the rest
     {each_within history h: b.id}          `{each}` with that
     {days r.id >= :made_from}              a condition that is true anyway, and tells PostgreSQL which days of the
-                                           history it may leave out: see `days.py`
+                                           history it may leave out: see `day_ranges.py`
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {shown history r}                      the same for a list: NULL in place of results, which no list shows
     {size j.spec}                          how long a text is, in bytes or characters, whichever costs less to ask

@@ -19,8 +19,9 @@ from timeball.stores.sql.planning.preemption import Preempting
 from timeball.stores.sql.reading.archive import Archiving
 from timeball.stores.sql.reading.diagnosis_snapshot import DiagnosisSnapshots
 from timeball.stores.sql.reading.runs import Reads
+from timeball.stores.sql.registry.api_keys import Keys
 from timeball.stores.sql.registry.calendars import Calendars
-from timeball.stores.sql.registry.keys_and_tasks import Keys, Tasks
+from timeball.stores.sql.registry.registered_tasks import Tasks
 from timeball.stores.sql.runs.deadlines import Deadlines
 from timeball.stores.sql.runs.follows import Follows
 from timeball.stores.sql.runs.runs import Runs

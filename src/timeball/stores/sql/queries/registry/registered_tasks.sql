@@ -1,0 +1,35 @@
+-- Registered tasks.
+
+-- name: put_task
+-- Create or replace a registered task; its version grows, but not if this repeats a statement whose answer was lost.
+INSERT INTO tasks (tenant, id, spec, version, updated_at)
+VALUES (:tenant, :id, :spec, 1, :updated_at)
+ON CONFLICT (tenant, id) DO UPDATE
+SET spec = excluded.spec, updated_at = excluded.updated_at, version = tasks.version
+  + CASE WHEN tasks.spec = excluded.spec AND tasks.updated_at = excluded.updated_at THEN 0 ELSE 1 END
+RETURNING version;
+
+-- name: task
+-- A registered task.
+SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant AND id = :id;
+
+-- name: list_tasks
+-- The ids of a page of registered tasks, in order, with the sizes of their specs.
+SELECT id, {size spec} FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :most;
+
+-- name: tasks_by_id
+-- Registered tasks as they are.
+SELECT t.id, t.tenant, t.spec, t.version, t.updated_at FROM {batch b: id text} JOIN tasks t ON t.id = b.id
+WHERE t.tenant = :tenant ORDER BY t.id;
+
+-- name: lock_task
+-- A registered task, kept from every other writer.
+SELECT t.id FROM tasks t WHERE t.tenant = :tenant AND t.id = :id {lock t};
+
+-- name: task_users
+-- A job that is not cancelled and refers to a task.
+SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT NULL AND state <> 'cancelled' LIMIT 1;
+
+-- name: delete_task
+-- Forget a registered task.
+DELETE FROM tasks WHERE tenant = :tenant AND id = :id RETURNING id;

@@ -1,0 +1,72 @@
+"""Tasks that are registered under a name."""
+
+from __future__ import annotations
+
+import msgspec
+
+from timeball.domain.errors import Conflict
+from timeball.ports.store.paging import Page
+from timeball.ports.store.registry import RegisteredTask
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.page_bytes import fitting
+from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.rows import as_json, plain
+from timeball.stores.sql.runs import claim_kinds
+from timeball.stores.sql.statements import query
+
+PUT_TASK = query("put_task")
+TASK = query("task")
+LIST_TASKS = query("list_tasks")
+TASKS_BY_ID = query("tasks_by_id")
+LOCK_TASK = query("lock_task")
+TASK_USERS = query("task_users")
+DELETE_TASK = query("delete_task")
+
+
+class Tasks(StorePart):
+    async def put_task(self, task: RegisteredTask) -> RegisteredTask:
+        async def work(tx: Tx) -> RegisteredTask:
+            ((version,),) = await tx.fetch(
+                PUT_TASK,
+                tenant=task.tenant,
+                id=plain(task.id),
+                spec=as_json(task.spec),
+                updated_at=task.updated_at,
+            )
+            if isinstance(kind := task.spec.get("kind"), str):
+                await claim_kinds.call_back(tx, task.tenant, plain(task.id), kind)
+            return msgspec.structs.replace(task, version=version)
+
+        return await self._db.write(work)
+
+    async def task(self, tenant: str, task_id: str) -> RegisteredTask | None:
+        async def work(tx: Tx) -> RegisteredTask | None:
+            rows = await tx.fetch(TASK, tenant=tenant, id=plain(task_id))
+            return _task(rows[0]) if rows else None
+
+        return await self._db.read(work)
+
+    async def list_tasks(self, tenant: str, cursor: str | None, limit: int) -> Page[RegisteredTask]:
+        async def work(tx: Tx) -> Page[RegisteredTask]:
+            rows = await tx.fetch(LIST_TASKS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
+            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            tasks = [_task(row) for row in await tx.fetch(TASKS_BY_ID, tenant=tenant, b=ids)] if ids else []
+            return Page(tasks, ids[-1] if len(rows) > len(ids) > 0 else None)
+
+        return await self._db.read(work, slow=True)
+
+    async def delete_task(self, tenant: str, task_id: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
+            if users := await tx.fetch(TASK_USERS, tenant=tenant, id=plain(task_id)):
+                raise Conflict(f"task {task_id!r} is used by job {users[0][0]}; cancel that first, or give it another")
+            return bool(await tx.fetch(DELETE_TASK, tenant=tenant, id=plain(task_id)))
+
+        return await self._db.write(work)
+
+
+def _task(row: Row) -> RegisteredTask:
+    task_id, tenant, spec, version, updated_at = row
+    return RegisteredTask(
+        id=task_id, tenant=tenant, spec=msgspec.json.decode(spec), version=version, updated_at=updated_at
+    )
