@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from timeball.api.openapi_schemas import portable
 from timeball.api.problems import Problem
 from timeball.api.routing import Permission, Route
 
@@ -92,8 +93,8 @@ class _Types:
         queries = [route.query for route in routes if route.query is not None]
         types = list({repr(kind): kind for kind in [*named, Problem]}.values())
         schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
-        self._schemas = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
-        self.components = components
+        self._schemas = {repr(kind): portable(schema) for kind, schema in zip(types, schemas, strict=True)}
+        self.components: dict[str, Any] = portable(components)
         _, self._queries = msgspec.json.schema_components(queries, ref_template=_REF)
 
     def of(self, kinds: Any) -> dict[str, Any]:

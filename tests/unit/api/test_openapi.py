@@ -1,6 +1,7 @@
 """One table of routes yields the permissions, the OpenAPI document and the page for people."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -74,6 +75,40 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
         for step in reference.removeprefix("#/").split("/"):
             at = at[step]
         assert at
+
+
+def test_generators_find_only_what_they_read(document: dict[str, Any]) -> None:
+    """Component names that are names of classes, each once, and no schema that is a boolean or a class's default."""
+    schemas = document["components"]["schemas"]
+    titles = [schema.get("title", name) for name, schema in schemas.items()]
+    assert len(titles) == len(set(titles))
+    assert [name for name in schemas if not name.isidentifier()] == []
+    for schema in objects(schemas):
+        if schema.get("type") == "array":
+            assert isinstance(schema.get("items", schema.get("prefixItems")), dict | list), schema
+        assert not (isinstance(schema.get("default"), dict) and {"$ref", "anyOf"} & schema.keys()), schema
+
+
+def test_tuples_have_as_many_members_as_types(document: dict[str, Any]) -> None:
+    tuples = [schema for schema in objects(document) if "prefixItems" in schema]
+    assert tuples
+    for schema in tuples:
+        assert schema["minItems"] == schema["maxItems"] == len(schema["prefixItems"])
+
+
+def test_a_default_that_generators_cannot_read_stands_in_the_description(document: dict[str, Any]) -> None:
+    schedule = document["components"]["schemas"]["CanonicalJob"]["properties"]["schedule"]
+    assert schedule["description"] == 'Default: `{"type":"immediate"}`.'
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """It and what is in it."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from objects(member)
 
 
 def test_schemas_are_valid_and_examples_match_them(document: dict[str, Any]) -> None:

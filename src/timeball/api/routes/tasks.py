@@ -24,7 +24,7 @@ _EXAMPLE: Final = {"kind": "http", "url": "https://example.org/send", "method": 
 _typed = msgspec.json.Decoder(Task)
 
 
-class TaskView(Struct, frozen=True, rename="camel"):
+class RegisteredTaskView(Struct, frozen=True, rename="camel"):
     task_id: str
     task: Task
     version: int
@@ -32,7 +32,7 @@ class TaskView(Struct, frozen=True, rename="camel"):
 
 
 class TaskList(Struct, frozen=True, rename="camel"):
-    items: list[TaskView]
+    items: list[RegisteredTaskView]
     next_cursor: str | None
 
 
@@ -101,7 +101,7 @@ ROUTES: Final = (
         permission=Permission.READ,
         summary="Read a registered task",
         handle=read,
-        answer=TaskView,
+        answer=RegisteredTaskView,
         problems=(404,),
     ),
     Route(
@@ -113,7 +113,7 @@ ROUTES: Final = (
         handle=put,
         body=Task,
         reads_raw=True,
-        answer=TaskView,
+        answer=RegisteredTaskView,
         example=_EXAMPLE,
     ),
     Route(
