@@ -8,10 +8,10 @@ JOBS    ?= 7
 WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test lint fmt bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts lint fmt bench compare sim chaos soak clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
-test bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
+test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,16 @@ up: install ## Start Timeball on http://127.0.0.1:1300
 
 test: install-dev ## Run every test, on SQLite and on a PostgreSQL of their own (ARGS="-k cron" narrows)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(WITHOUT) $(ARGS)
+
+parts: install-dev ## Install real servers and tools for make test-parts into .parts (asks, unless CI=true)
+	$(BIN)/python -m tests.parts
+
+test-parts: PYTEST = $(BIN)/python -m pytest $(WITHOUT) -m parts
+test-parts: install-dev ## Run the full suites against the parts; a failure is rerun once, and reported
+	@test -e .parts/installed || test "$$CI" != true || { echo "The parts are missing: make parts"; exit 1; }
+	@$(PYTEST) $(ARGS); code=$$?; test $$code -eq 1 || exit $$code; \
+		echo "Tests failed, see above. They run once more:"; \
+		$(PYTEST) --last-failed --last-failed-no-failures none $(ARGS) && echo "Failed at first, passed when run again."
 
 lint: install-dev ## Check style, types and layers
 	$(BIN)/ruff check
@@ -55,7 +65,7 @@ soak: install-dev ## Attack both stores for MINUTES=20 beside 200 honest jobs a 
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 clean: ## Remove .venv, caches and build products
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .parts build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
