@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from starlette.types import ASGIApp
 
 from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
+from timeball.api.asgi import Application
 from timeball.operation.storage.large_values import LargeValueStore, Place
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Dice
@@ -30,7 +30,7 @@ OTHER = "key-of-another-tenant-0123456789abcdef00"
 class Api:
     """An application and a client of it."""
 
-    def __init__(self, app: ASGIApp, server: Server, client: httpx2.AsyncClient) -> None:
+    def __init__(self, app: Application, server: Server, client: httpx2.AsyncClient) -> None:
         self.app = app
         self.server = server
         self.client = client

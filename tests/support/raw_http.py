@@ -16,9 +16,9 @@ from typing import Any, Self, cast
 import httptools
 import uvicorn
 import uvloop
-from starlette.types import Message
 
 from timeball.api.app import Endpoint, Paths
+from timeball.api.asgi import Message
 from timeball.api.http.connection_limits import ConnectionLimits
 from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer

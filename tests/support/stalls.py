@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from starlette.types import ASGIApp
-
 from tests.support.api import ADMIN
 from tests.support.thorough import THOROUGH
+from timeball.api.asgi import Application
 
 TICK_SECONDS: Final = 0.005
 PROMISED_STALL_SECONDS: Final = 0.050
@@ -87,7 +86,7 @@ class Ticker:
         self._cpu, self._wall = cpu, wall
 
 
-async def send(app: ASGIApp, method: str, ask: Ask) -> Answered:
+async def send(app: Application, method: str, ask: Ask) -> Answered:
     """Make a request, and leave out of the answer what is long."""
     pieces = [ask.body[at : at + CHUNK_BYTES] for at in range(0, len(ask.body), CHUNK_BYTES)] or [b""]
     waiting = iter(pieces)
@@ -129,7 +128,7 @@ async def send(app: ASGIApp, method: str, ask: Ask) -> Answered:
 
 
 async def measured(
-    app: ASGIApp, method: str, asks: Callable[[], Sequence[Ask]], tries: int = TRIES
+    app: Application, method: str, asks: Callable[[], Sequence[Ask]], tries: int = TRIES
 ) -> dict[str, Stall]:
     """The stall of each request, by what is bad about it: the best of some tries, of which the later ones are made only
     while the earlier were too long."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
-from starlette.routing import compile_path
-from starlette.types import Receive, Scope, Send
 
 from timeball.api import openapi, problems, views
+from timeball.api.asgi import Receive, Scope, Send
 from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
+from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
 from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers, workflows
 from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
@@ -127,7 +128,7 @@ class Paths:
 
     def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint) -> None:
         self._fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
-        self._others = [(compile_path(path)[0], endpoint) for path, endpoint in endpoints.items() if "{" in path]
+        self._others = [(_pattern(path), endpoint) for path, endpoint in endpoints.items() if "{" in path]
         self._default = default
         self.asked: dict[bytes, Asked] = {}
         """By heads of requests that were read before."""
@@ -228,9 +229,9 @@ class Endpoint:
         raw, body = b"", None
         if route.body is not None:
             if request.body is None:
-                raw = await json_input.read_body(headers, request.receive, route.limit)
+                raw = await read_body(headers, request.receive, route.limit)
             else:
-                json_input.check_encoding(headers)
+                check_encoding(headers)
                 raw = request.body
             if not route.reads_raw:
                 body = await self._read(route, raw)
@@ -257,6 +258,11 @@ class Endpoint:
         else:
             found = problems.unexpected(error, self._services.context.dice, request.method, request.path)
         return Answer(msgspec.json.encode(found), found.status, problems.CONTENT_TYPE, problems.headers(error))
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """Matches the paths of a route. A `{parameter}` is at least one character, and no slash."""
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)) + "$")
 
 
 def _is_plain(parameter: str) -> bool:

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.types import Receive, Send
-
+from timeball.api.asgi import Receive, Send
 from timeball.api.routing import Answer, Headers
 
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))

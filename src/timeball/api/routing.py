@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
-from starlette.types import Receive
 
+from timeball.api.asgi import Receive
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.jobspec.json_input import MAX_BODY

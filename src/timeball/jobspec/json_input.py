@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from starlette.types import Receive
 
-from timeball.domain.errors import Invalid, TooLarge
-from timeball.jobspec.errors import Malformed, UnsupportedEncoding
+from timeball.domain.errors import Invalid
+from timeball.jobspec.errors import Malformed
 from timeball.jobspec.validation_text import explain, pointer
 from timeball.ports.clock import Clock
 from timeball.slices import Steps, at_once, in_slices
@@ -42,33 +40,6 @@ _AS_ZEROS = bytes.maketrans(b"123456789E", b"000000000e")
 _EXPONENTS: Final = (b"e000", b"e+000", b"e-000")
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _INT64 = range(-(1 << 63), 1 << 63)
-
-
-def check_encoding(headers: Mapping[bytes, bytes]) -> None:
-    if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"", b"identity"):
-        raise UnsupportedEncoding("send the body without Content-Encoding")
-
-
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """The whole body, refused as soon as it is known to be too large: also without a Content-Length."""
-    check_encoding(headers)
-    length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length[:20]) > limit:
-        raise _too_large(limit)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body"):
-        chunks, size = [body], len(body)
-        while message.get("more_body") and size <= limit:
-            message = await receive()
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-        body = b"".join(chunks)
-    if message["type"] == "http.disconnect":
-        raise Malformed("the body ended early")
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
 
 
 def is_suspicious(raw: bytes) -> bool:
@@ -235,10 +206,6 @@ def decode(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.DecodeError:
         parse(raw)
         raise
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the body is larger than {limit >> 20} MiB")
 
 
 def _too_deep(at: str) -> Invalid:

@@ -218,7 +218,7 @@ except SystemExit:
     print(*sys.modules, file=sys.stderr)
 """
 LOGS = "runs logs -f r_0000000000000000000000000000"
-HEAVY = {"asyncio", "httpx2", "rich", "starlette", "structlog", "uvicorn", "uvloop", "aiohttp"}
+HEAVY = {"asyncio", "httpx2", "rich", "structlog", "uvicorn", "uvloop", "aiohttp"}
 
 
 @pytest.mark.parametrize("command", ["--help", "version", "jobs list", "jobs create --help", LOGS])

@@ -156,35 +156,3 @@ def test_no_json_breaks_the_reader(document: dict[str, Any]) -> None:
     base = job_reader.read_job(msgspec.json.encode({"task": TASK})).spec
     assert status_of(job_reader.read_job, raw) in (200, 422)
     assert status_of(lambda raw: at_once(job_reader.change_from(raw)(base)), raw) in (200, 422)
-
-
-# --- bodies -----------------------------------------------------------------------------------------------------------
-
-
-def chunks(*parts: bytes) -> Any:
-    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-    messages[-1]["more_body"] = False
-
-    async def receive() -> Any:
-        return messages.pop(0)
-
-    return receive
-
-
-async def test_a_body_in_pieces_is_put_together() -> None:
-    assert await json_input.read_body({}, chunks(b"a", b"", b"bc"), 3) == b"abc"
-
-
-async def test_a_body_without_length_is_refused_when_it_grows_too_large() -> None:
-    with pytest.raises(TooLarge):
-        await json_input.read_body({}, chunks(b"x" * 10, b"x" * 10, b"x" * 10), 25)
-
-
-async def test_a_declared_length_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(TooLarge):
-        await json_input.read_body({b"content-length": b"99999999999999999999999"}, chunks(b""), 25)
-
-
-async def test_a_compressed_body_is_refused() -> None:
-    with pytest.raises(problems.UnsupportedEncoding):
-        await json_input.read_body({b"content-encoding": b"gzip"}, chunks(b""), 25)

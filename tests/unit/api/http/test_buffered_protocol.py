@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from timeball.api.asgi import Receive, Scope, Send
 from timeball.api.http.buffered_protocol import BufferedProtocol
 from timeball.api.responses import send_answer
 from timeball.api.routing import Answer
