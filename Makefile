@@ -8,7 +8,7 @@ JOBS    ?= 7
 WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test parts test-parts lint fmt bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts constraints lint fmt bench compare sim chaos soak clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
@@ -35,6 +35,11 @@ test-parts: install-dev ## Run the full suites against the parts; a failure is r
 	@$(PYTEST) $(ARGS); code=$$?; test $$code -eq 1 || exit $$code; \
 		echo "Tests failed, see above. They run once more:"; \
 		$(PYTEST) --last-failed --last-failed-no-failures none $(ARGS) && echo "Failed at first, passed when run again."
+
+constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt, for every supported Python
+	$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check uv
+	build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --upgrade \
+		--no-header --no-annotate --output-file constraints.txt pyproject.toml
 
 lint: install-dev ## Check style, types and layers
 	$(BIN)/ruff check
@@ -73,11 +78,11 @@ $(VENV)/bin/python:
 		{ echo "Timeball needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# The stamps are newer than pyproject.toml as long as nothing has to be installed again.
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+# The stamps are newer than both files as long as nothing has to be installed again.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
