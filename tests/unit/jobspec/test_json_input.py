@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeball.api import problems
-from timeball.domain.errors import Invalid, TimeballError, TooLarge
+from timeball.domain.errors import Invalid, TimeballError
 from timeball.jobspec import job_reader, json_input
 from timeball.slices import at_once
 
