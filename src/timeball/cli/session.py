@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from timeball import config
+from timeball.cli.options.setting_options import Wording, flag_names, setting_options
 from timeball.cli.output.output import Form, Output
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.ids import is_id
@@ -22,40 +24,35 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _LIVE = ("scheduled", "paused")
+_CLIENT_FLAGS = flag_names("client")
+_client_options = setting_options(
+    "client",
+    wording={
+        "url": Wording("Where Timeball runs (TIMEBALL_URL).", metavar="URL"),
+        "token": Wording("The key itself; others can read it here (TIMEBALL_TOKEN)."),
+        "ca": Wording("The authorities to trust, for https (TIMEBALL_CA)."),
+    },
+)
 
 
 class CliSession:
     """One call of the command line against a server."""
 
-    def __init__(
-        self,
-        url: str | None,
-        token: str | None,
-        form: Form | None,
-        *,
-        token_file: str | None = None,
-        ca: str | None = None,
-    ) -> None:
+    def __init__(self, flags: Mapping[str, Any], form: Form | None) -> None:
         self.output = Output(form)
-        self._ca = ca
-        self._url = url
-        self._token = token
-        self._token_file = token_file
+        self._flags = flags
+        """What the command line said, by setting."""
 
     @functools.cached_property
     def settings(self) -> ClientConfig:
         """Where it goes, and as whom."""
-        from timeball import config
-
-        return config.client({"url": self._url, "token": self._token, "token_file": self._token_file, "ca": self._ca})
+        return config.client(self._flags)
 
     @functools.cached_property
     def client(self) -> Client:
         from timeball.client.client import Client
 
-        return Client(
-            self._url, self._token, token_file=self._token_file, ca=self._ca, retries=2, transport=make_transport()
-        )
+        return Client(**self._flags, retries=2, transport=make_transport())
 
     def ask(self, request: Request[T], *, wait: bool = False) -> T | None:
         """The answer, to be shown; or None, when it was printed as JSON, as it came. Who wants to `wait` for what it
@@ -116,22 +113,11 @@ def make_transport() -> Any:
 def connected(command: Callable[..., R]) -> Callable[..., R]:
     """The options of every command that talks to a server; it gets a `Session` first."""
 
-    @click.option("--url", metavar="URL", help="Where Timeball runs (TIMEBALL_URL).")
-    @click.option("--token-file", metavar="PATH", help="A file with the key to use (TIMEBALL_TOKEN_FILE).")
-    @click.option("--token", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
-    @click.option("--ca", metavar="FILE", help="The authorities to trust, for https (TIMEBALL_CA).")
+    @_client_options
     @output_option
     @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        url: str | None,
-        token: str | None,
-        token_file: str | None,
-        ca: str | None,
-        form: Form | None,
-        **kwargs: Any,
-    ) -> R:
-        session = CliSession(url, token, form, token_file=token_file, ca=ca)
+    def wrapped(*args: Any, form: Form | None, **kwargs: Any) -> R:
+        session = CliSession({name: kwargs.pop(name) for name in _CLIENT_FLAGS}, form)
         try:
             return command(session, *args, **kwargs)
         finally:

@@ -11,6 +11,7 @@ import click
 from timeball import config
 from timeball.cli.output.output import Column, Form, Output
 from timeball.cli.session import output_option
+from timeball.cli.options.setting_options import Wording, setting_options
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.text import english
 
@@ -22,25 +23,15 @@ ROWS_PER_LINE: Final = 500_000
 
 
 @click.command(short_help="Move everything from the embedded store to PostgreSQL.")
-@click.option("--to", metavar="DSN", help="An empty PostgreSQL database: postgresql://user@host/database.")
-@click.option("--to-file", metavar="PATH", help="A file with that DSN, if there is a password in it.")
-@click.option(
-    config.DATA_DIR.flag,
-    config.DATA_DIR.name,
-    metavar="DIR",
-    help="The folder of the Timeball that is moved (TIMEBALL_DATA_DIR; default ~/.local/share/timeball).",
-)
-@click.option(
-    config.STORE.flag,
-    config.STORE.name,
-    metavar="DSN",
-    help="The store that is moved, if it is not in the data folder: sqlite:///path (TIMEBALL_STORE).",
-)
-@click.option(
-    config.OBJECTS.flag,
-    "to_objects",
-    metavar="FOLDER|URL",
-    help="Where the servers on PostgreSQL will keep large values; those that there are go there, too.",
+@setting_options(
+    "migrate",
+    first=("to", "to_file"),
+    wording={
+        "data_dir": Wording(
+            "The folder of the Timeball that is moved (TIMEBALL_DATA_DIR; default ~/.local/share/timeball)."
+        ),
+        "store": Wording("The store that is moved, if it is not in the data folder: sqlite:///path (TIMEBALL_STORE)."),
+    },
 )
 @click.option("--dry-run", is_flag=True, help="Tell what would be moved, and whether it could be. Changes nothing.")
 @click.option("--take-back", is_flag=True, help="Let a store that was moved be used again, as it was.")

@@ -1,0 +1,88 @@
+"""The options of a command that follow from the table of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from timeball import config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Wording(NamedTuple):
+    """What a command says about an option in words of its own."""
+
+    help: str
+    metavar: str | None = None
+    """None: as in the table."""
+    flags: tuple[str, ...] = ()
+    """Empty: as in the table."""
+
+
+def setting_options(
+    role: config.Role, *, first: Sequence[str] = (), wording: Mapping[str, Wording] | None = None
+) -> Callable[[F], F]:
+    """A flag for each setting of a role, in the order of the table, but with these `first`. Options and wording go by
+    the name of the setting, or `NAME_file` for the flag that names a file with its value."""
+    options = _options(role, wording or {})
+    order = [*first, *(name for name in options if name not in first)]
+
+    def decorate(command: F) -> F:
+        for name in reversed(order):  # the last one that is applied is shown first
+            command = options[name](command)
+        return command
+
+    return decorate
+
+
+def flag_names(role: config.Role) -> list[str]:
+    """The parameters that a command of this role gets from its settings' flags."""
+    return list(_options(role, {}))
+
+
+def _options(role: config.Role, wording: Mapping[str, Wording]) -> dict[str, Callable[[F], F]]:
+    options: dict[str, Callable[[F], F]] = {}
+    for setting in config.TABLE.values():
+        if role in setting.flag_roles:
+            if setting.file_meaning:
+                options[setting.file_name] = _file_option(setting, wording.get(setting.file_name))
+            options[setting.name] = _option(setting, wording.get(setting.name))
+    return options
+
+
+def _option(setting: config.Setting[Any], wording: Wording | None) -> Callable[[F], F]:
+    words = wording or Wording(_help(setting))
+    flags = words.flags or (f"{setting.flag}/{setting.off_flag}" if setting.off_flag else setting.flag,)
+    if setting.is_switch:
+        return click.option(*flags, setting.name, is_flag=True, default=None, help=words.help)
+    metavar = words.metavar or setting.value.metavar
+    return click.option(*flags, setting.name, multiple=setting.repeated, metavar=metavar, help=words.help)
+
+
+def _file_option(setting: config.Setting[Any], wording: Wording | None) -> Callable[[F], F]:
+    named = "" if setting.flag_only else f" ({setting.file_variable})"
+    words = wording or Wording(f"{_sentence(setting.file_meaning)}{named}.")
+    return click.option(setting.file_flag, setting.file_name, metavar="PATH", help=words.help)
+
+
+def _help(setting: config.Setting[Any]) -> str:
+    if setting.flag_only:
+        return f"{_sentence(setting.meaning)}."
+    note = _note(setting)
+    return f"{_sentence(setting.meaning)} ({setting.variable}{f'; {note}' if note else ''})."
+
+
+def _note(setting: config.Setting[Any]) -> str:
+    if setting.note is not None:
+        return setting.note
+    if setting.repeated:
+        return "may be repeated"
+    default = setting.written_default
+    return f"default: {default}" if " " in default else f"default {default}"
+
+
+def _sentence(meaning: str) -> str:
+    return f"{meaning[0].upper()}{meaning[1:]}"

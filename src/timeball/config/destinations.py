@@ -1,0 +1,71 @@
+"""Which servers a client talks to, and which key may go to all of them. The rules are in `timeball.config.trust`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from timeball.config import files, trust
+from timeball.config.readers import DEFAULT_PORT
+from timeball.config.setting import InvalidSetting
+from timeball.config.sources import Given
+from timeball.config.trust import Trust
+
+DEFAULT_HOST: Final = "127.0.0.1"
+
+
+def default_servers(given: Given) -> tuple[str, ...]:
+    """The server on this machine, at the default port."""
+    scheme = "https" if "https" in noted(given, DEFAULT_PORT)[1:] else "http"
+    return (f"{scheme}://{DEFAULT_HOST}:{DEFAULT_PORT}",)
+
+
+def key(given: Given, token: str | None) -> str | None:
+    """The key that may go to all servers: the one that is set, else the admin key of this machine."""
+    servers: tuple[str, ...] = given.used("url")
+    named, found = "token", token
+    if found is None and all(map(trust.is_loopback, servers)):
+        # The key of this machine's Timeball never leaves this machine.
+        named, found = "admin_key", given("admin_key")
+        if found is None:
+            return _key_in_data_folder(given, urlsplit(servers[0]).port)
+    if found is not None and (source := given.find(given.table[named])) is not None:
+        _check_destination(given, source.trust, source.source)
+    return found
+
+
+def note(given: Given, port: int | None) -> Path:
+    """Where the server on a port notes its data folder, and whether it speaks TLS."""
+    return files.home(given.environ, "XDG_STATE_HOME", ".local/state") / f"data-dir-of-port-{port}"
+
+
+def noted(given: Given, port: int | None) -> list[str]:
+    return (files.content(note(given, port)) or "").split("\n")
+
+
+def admin_key_file(data_dir: Path) -> Path:
+    return data_dir / "admin.key"
+
+
+def _key_in_data_folder(given: Given, port: int | None) -> str | None:
+    """The admin key in the data folder: the one that was set, that the port's server noted, or the default."""
+    path = admin_key_file(Path(given("data_dir") or noted(given, port)[0] or given.used("data_dir")))
+    found = files.content(path)
+    if found is not None:
+        # Also where a file in the current folder names the data folder: the key in it is this machine's.
+        _check_destination(given, Trust.USER, str(path))
+    return found
+
+
+def _check_destination(given: Given, key_trust: Trust, key_source: str) -> None:
+    """Refuse to send a key to a server that a less trusted source chose."""
+    for setting in given.table.values():
+        found = given.find(setting) if setting.steers else None
+        if found is not None and found.trust < key_trust:
+            path = Path(found.source).absolute()
+            raise InvalidSetting(
+                f"the key from {key_source} is not sent: {path} sets {setting.name} to {found.value!r}, and a file"
+                f" in the current folder does not decide where your keys go. Pass {setting.flag} or set"
+                f" {setting.variable} yourself; or, if you trust that file, set TIMEBALL_CONFIG={path}"
+            )

@@ -1,0 +1,66 @@
+"""`timeball.toml`: where it is, how far it is trusted, and what it says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from timeball.config import trust
+from timeball.config.setting import InvalidSetting, Setting
+from timeball.config.trust import Trust
+
+
+def home(environ: Mapping[str, str], variable: str, usual: str) -> Path:
+    """Timeball's folder in the place that the XDG specification gives it."""
+    base = environ.get(variable, "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / usual) / "timeball"
+
+
+def find(environ: Mapping[str, str]) -> tuple[Path | None, Trust]:
+    """The file to read; None: there is none."""
+    named = environ.get("TIMEBALL_CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise InvalidSetting(f"TIMEBALL_CONFIG names {named!r}, which is not a file; correct or unset it")
+        return Path(named), Trust.USER
+    here, at_home = Path("timeball.toml"), home(environ, "XDG_CONFIG_HOME", ".config") / "timeball.toml"
+    if not here.is_file():
+        return at_home if at_home.is_file() else None, Trust.USER
+    if at_home.is_file() and here.samefile(at_home):
+        return here, Trust.USER
+    if (objection := trust.check_folder_file(here)) is not None:
+        raise InvalidSetting(
+            f"{objection}, so its settings are not used; correct that, or if you trust the file, set"
+            f" TIMEBALL_CONFIG={here.absolute()}"
+        )
+    return here, Trust.FOLDER
+
+
+def load(path: Path, settings: Iterable[Setting[Any]]) -> dict[str, Any]:
+    """What the file says, by its keys. A key that is none of these settings is refused."""
+    import tomllib  # 20 ms that most commands need not pay
+
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidSetting(f"cannot read {path}: {error}") from None
+    keys = [setting.name for setting in settings if not setting.flag_only]
+    of_files = {setting.file_name for setting in settings if not setting.flag_only and setting.secret}
+    for name in found:
+        if name not in keys and name not in of_files:
+            import difflib
+
+            close = difflib.get_close_matches(name, keys, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(keys)}"
+            raise InvalidSetting(f"{path} sets {name}, which is not a setting; {hint}")
+    return found
+
+
+def content(path: Path) -> str | None:
+    """The text of a small file, if it can be read and there is some."""
+    try:
+        return path.read_text("utf-8").strip() or None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,116 @@
+"""From what was set to the configuration of a role: one frozen object, validated once, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TypeVar
+
+from timeball.config import destinations, places
+from timeball.config.readers import SQLITE
+from timeball.config.roles import (
+    TABLE,
+    ClientConfig,
+    CrewConfig,
+    MigrateConfig,
+    ServerConfig,
+    UpConfig,
+    WorkerConfig,
+)
+from timeball.config.setting import InvalidSetting
+from timeball.config.sources import Flags, Given
+
+C = TypeVar("C")
+
+_NAMES = {row.field: row.name for row in TABLE.values()}
+
+
+def client(flags: Flags, environ: Mapping[str, str] | None = None) -> ClientConfig:
+    return _fill(ClientConfig, _given(flags, environ))
+
+
+def server(flags: Flags, environ: Mapping[str, str] | None = None) -> ServerConfig:
+    return _check_server(_fill(ServerConfig, _given(flags, environ)))
+
+
+def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConfig:
+    given = _given(flags, environ)
+    if given.used("token") is None:
+        raise InvalidSetting(
+            "a worker needs a key: create one with `timeball keys create --role worker`,"
+            " write it into a file, and name that with --token-file or TIMEBALL_TOKEN_FILE"
+        )
+    return _check_crew(_fill(WorkerConfig, given, given.used("url")), given)
+
+
+def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
+    given = _given(flags, environ)
+    return _check_crew(_check_server(_fill(UpConfig, given)), given)
+
+
+def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
+    given = _given(flags, environ)
+    if not given.used("store").startswith(SQLITE):
+        raise InvalidSetting(
+            "the store that is set is PostgreSQL already; say which one is to be moved: --store sqlite:///path/to/file.db"
+        )
+    return _fill(MigrateConfig, given)
+
+
+def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None, *, secure: bool = False) -> None:
+    """Note for this user's clients which folder the server on a port uses, so that they find its admin key, and whether
+    it speaks TLS."""
+    note = destinations.note(_given({}, environ), port)
+    try:
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(f"{data_dir}\n{'https' if secure else 'http'}\n", "utf-8")
+    except OSError:
+        return  # a convenience: a server without a home works as well
+
+
+def _given(flags: Flags, environ: Mapping[str, str] | None) -> Given:
+    return Given(TABLE, flags, environ)
+
+
+def _fill(config: type[C], given: Given, servers: Sequence[str] = ()) -> C:
+    """The configuration with the settings that it has a field for. `servers`: those of a worker, which may be on this
+    machine."""
+    names = [found.name for found in fields(config)]  # type: ignore[arg-type]
+    values = {name: given.used(_NAMES[name]) for name in names if name in _NAMES}
+    if issubclass(config, CrewConfig):
+        values["protected"] = places.protected(given, servers)
+    return config(**values)
+
+
+S = TypeVar("S", bound=ServerConfig)
+W = TypeVar("W", bound=CrewConfig)
+
+
+def _check_server(config: S) -> S:
+    if config.sqlite_path is not None and (config.store_direct is not None or config.read_store is not None):
+        raise InvalidSetting("the embedded store has neither poolers nor replicas: --store names no PostgreSQL")
+    if (config.tls_cert is None) != (config.tls_key is None):
+        raise InvalidSetting(
+            "TLS needs both tls_cert and tls_key: name the certificate with --tls-cert and its key with --tls-key"
+        )
+    return config
+
+
+def _check_crew(config: W, given: Given) -> W:
+    if config.dedicated and not config.labels:
+        raise InvalidSetting(
+            "a dedicated worker takes only runs that ask for one of its labels, and it has none:"
+            " give it some with --label or TIMEBALL_LABELS"
+        )
+    if config.scripts_dir.resolve() == given.used("data_dir").resolve():
+        raise InvalidSetting(
+            f"the scripts folder {config.scripts_dir} is the data folder, which jobs may not read:"
+            " name another --scripts-dir"
+        )
+    if config.job_landlock and not config.no_new_privs:
+        raise InvalidSetting(
+            "jobs that may gain privileges cannot be kept in a Landlock domain:"
+            " with no_new_privs off, set job_landlock to off as well"
+        )
+    return config

@@ -1,0 +1,238 @@
+"""How a setting is read: from what was written to the value, or ValueError with what to write instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from timeball.config import trust
+from timeball.domain import duration
+from timeball.domain import retention as keeping
+from timeball.domain.errors import Invalid
+from timeball.domain.instant import DAY, SECOND, Micros
+
+DEFAULT_PORT: Final = 1300
+MIN_ADMIN_KEY_LENGTH: Final = 32
+MAX_SLOTS: Final = 10_000
+MAX_CPUS: Final = 100_000
+MAX_CREDIT: Final = DAY
+LOCAL: Final = "local"
+"""As an archive: a folder beside the embedded store."""
+SQLITE: Final = "sqlite:///"
+POSTGRES: Final = "postgresql://"
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("write some text")
+    return value.strip()
+
+
+def one_of(*choices: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if str(value).lower() not in choices:
+            raise ValueError(f"write {', '.join(choices[:-1])} or {choices[-1]}")
+        return str(value).lower()
+
+    return read
+
+
+def whole(low: int, high: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        digits = str(value).strip()
+        if isinstance(value, bool) or not digits.isascii() or not digits.isdigit() or not low <= int(digits) <= high:
+            raise ValueError(f"write a whole number from {low} to {high}")
+        return int(digits)
+
+    return read
+
+
+def cpus(value: Any) -> float:
+    try:
+        count = math.nan if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        count = math.nan
+    if not 0 <= count <= MAX_CPUS:
+        raise ValueError(f"write a number from 0 to {MAX_CPUS}, like 4 or 0.5")
+    return count
+
+
+def size(value: Any) -> int:
+    from timeball.domain.dispatch.placement import mebibytes
+
+    try:
+        return mebibytes(str(value))
+    except Invalid:
+        raise ValueError("write a number of MiB, or a size like 512M or 8G") from None
+
+
+def yes_or_no(value: Any) -> bool:
+    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if (found := known.get(str(value).strip().lower())) is None:
+        raise ValueError("write true or false")
+    return found
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """A list, or text with commas."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(isinstance(word, str) for word in listed):
+        raise ValueError("write a list of words, or words with commas between them")
+    return tuple(part.strip() for word in listed for part in word.split(",") if part.strip())
+
+
+def labels(value: Any) -> tuple[str, ...]:
+    import msgspec  # only a worker needs it here
+
+    from timeball.domain.dispatch.placement import Label
+    from timeball.ports.worker_protocol import MAX_LABELS
+
+    found = words(value)
+    for word in found:
+        try:
+            msgspec.convert(word, Label)
+        except msgspec.ValidationError:
+            raise ValueError(f"{word!r} is not a label; use letters, digits and . _ : / = -") from None
+    if len(found) > MAX_LABELS:
+        raise ValueError(f"a worker has at most {MAX_LABELS} labels")
+    return found
+
+
+def worker_name(value: Any) -> str:
+    from timeball.ports.worker_protocol import MAX_WORKER_NAME_LENGTH  # only a worker needs it here
+
+    name = text(value)
+    if len(name) > MAX_WORKER_NAME_LENGTH:
+        raise ValueError(f"a worker's name has at most {MAX_WORKER_NAME_LENGTH} characters")
+    return name
+
+
+def kinds(value: Any) -> tuple[str, ...]:
+    from timeball.domain.task.task import KINDS
+
+    found = words(value)
+    for word in found:
+        if word not in KINDS:
+            raise ValueError(f"{word!r} is not a kind; write some of {', '.join(KINDS)}")
+    if not found:
+        raise ValueError(f"write some of {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in found)
+
+
+def urls(value: Any) -> tuple[str, ...]:
+    found = tuple(url.rstrip("/") for url in words(value))
+    for url in found:
+        try:
+            trust.check_server(url)
+        except ValueError as error:
+            example = f"http://127.0.0.1:{DEFAULT_PORT}"
+            raise ValueError(f"write an address like {example}, several with commas ({error})") from None
+    if not found:
+        raise ValueError("write at least one address")
+    return found
+
+
+def folder(value: Any) -> Path:
+    return Path(text(value)).expanduser().absolute()
+
+
+def file(value: Any) -> Path:
+    path = folder(value)
+    if not path.is_file():
+        raise ValueError("there is no such file")
+    return path
+
+
+def seconds(value: Any) -> float:
+    try:
+        return duration.parse(value) / SECOND
+    except Invalid as error:
+        raise ValueError(error.detail) from None
+
+
+def priority_credit(value: Any) -> Micros:
+    try:
+        credit = duration.parse(value)
+    except Invalid as error:
+        raise ValueError(error.detail) from None
+    if credit > MAX_CREDIT:
+        raise ValueError("write at most 1d; the lowest priority may have to wait nine times as long")
+    return credit
+
+
+def retention(value: Any) -> Micros:
+    """0: for ever."""
+    if str(value).strip().lower() == "never":
+        return 0
+    try:
+        kept = duration.parse(value)
+    except Invalid as error:
+        raise ValueError(f"{error.detail}; or never, to prune nothing") from None
+    if kept < keeping.SHORTEST:
+        raise ValueError("write at least 1d, or never, to prune nothing")
+    return kept
+
+
+def store(value: Any) -> str:
+    dsn = text(value)
+    scheme, separator, rest = dsn.partition("://")
+    if separator and scheme in ("postgresql", "postgres"):
+        _check_dsn(f"postgresql://{rest}")
+        return f"postgresql://{rest}"
+    if dsn.startswith(SQLITE) and len(dsn) > len(SQLITE):
+        return f"{SQLITE}{folder(dsn.removeprefix(SQLITE))}"
+    raise ValueError("write sqlite:///path/to/file.db or postgresql://user@host/database")
+
+
+def _check_dsn(dsn: str) -> None:
+    """Refuse what the driver would stumble over: its errors repeat parts of the password."""
+    try:
+        parts = urlsplit(dsn)
+        parse_qsl(parts.query, strict_parsing=bool(parts.query))
+        ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
+        named_once = parts.netloc.count("@") <= 1 and not parts.fragment
+        readable = named_once and all(port.isdigit() or not port for port in ports)
+    except ValueError:
+        readable = False
+    if not readable:
+        raise ValueError(
+            "write postgresql://user:password@host:port/database, with %2F for / in the password, %40 for @, %23 for #"
+            " and %3F for ?"
+        )
+
+
+def place(value: Any) -> str:
+    """A folder, a bucket, or the word `local`."""
+    name = text(value)
+    if name == LOCAL:
+        return name
+    scheme, separator, _ = name.partition("://")
+    if not separator:
+        return str(folder(name))
+    if scheme not in ("s3", "gs", "az") or not urlsplit(name).netloc:
+        raise ValueError(f"write a folder, s3://bucket/prefix, gs://… or az://…, or the word {LOCAL}")
+    return name
+
+
+def postgres(value: Any) -> str:
+    dsn = store(value)
+    if dsn.startswith(SQLITE):
+        raise ValueError("write postgresql://user@host/database")
+    return dsn
+
+
+def token(value: Any) -> str:
+    key = text(value)
+    if not key.isascii() or not key.isprintable():
+        raise ValueError("a key is one line of ASCII characters")
+    return key
+
+
+def admin_key(value: Any) -> str:
+    key = token(value)
+    if len(key) < MIN_ADMIN_KEY_LENGTH:
+        raise ValueError(f"it has {len(key)} characters; use {MIN_ADMIN_KEY_LENGTH} or more")
+    return key

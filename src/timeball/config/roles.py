@@ -1,0 +1,98 @@
+"""What each role is started with: the settings of some groups of the table, in one frozen object. And the table itself,
+with the roles that read each setting."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from timeball.config import destinations, trust
+from timeball.config.readers import SQLITE
+from timeball.config.setting import ROW, Role, Setting
+from timeball.config.settings import GROUPS, Connecting, Executing, Listening, Logging, Moving, Serving, Storing
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig(Connecting):
+    ca: Path | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether all servers are on this machine."""
+        return all(map(trust.is_loopback, self.servers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig(Listening, Storing, Serving, Logging):
+    @property
+    def sqlite_path(self) -> Path | None:
+        """The embedded store's file; None: the store is a database server."""
+        return Path(self.store.removeprefix(SQLITE)) if self.store.startswith(SQLITE) else None
+
+    @property
+    def admin_key_file(self) -> Path:
+        return destinations.admin_key_file(self.data_dir)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrewConfig(Executing):
+    """What executes runs."""
+
+    protected: tuple[Path, ...]
+    """Files and folders that a job may not open: keys, the store, and what else Timeball keeps. Some do not exist."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerConfig(Connecting, CrewConfig, Logging):
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpConfig(CrewConfig, ServerConfig):
+    """A server and a worker in one process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrateConfig(Storing, Moving):
+    objects: str = field(repr=False)
+    """Where the embedded store keeps large values."""
+
+    @property
+    def source(self) -> Path:
+        """The file of the embedded store."""
+        return Path(self.store.removeprefix(SQLITE))
+
+
+CONFIGS: Final[dict[Role, type]] = {
+    "client": ClientConfig,
+    "server": ServerConfig,
+    "worker": WorkerConfig,
+    "up": UpConfig,
+    "migrate": MigrateConfig,
+}
+
+
+# --- what follows from the table ----------------------------------------------------------------------------------
+
+
+def _rows() -> list[Setting[Any]]:
+    fields_of = {role: {found.name for found in fields(config)} for role, config in CONFIGS.items()}
+    return [_row(group, found, fields_of) for group in GROUPS for found in fields(group)]
+
+
+def _row(group: type, found: Field[Any], fields_of: dict[Role, set[str]]) -> Setting[Any]:
+    columns: dict[str, Any] = {"name": found.name, **found.metadata[ROW]}
+    also: tuple[Role, ...] = columns.pop("also", ())
+    roles = [role for role, names in fields_of.items() if found.name in names or role in also]
+    flag_roles = [role for role in roles if columns["flag"] and role not in also]
+    heading = (group.__doc__ or "").removesuffix(".")
+    return Setting(field=found.name, group=heading, roles=tuple(roles), flag_roles=tuple(flag_roles), **columns)
+
+
+TABLE: Final[dict[str, Setting[Any]]] = {row.name: row for row in _rows()}
+"""All of them, by name, in the order of help and of the reference page."""
+SETTINGS: Final[dict[str, Setting[Any]]] = {name: row for name, row in TABLE.items() if not row.flag_only}
+"""Those that the environment and `timeball.toml` can set."""
+SECRETS: Final[tuple[Setting[Any], ...]] = tuple(row for row in TABLE.values() if row.secret)
+"""Those whose values no other process may read."""

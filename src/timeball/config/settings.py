@@ -1,0 +1,325 @@
+"""The settings: one table, a row for each. Everything else about a setting follows from its row: the field of the
+configurations, the flag and its help, the environment variable, the key in `timeball.toml`, the files that secrets come
+from, and the page `docs/reference/settings.md`.
+
+To add a setting, write its row into the group whose roles need it, use the field where it matters, and run
+`make reference`. The columns are the fields of `timeball.config.setting.Setting`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from timeball import host
+from timeball.config import destinations, places, values
+from timeball.config.readers import DEFAULT_PORT
+from timeball.config.setting import setting
+from timeball.domain import duration, retention
+from timeball.domain.instant import Micros
+from timeball.domain.dispatch.priority import CREDIT
+from timeball.job_user import JobUser
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Connecting:
+    """Reaching the servers."""
+
+    servers: tuple[str, ...] = setting(
+        values.URLS,
+        "where the servers are",
+        "--url",
+        name="url",
+        default=destinations.default_servers,
+        default_text="http://127.0.0.1:1300",
+        note="",
+        steers=True,
+    )
+    token: str | None = setting(
+        values.TOKEN,
+        "the key that goes with every request",
+        "--token",
+        default_text="the admin key in the data folder of this machine, if all servers are on it",
+        note="",
+        settle=destinations.key,
+        secret=True,
+        file_meaning="a file with the key to use",
+    )
+    ca: Path | None = setting(
+        values.FILE,
+        "the authorities to trust instead of the system's: a PEM file",
+        "--ca",
+        default_text="the system's",
+        steers=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Listening:
+    """Listening."""
+
+    port: int = setting(values.PORT, "the port to listen on; 0: any free one", "--port", default=DEFAULT_PORT)
+    host: str = setting(values.ADDRESS, "the address to listen on", "--host", default=destinations.DEFAULT_HOST)
+    tls_cert: Path | None = setting(
+        values.FILE,
+        "the server's certificate chain, for HTTPS: a PEM file",
+        "--tls-cert",
+        default_text="it speaks HTTP",
+        note="with --tls-key",
+    )
+    tls_key: Path | None = setting(
+        values.FILE,
+        "the private key of that certificate: a PEM file",
+        "--tls-key",
+        note="with --tls-cert",
+        also=("worker",),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Storing:
+    """Storing."""
+
+    data_dir: Path = setting(
+        values.FOLDER,
+        "the folder for everything a server keeps",
+        "--data-dir",
+        default=places.data_dir,
+        default_text="~/.local/share/timeball",
+        also=("client", "worker"),
+    )
+    """Absolute; need not exist yet."""
+    store: str = setting(
+        values.STORE,
+        "the database: sqlite:///path or postgresql://…",
+        "--store",
+        default=places.store,
+        default_text="embedded, in the data folder",
+        secret=True,
+        also=("worker",),
+    )
+    """`sqlite:////absolute/path.db` or `postgresql://…`."""
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Serving:
+    """Serving."""
+
+    store_direct: str | None = setting(
+        values.POSTGRES,
+        "the database itself, where --store leads to a pooler",
+        "--store-direct",
+        note="for PgBouncer in transaction mode",
+        secret=True,
+        also=("worker",),
+    )
+    """None: `store` leads to no pooler."""
+    read_store: str | None = setting(
+        values.POSTGRES,
+        "a replica for lists and histories",
+        "--read-store",
+        default_text="the store",
+        secret=True,
+        also=("worker",),
+    )
+    priority_credit: Micros = setting(
+        values.CREDIT,
+        "what one level of priority is worth in waiting time",
+        "--priority-credit",
+        default=duration.render(CREDIT),
+    )
+    retention: Micros | None = setting(
+        values.RETENTION,
+        "how long runs that ended are kept: a time, or never to prune any",
+        "--retention",
+        default=duration.render(retention.DEFAULT),
+        settle=lambda _, kept: kept or None,
+    )
+    """None: for ever."""
+    archive: str | None = setting(
+        values.PLACE,
+        "where history goes before it leaves the store: a folder, s3://bucket/prefix, gs://…, az://…; or 'local', a"
+        " folder beside the embedded database",
+        "--archive",
+        default_text="nowhere",
+        note="default: nowhere",
+        settle=places.archive,
+        secret=True,
+        also=("worker",),
+    )
+    """An absolute folder or a bucket. None: history is lost when it leaves the store."""
+    objects: str | None = setting(
+        values.PLACE,
+        "where parameters, results and output of more than 64 KiB are kept: a folder, s3://bucket/prefix, …",
+        "--objects",
+        default_text="DATA_DIR/objects for the embedded database, else the archive, else the database",
+        settle=places.objects,
+        secret=True,
+        also=("migrate", "worker"),
+    )
+    """Likewise. None: in the store, like small values."""
+    admin_key: str | None = setting(
+        values.ADMIN_KEY,
+        "the first admin key",  # no flag: every user of a machine can read the arguments of its processes
+        default_text="generated into `admin.key` in the data folder",
+        secret=True,
+        protects=True,
+        also=("client", "worker"),
+    )
+    """None: the one in `admin_key_file`, which is generated when it is not there."""
+    accept_damaged_log: bool = setting(
+        values.SWITCH,
+        "start on an embedded database whose log lost acknowledged commits; its files are copied first",
+        "--accept-damaged-log",
+        default="off",
+        flag_only=True,
+    )
+    accept_clock: bool = setting(
+        values.SWITCH,
+        "start although the wall clock is more than an hour behind the embedded store's time, or more than a year"
+        " past it: the store's time becomes the wall clock's, and every schedule is planned anew",
+        "--accept-clock",
+        default="off",
+        flag_only=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Executing:
+    """Executing."""
+
+    slots: int = setting(values.SLOTS, "how many runs a worker executes at a time", "--slots", default=32)
+    cpu: float = setting(
+        values.CPUS,
+        "how many CPUs a worker shares out to runs that ask for some",
+        "--cpu",
+        default=lambda _: host.cpus(),
+        default_text="those of the machine",
+    )
+    memory_mb: int | None = setting(
+        values.SIZE,
+        "how much memory a worker shares out likewise: MiB, or 8G",
+        "--memory",
+        name="memory",
+        default=lambda _: host.memory_mb(),
+        default_text="that of the machine",
+    )
+    """MiB; None: as much as a run asks for."""
+    tasks: tuple[str, ...] = setting(
+        values.MODULES, "modules whose tasks a worker offers", "--tasks", repeated=True, default=(), default_text="none"
+    )
+    labels: tuple[str, ...] = setting(
+        values.LABELS, "what a worker is good for", "--label", repeated=True, default=(), default_text="none"
+    )
+    dedicated: bool = setting(
+        values.SWITCH, "take only runs that ask for a label of this worker", "--dedicated", default="off", note=""
+    )
+    kinds: tuple[str, ...] | None = setting(
+        values.KINDS,
+        "the kinds of jobs that a worker takes: some of http, shell, script, python",
+        "--kinds",
+        default_text="all",
+        note="default: all",
+    )
+    """None: every one."""
+    scripts_dir: Path = setting(
+        values.FOLDER,
+        "the folder that script jobs are looked up in",
+        "--scripts-dir",
+        default=places.scripts_dir,
+        default_text="DATA_DIR/scripts",
+    )
+    name: str = setting(
+        values.WORKER_NAME,
+        "a worker's name; host name and process id by default",
+        "--name",
+        default=lambda _: f"{os.uname().nodename}-{os.getpid()}",
+        default_text="host-pid",
+    )
+    job_user: JobUser | None = setting(
+        values.USER,
+        "the user that process jobs run as, if the worker is root",
+        "--job-user",
+        default_text="the worker's own",
+        protects=True,
+    )
+    job_landlock: bool = setting(
+        values.SWITCH,
+        "keep Timeball's own files and processes from process jobs, by Landlock",
+        "--job-landlock",
+        off_flag="--no-job-landlock",
+        default="on",
+        note="default on, where the kernel has it; sudo and mount need it off",
+        protects=True,
+    )
+    no_new_privs: bool = setting(
+        values.SWITCH,
+        "keep process jobs from gaining privileges",
+        "--no-new-privs",
+        off_flag="--new-privs",
+        default="on",
+        note="default on; sudo needs it off",
+        protects=True,
+    )
+    job_signals: bool = setting(
+        values.SWITCH,
+        "let process jobs send signals to processes outside of their job, as in `kill -HUP $(cat nginx.pid)`",
+        "--job-signals",
+        off_flag="--no-job-signals",
+        default="off",
+        note="default off, where the kernel has Landlock ABI 6",
+        protects=True,
+    )
+    job_cgroups: bool = setting(
+        values.SWITCH,
+        "limit the memory of process jobs to what they ask for, and the number of their processes, by control groups",
+        "--job-cgroups",
+        off_flag="--no-job-cgroups",
+        default="on",
+        note="default on, where the worker may make them",
+        protects=True,
+    )
+    drain_seconds: float = setting(
+        values.DURATION, "how long a stopping worker waits for its runs", "--drain", name="drain", default="30s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Logging:
+    """Logging."""
+
+    log_level: str = setting(
+        values.LOG_LEVEL, "how much to log", "--log-level", default="info", note="debug, info, warning or error"
+    )
+    log_format: str = setting(values.LOG_FORMAT, "how to log", "--log-format", default="text", note="text or json")
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class Moving:
+    """Moving to PostgreSQL."""
+
+    target: str | None = setting(
+        values.POSTGRES,
+        "an empty PostgreSQL database: postgresql://user@host/database",
+        "--to",
+        name="to",
+        flag_only=True,
+        secret=True,
+        file_meaning="a file with that DSN, if there is a password in it",
+    )
+    """None: nothing is to be moved, but taken back."""
+    target_objects: str | None = setting(
+        values.PLACE,
+        "where the servers on PostgreSQL will keep large values; those that there are go there, too",
+        "--objects",
+        name="to_objects",
+        default_text="what `objects` says",
+        settle=places.target_objects,
+        flag_only=True,
+        secret=True,
+    )
+    """None: no setting says so."""
+
+
+GROUPS = (Connecting, Listening, Storing, Serving, Executing, Logging, Moving)

@@ -1,0 +1,51 @@
+"""The kinds of values that settings have: how each is read, and how a user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from timeball import job_user
+from timeball.config import readers
+from timeball.config.readers import MAX_CPUS, MAX_SLOTS, MIN_ADMIN_KEY_LENGTH
+from timeball.job_user import JobUser
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Value(Generic[T]):
+    read: Callable[[Any], T]
+    """The value, or ValueError with what to write instead."""
+    metavar: str
+    """What stands for the value in help; empty: a switch, whose flag has no value."""
+    unit: str
+    """How to write it: its unit, its bounds or its words."""
+
+
+URLS: Final = Value(readers.urls, "URL[,URL…]", "`http://…` or `https://…`, several with commas")
+TOKEN: Final = Value(readers.token, "KEY", "one line of ASCII characters")
+ADMIN_KEY: Final = Value(readers.admin_key, "KEY", f"at least {MIN_ADMIN_KEY_LENGTH} ASCII characters")
+FILE: Final[Value[Path]] = Value(readers.file, "FILE", "the path of a file")
+FOLDER: Final[Value[Path]] = Value(readers.folder, "DIR", "the path of a folder")
+ADDRESS: Final = Value(readers.text, "ADDRESS", "an address or a host name")
+PORT: Final = Value(readers.whole(0, 65_535), "PORT", "0 to 65535")
+STORE: Final = Value(readers.store, "DSN", "`sqlite:///path` or `postgresql://…`")
+POSTGRES: Final = Value(readers.postgres, "DSN", "`postgresql://…`")
+PLACE: Final = Value(readers.place, "FOLDER|URL", "a folder, `s3://…`, `gs://…`, `az://…` or `local`")
+DURATION: Final = Value(readers.seconds, "TIME", "a time like 30s, 5m or 1d")
+CREDIT: Final = Value(readers.priority_credit, "TIME", "a time like 30s or 5m, at most 1d")
+RETENTION: Final = Value(readers.retention, "TIME", "a time like 90d, at least 1d; or never")
+SLOTS: Final = Value(readers.whole(1, MAX_SLOTS), "N", f"1 to {MAX_SLOTS} runs")
+CPUS: Final = Value(readers.cpus, "N", f"0 to {MAX_CPUS} CPUs, like 4 or 0.5")
+SIZE: Final = Value(readers.size, "SIZE", "MiB, or a size like 512M or 8G")
+MODULES: Final = Value(readers.words, "MODULE", "a list of modules, or modules with commas")
+LABELS: Final = Value(readers.labels, "LABEL", "a list of words, or words with commas")
+KINDS: Final = Value(readers.kinds, "KIND[,KIND…]", "a list of kinds, or kinds with commas")
+WORKER_NAME: Final = Value(readers.worker_name, "NAME", "some text")
+USER: Final[Value[JobUser]] = Value(job_user.find, "NAME", "the name of a user")
+SWITCH: Final = Value(readers.yes_or_no, "", "true or false, on or off")
+LOG_LEVEL: Final = Value(readers.one_of("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error")
+LOG_FORMAT: Final = Value(readers.one_of("text", "json"), "FORMAT", "text or json")
