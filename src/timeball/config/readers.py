@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from timeball import job_user
 from timeball.config import trust
 from timeball.domain import duration
 from timeball.domain import retention as keeping
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.job_user import JobUser
 
 DEFAULT_PORT: Final = 1300
 MIN_ADMIN_KEY_LENGTH: Final = 32
@@ -136,7 +138,10 @@ def urls(value: Any) -> tuple[str, ...]:
 
 
 def folder(value: Any) -> Path:
-    return Path(text(value)).expanduser().absolute()
+    path = text(value)
+    if "\0" in path:
+        raise ValueError("write the path of a file or folder")
+    return Path(path).expanduser().absolute()
 
 
 def file(value: Any) -> Path:
@@ -146,18 +151,19 @@ def file(value: Any) -> Path:
     return path
 
 
-def seconds(value: Any) -> float:
+def _duration(value: Any) -> Micros:
     try:
-        return duration.parse(value) / SECOND
+        return duration.parse(value if isinstance(value, str | int | float) else str(value))
     except Invalid as error:
         raise ValueError(error.detail) from None
+
+
+def seconds(value: Any) -> float:
+    return _duration(value) / SECOND
 
 
 def priority_credit(value: Any) -> Micros:
-    try:
-        credit = duration.parse(value)
-    except Invalid as error:
-        raise ValueError(error.detail) from None
+    credit = _duration(value)
     if credit > MAX_CREDIT:
         raise ValueError("write at most 1d; the lowest priority may have to wait nine times as long")
     return credit
@@ -168,12 +174,16 @@ def retention(value: Any) -> Micros:
     if str(value).strip().lower() == "never":
         return 0
     try:
-        kept = duration.parse(value)
-    except Invalid as error:
-        raise ValueError(f"{error.detail}; or never, to prune nothing") from None
+        kept = _duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or never, to prune nothing") from None
     if kept < keeping.SHORTEST:
         raise ValueError("write at least 1d, or never, to prune nothing")
     return kept
+
+
+def user(value: Any) -> JobUser:
+    return job_user.find(text(value))
 
 
 def store(value: Any) -> str:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from timeball import job_user
 from timeball.config import readers
 from timeball.config.readers import MAX_CPUS, MAX_SLOTS, MIN_ADMIN_KEY_LENGTH
-from timeball.job_user import JobUser
 
 T = TypeVar("T")
 
@@ -28,8 +25,8 @@ class Value(Generic[T]):
 URLS: Final = Value(readers.urls, "URL[,URL…]", "`http://…` or `https://…`, several with commas")
 TOKEN: Final = Value(readers.token, "KEY", "one line of ASCII characters")
 ADMIN_KEY: Final = Value(readers.admin_key, "KEY", f"at least {MIN_ADMIN_KEY_LENGTH} ASCII characters")
-FILE: Final[Value[Path]] = Value(readers.file, "FILE", "the path of a file")
-FOLDER: Final[Value[Path]] = Value(readers.folder, "DIR", "the path of a folder")
+FILE: Final = Value(readers.file, "FILE", "the path of a file")
+FOLDER: Final = Value(readers.folder, "DIR", "the path of a folder")
 ADDRESS: Final = Value(readers.text, "ADDRESS", "an address or a host name")
 PORT: Final = Value(readers.whole(0, 65_535), "PORT", "0 to 65535")
 STORE: Final = Value(readers.store, "DSN", "`sqlite:///path` or `postgresql://…`")
@@ -45,7 +42,7 @@ MODULES: Final = Value(readers.words, "MODULE", "a list of modules, or modules w
 LABELS: Final = Value(readers.labels, "LABEL", "a list of words, or words with commas")
 KINDS: Final = Value(readers.kinds, "KIND[,KIND…]", "a list of kinds, or kinds with commas")
 WORKER_NAME: Final = Value(readers.worker_name, "NAME", "some text")
-USER: Final[Value[JobUser]] = Value(job_user.find, "NAME", "the name of a user")
+USER: Final = Value(readers.user, "NAME", "the name of a user")
 SWITCH: Final = Value(readers.yes_or_no, "", "true or false, on or off")
 LOG_LEVEL: Final = Value(readers.one_of("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error")
 LOG_FORMAT: Final = Value(readers.one_of("text", "json"), "FORMAT", "text or json")

@@ -1,5 +1,6 @@
 """Settings: flag before environment before file before default, and errors that say what to do."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,22 @@ def _all_of(flags: dict[str, str], environ: dict[str, str]) -> None:
     config.client(flags, environ)
     config.up(flags, environ)
     config.server(flags, environ)
+
+
+@pytest.mark.parametrize("name", config.SETTINGS)
+def test_a_value_of_any_type_in_the_file_is_read_or_refused(elsewhere: Path, name: str) -> None:
+    for value in ("[]", "[1]", "{a = 1}", "true", "-1", "1.5", "nan", "2026-01-01", "''", '"\\u0000"'):
+        (elsewhere / "mine.toml").write_text(f"{name} = {value}")
+        for role in (config.client, config.up, config.worker, config.migrate):
+            with contextlib.suppress(InvalidSetting):
+                role({}, {"TIMEBALL_CONFIG": "mine.toml"})
+
+
+def test_every_default_is_one_that_a_user_could_write() -> None:
+    for setting in config.TABLE.values():
+        if setting.default is not None and not callable(setting.default):
+            setting.value.read(setting.default)
+    assert (config.SETTINGS["priority_credit"].default, config.SETTINGS["retention"].default) == ("1m", "30d")
 
 
 def test_secrets_are_not_repeated_in_errors() -> None:
