@@ -8,7 +8,7 @@ JOBS    ?= 7
 WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test parts test-parts constraints lint fmt bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts constraints lint fmt reference bench compare sim chaos soak clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
@@ -50,6 +50,9 @@ lint: install-dev ## Check style, types and layers
 fmt: install-dev ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+reference: install-dev ## Write the pages of docs/reference from the code
+	$(BIN)/python -m scripts.settings_reference
 
 bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" narrows)
 	$(BIN)/python -m bench $(ARGS)

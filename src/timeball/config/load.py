@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from timeball.config import destinations, places
 from timeball.config.readers import SQLITE
@@ -21,7 +21,12 @@ from timeball.config.roles import (
 from timeball.config.setting import InvalidSetting
 from timeball.config.sources import Flags, Given
 
-C = TypeVar("C")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+C = TypeVar("C", bound="DataclassInstance")
+S = TypeVar("S", bound=ServerConfig)
+W = TypeVar("W", bound=CrewConfig)
 
 _NAMES = {row.field: row.name for row in TABLE.values()}
 
@@ -76,15 +81,11 @@ def _given(flags: Flags, environ: Mapping[str, str] | None) -> Given:
 def _fill(config: type[C], given: Given, servers: Sequence[str] = ()) -> C:
     """The configuration with the settings that it has a field for. `servers`: those of a worker, which may be on this
     machine."""
-    names = [found.name for found in fields(config)]  # type: ignore[arg-type]
+    names = [found.name for found in fields(config)]
     values = {name: given.used(_NAMES[name]) for name in names if name in _NAMES}
     if issubclass(config, CrewConfig):
         values["protected"] = places.protected(given, servers)
     return config(**values)
-
-
-S = TypeVar("S", bound=ServerConfig)
-W = TypeVar("W", bound=CrewConfig)
 
 
 def _check_server(config: S) -> S:

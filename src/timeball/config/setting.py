@@ -38,6 +38,8 @@ class Setting(Generic[T]):
     """The heading of its part of the table."""
     flag: str = ""
     """Empty: the command line cannot set it."""
+    aliases: tuple[tuple[Role, str], ...] = ()
+    """Other flags of the same meaning, each with the role that has it."""
     off_flag: str = ""
     """The flag that sets a switch to false; empty: there is none."""
     repeated: bool = False
@@ -64,6 +66,12 @@ class Setting(Generic[T]):
     """Decides which peer receives the key, so that its source has to be as trusted as the key's."""
     protects: bool = False
     """Decides what jobs and strangers can reach, so that no file in the current folder sets it."""
+
+    def flags(self, role: Role) -> list[str]:
+        """The flags with which a role sets it: aliases first."""
+        if role not in self.flag_roles:
+            return []
+        return [*(alias for other, alias in self.aliases if other == role), self.flag]
 
     @property
     def variable(self) -> str:

@@ -31,6 +31,7 @@ class Connecting:
         "where the servers are",
         "--url",
         name="url",
+        aliases=(("worker", "--server"),),
         default=destinations.default_servers,
         default_text="http://127.0.0.1:1300",
         note="",

@@ -18,8 +18,6 @@ class Wording(NamedTuple):
     help: str
     metavar: str | None = None
     """None: as in the table."""
-    flags: tuple[str, ...] = ()
-    """Empty: as in the table."""
 
 
 def setting_options(
@@ -49,16 +47,17 @@ def _options(role: config.Role, wording: Mapping[str, Wording]) -> dict[str, Cal
         if role in setting.flag_roles:
             if setting.file_meaning:
                 options[setting.file_name] = _file_option(setting, wording.get(setting.file_name))
-            options[setting.name] = _option(setting, wording.get(setting.name))
+            options[setting.name] = _option(setting, role, wording.get(setting.name))
     return options
 
 
-def _option(setting: config.Setting[Any], wording: Wording | None) -> Callable[[F], F]:
+def _option(setting: config.Setting[Any], role: config.Role, wording: Wording | None) -> Callable[[F], F]:
     words = wording or Wording(_help(setting))
-    flags = words.flags or (f"{setting.flag}/{setting.off_flag}" if setting.off_flag else setting.flag,)
     if setting.is_switch:
-        return click.option(*flags, setting.name, is_flag=True, default=None, help=words.help)
+        switch = f"{setting.flag}/{setting.off_flag}" if setting.off_flag else setting.flag
+        return click.option(switch, setting.name, is_flag=True, default=None, help=words.help)
     metavar = words.metavar or setting.value.metavar
+    flags = setting.flags(role)
     return click.option(*flags, setting.name, multiple=setting.repeated, metavar=metavar, help=words.help)
 
 

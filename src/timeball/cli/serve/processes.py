@@ -57,7 +57,6 @@ def server(**flags: Any) -> None:
     "worker",
     first=("url", "token_file", "token", "ca", "slots", "cpu", "memory", "labels", "dedicated", "kinds"),
     wording={
-        "url": Wording("Where the servers are (TIMEBALL_URL).", flags=("--server", "--url")),
         "token_file": Wording("A file with a worker key (TIMEBALL_TOKEN_FILE)."),
         "token": Wording("The key itself; others can read it here (TIMEBALL_TOKEN)."),
     },
