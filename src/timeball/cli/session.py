@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from timeball import config
-from timeball.cli.options.setting_options import Wording, flag_names, setting_options
 from timeball.cli.output.output import Form, Output
+from timeball.cli.setting_options import Wording, flag_names, setting_options
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.ids import is_id
 

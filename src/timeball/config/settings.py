@@ -17,8 +17,8 @@ from timeball.config import destinations, places, values
 from timeball.config.readers import DEFAULT_PORT
 from timeball.config.setting import setting
 from timeball.domain import duration, retention
-from timeball.domain.instant import Micros
 from timeball.domain.dispatch.priority import CREDIT
+from timeball.domain.instant import Micros
 from timeball.job_user import JobUser
 
 

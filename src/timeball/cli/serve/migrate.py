@@ -11,7 +11,7 @@ import click
 from timeball import config
 from timeball.cli.output.output import Column, Form, Output
 from timeball.cli.session import output_option
-from timeball.cli.options.setting_options import Wording, setting_options
+from timeball.cli.setting_options import Wording, setting_options
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.text import english
 

@@ -8,7 +8,7 @@ import click
 
 from timeball import config
 from timeball.cli.lazy_group import as_if_missing
-from timeball.cli.options.setting_options import Wording, setting_options
+from timeball.cli.setting_options import Wording, setting_options
 
 
 @click.command()
