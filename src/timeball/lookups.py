@@ -46,7 +46,7 @@ class NotLookedUp(Exception):
         """Whether the machine lacks a thread; else as many names are looked up as may be at a time."""
 
 
-class Address(Struct, frozen=True):
+class ResolvedAddress(Struct, frozen=True):
     family: int
     proto: int
     host: str
@@ -54,7 +54,7 @@ class Address(Struct, frozen=True):
 
 
 _Key = tuple[str, int]
-_Found = list[Address] | BaseException
+_Found = list[ResolvedAddress] | BaseException
 
 
 class Lookups:
@@ -63,14 +63,14 @@ class Lookups:
     def __init__(self, max_lookups: int = MAX_LOOKUPS) -> None:
         self._max_lookups = max_lookups
         self._pending: dict[_Key, asyncio.Future[_Found]] = {}
-        self._cache: dict[_Key, tuple[float, list[Address]]] = {}
+        self._cache: dict[_Key, tuple[float, list[ResolvedAddress]]] = {}
         """Addresses, and until when they are used."""
         self._failing: dict[str, tuple[float, float]] = {}
         """Names for which no name server has an answer: since when, and when that was seen last."""
 
         self._warn_at = 0.0
 
-    async def addresses(self, host: str, family: int = socket.AF_UNSPEC) -> list[Address]:
+    async def addresses(self, host: str, family: int = socket.AF_UNSPEC) -> list[ResolvedAddress]:
         """Raises `OSError` (`gaierror`) or `ValueError` if there are none, and `NotLookedUp`. Being cancelled does not
         end the lookup: others may wait for it."""
         if (literal := _literal(host, family)) is not None:
@@ -149,25 +149,25 @@ def _bare(host: str) -> str:
     return host.rstrip(".").lower()
 
 
-def _literal(host: str, family: int) -> Address | None:
+def _literal(host: str, family: int) -> ResolvedAddress | None:
     """A host that is an address already needs no lookup."""
     for kind in (socket.AF_INET, socket.AF_INET6):
         if family in (socket.AF_UNSPEC, kind):
             with contextlib.suppress(OSError, ValueError):
                 socket.inet_pton(kind, host)
-                return Address(kind, socket.IPPROTO_TCP, host)
+                return ResolvedAddress(kind, socket.IPPROTO_TCP, host)
     return None
 
 
-def _addresses(host: str, family: int) -> list[Address]:
-    found: list[Address] = []
+def _addresses(host: str, family: int) -> list[ResolvedAddress]:
+    found: list[ResolvedAddress] = []
     infos = socket.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     for kind, _, proto, _, address in infos:
         if kind == socket.AF_INET6 and len(address) == 4 and address[3]:  # link-local: nothing without its scope
             numbers, _ = socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
         else:
             numbers = str(address[0])
-        found.append(Address(kind, proto, numbers))
+        found.append(ResolvedAddress(kind, proto, numbers))
     if not found:
         raise socket.gaierror(socket.EAI_NONAME, "no address is known for this name")
     return found

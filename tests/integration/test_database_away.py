@@ -15,7 +15,7 @@ from tests.support.postgres import PostgresCluster
 from timeball import system
 from timeball.stores.postgres.store import PostgresStore
 
-MOST = 2
+MAX_CONNECTIONS = 2
 JOB = {"task": {"kind": "shell", "command": "true"}}
 
 
@@ -23,7 +23,7 @@ JOB = {"task": {"kind": "shell", "command": "true"}}
 async def api(migrated_dsn: str) -> AsyncIterator[Api]:
     await empty_postgres(migrated_dsn)
     store = PostgresStore(
-        migrated_dsn, monotonic=system.monotonic, min_connections=1, max_connections=MOST, timeout=0.5
+        migrated_dsn, monotonic=system.monotonic, min_connections=1, max_connections=MAX_CONNECTIONS, timeout=0.5
     )
     async with serving(store) as api:
         yield api
@@ -52,7 +52,7 @@ async def all_taken(api: Api) -> AsyncIterator[None]:
     """Every connection that the server may have is at work, and goes on being so."""
     pool = api.server.context.store._db._pool._pool  # type: ignore[attr-defined]
     async with AsyncExitStack() as taken:
-        for _ in range(MOST):
+        for _ in range(MAX_CONNECTIONS):
             await taken.enter_async_context(pool.acquire(timeout=10))
         yield
 
@@ -60,7 +60,7 @@ async def all_taken(api: Api) -> AsyncIterator[None]:
 async def test_all_connections_are_busy(api: Api) -> None:
     await api.get("/v1/jobs")  # the key is known from now on
     async with all_taken(api):
-        await assert_refused(api, f"all {MOST} connections to PostgreSQL are busy")
+        await assert_refused(api, f"all {MAX_CONNECTIONS} connections to PostgreSQL are busy")
     await assert_accepted(api)
 
 

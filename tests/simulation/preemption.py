@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 THEME = "preemption"
 CLASS = 3
-MOST = 3
-LONGEST = 300 * S
+MAX_PREEMPTIONS = 3
+MAX_PAUSE = 300 * S
 PREEMPTION_DELAY = S // 2
 ASKED = """
 SELECT p.run_id, p.number, p.token, r.priority, r.cancel_requested_at, p.by_run, w.priority, w.state, w.eligible_at
@@ -66,7 +66,7 @@ class Books:
             held = self._auditor.held.get(run_id)
             if held is None or held.token != token or cancelled is not None:
                 raise Violation("I8", f"run {run_id} is to make room under token {token}, but {held} holds it")
-            if not self._auditor.inspector.specs[token].preemptible or number > MOST:
+            if not self._auditor.inspector.specs[token].preemptible or number > MAX_PREEMPTIONS:
                 raise Violation("I17", f"run {run_id} is to make room for the {number}th time, and does not allow it")
             waited = None if eligible_at is None else self._world.now - eligible_at
             if state != "ready" or higher - level < CLASS or waited is None or waited < PREEMPTION_DELAY:
@@ -86,9 +86,9 @@ def bounded(checker: Checker) -> None:
         if witness.pauses and not witness.spec.preemptible:
             raise Violation("I17", f"{witness} stood still, and did not allow it")
         for since, until in witness.pauses:
-            if (checker.world.now if until is None else until) - since > LONGEST + S:
-                raise Violation("I17", f"{witness} stood still for longer than {LONGEST // S} s")
-    if often and (most := often.most_common(1)[0])[1] > MOST:
+            if (checker.world.now if until is None else until) - since > MAX_PAUSE + S:
+                raise Violation("I17", f"{witness} stood still for longer than {MAX_PAUSE // S} s")
+    if often and (most := often.most_common(1)[0])[1] > MAX_PREEMPTIONS:
         raise Violation("I17", f"run {most[0]} stood still {most[1]} times")
 
 

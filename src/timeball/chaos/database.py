@@ -23,7 +23,7 @@ DATABASE_TIMEOUT: Final = 60.0
 USER: Final = "timeball"
 
 
-class Database:
+class FleetDatabase:
     """Made and started by `create`, stopped and removed by `close`."""
 
     def __init__(self, folder: Path, programs: Path, account: pwd.struct_passwd | None) -> None:
@@ -33,7 +33,7 @@ class Database:
         self._process: asyncio.subprocess.Process | None = None
 
     @classmethod
-    async def create(cls, folder: Path) -> Database:
+    async def create(cls, folder: Path) -> FleetDatabase:
         """In a folder that is there and empty."""
         account = server_account()
         if account is not None:

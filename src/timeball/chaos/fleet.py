@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from timeball import system
 from timeball.chaos import plan, witness
-from timeball.chaos.database import Database
+from timeball.chaos.database import FleetDatabase
 from timeball.chaos.plan import Planned
-from timeball.chaos.proxy import Connect, Link
+from timeball.chaos.proxy import Connect, ProxiedAddress
 from timeball.client.async_client import AsyncClient
 from timeball.domain.errors import Conflict, TimeballError
 
@@ -105,11 +105,11 @@ class Fleet:
         self._program = ["timeball.chaos.planted", plant] if plant else ["timeball"]
         self._key = system.secret()
         self._stack = contextlib.AsyncExitStack()
-        self._links: dict[str, list[Link]] = {}
+        self._links: dict[str, list[ProxiedAddress]] = {}
         self._processes: dict[str, Process] = {}
         self._ports: list[int] = []
         self._restarting = asyncio.Lock()
-        self.database: Database | None = None
+        self.database: FleetDatabase | None = None
         self.folder = Path()
 
     @property
@@ -180,17 +180,17 @@ class Fleet:
             return _reach(self._store), self._store
         folder = self.folder / "database"
         folder.mkdir(mode=0o700)
-        self.database = await Database.create(folder)
+        self.database = await FleetDatabase.create(folder)
         self._stack.push_async_callback(self.database.close)
         self._note_database()
-        return self.database.connect, Database.address(0)
+        return self.database.connect, FleetDatabase.address(0)
 
     def _note_database(self) -> None:
         if self.database is not None and self.database.pid is not None:
             (self.folder / "pids" / "database").write_text(str(self.database.pid))
 
-    async def _link(self, name: str, destinations: list[Connect]) -> list[Link]:
-        self._links[name] = [Link(connect) for connect in destinations]
+    async def _link(self, name: str, destinations: list[Connect]) -> list[ProxiedAddress]:
+        self._links[name] = [ProxiedAddress(connect) for connect in destinations]
         for link in self._links[name]:
             await link.open()
             self._stack.push_async_callback(link.close)
@@ -267,7 +267,7 @@ class Fleet:
 # --- addresses -----------------------------------------------------------------------------------------------------
 
 
-def _addresses(links: list[Link]) -> str:
+def _addresses(links: list[ProxiedAddress]) -> str:
     return ",".join(f"http://127.0.0.1:{link.port}" for link in links)
 
 

@@ -18,7 +18,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Streams]]
 
 
-class Link:
+class ProxiedAddress:
     """One address to connect to, and where that leads."""
 
     def __init__(self, connect: Connect) -> None:

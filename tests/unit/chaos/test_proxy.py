@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from timeball.chaos.proxy import Link
+from timeball.chaos.proxy import ProxiedAddress
 
 SILENCE = 0.2
 
 
 @pytest.fixture
-async def link() -> AsyncIterator[Link]:
+async def link() -> AsyncIterator[ProxiedAddress]:
     """To a server that says everything back."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -25,7 +25,7 @@ async def link() -> AsyncIterator[Link]:
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    link = Link(lambda: asyncio.open_connection("127.0.0.1", port))
+    link = ProxiedAddress(lambda: asyncio.open_connection("127.0.0.1", port))
     await link.open()
     yield link
     await link.close()
@@ -38,7 +38,7 @@ class Caller:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def of(cls, link: Link) -> "Caller":
+    async def of(cls, link: ProxiedAddress) -> "Caller":
         return cls(*await asyncio.open_connection("127.0.0.1", link.port))
 
     async def ask(self, text: bytes, patience: float = 10.0) -> bytes:
@@ -51,7 +51,7 @@ class Caller:
             await asyncio.wait_for(self.reader.read(1_000), 10.0)
 
 
-async def test_it_carries_both_ways_and_tells_the_end(link: Link) -> None:
+async def test_it_carries_both_ways_and_tells_the_end(link: ProxiedAddress) -> None:
     caller = await Caller.of(link)
     assert await caller.ask(b"hello") == b"hello"
     caller.writer.write_eof()
@@ -59,7 +59,7 @@ async def test_it_carries_both_ways_and_tells_the_end(link: Link) -> None:
     caller.writer.close()
 
 
-async def test_a_cut_resets_connections_until_it_heals(link: Link) -> None:
+async def test_a_cut_resets_connections_until_it_heals(link: ProxiedAddress) -> None:
     caller = await Caller.of(link)
     assert await caller.ask(b"hello") == b"hello"
     link.cut()
@@ -73,7 +73,7 @@ async def test_a_cut_resets_connections_until_it_heals(link: Link) -> None:
         each.writer.close()
 
 
-async def test_a_hanging_link_says_nothing_and_what_hung_stays_silent(link: Link) -> None:
+async def test_a_hanging_link_says_nothing_and_what_hung_stays_silent(link: ProxiedAddress) -> None:
     before = await Caller.of(link)
     assert await before.ask(b"hello") == b"hello"
     link.hang()
@@ -90,7 +90,7 @@ async def test_a_hanging_link_says_nothing_and_what_hung_stays_silent(link: Link
         caller.writer.close()
 
 
-async def test_a_delay_holds_up_every_message(link: Link) -> None:
+async def test_a_delay_holds_up_every_message(link: ProxiedAddress) -> None:
     caller = await Caller.of(link)
     link.delay(60.0)
     with pytest.raises(TimeoutError):
@@ -106,7 +106,7 @@ async def test_nobody_there_is_a_reset() -> None:
     async def nobody() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise ConnectionRefusedError
 
-    link = Link(nobody)
+    link = ProxiedAddress(nobody)
     await link.open()
     caller = await Caller.of(link)
     await caller.is_reset()

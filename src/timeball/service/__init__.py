@@ -1,1 +1,0 @@
-"""What runs on its own: the loops of a server, and the worker."""
