@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
@@ -67,7 +67,7 @@ def interval(seconds: int = 10) -> Interval:
 
 def run(of: Job, fire_time: Micros, *, origin: Origin = Origin.MANUAL, **fields: Any) -> NewRun:
     made = new_run(of, ids.run(fire_time, bits), origin, fire_time, fire_time)
-    return msgspec.structs.replace(made, **fields)
+    return structs.replace(made, **fields)
 
 
 def one_shot(now: Micros, *, at: Micros | None = None, **fields: Any) -> Submission:
@@ -101,20 +101,9 @@ def worker(session: str = "w_1", **fields: Any) -> Worker:
 
 
 def settlement(claim: Claim, outcome: Outcome | None = None, *, at: Micros | None = None, **fields: Any) -> Settlement:
-    values: dict[str, Any] = {
-        "run_id": claim.run_id,
-        "job_id": claim.job_id,
-        "attempt": claim.attempt,
-        "token": claim.token,
-        "session": claim.session,
-        "serial": claim.serial,
-        "turn": claim.turn,
-        "outcome": Succeeded() if outcome is None else outcome,
-        "started_at": claim.fire_time if at is None else at,
-        "finished_at": claim.fire_time if at is None else at,
-        "spread": 0.5,
-    }
-    return Settlement(**{**values, **fields})
+    when = claim.fire_time if at is None else at
+    made = Settlement.of(claim, claim.session, Succeeded() if outcome is None else outcome, when, when, spread=0.5)
+    return structs.replace(made, **fields) if fields else made
 
 
 async def plan_due(store: Store, *, limit: int = 1_000) -> list[str]:

@@ -63,15 +63,8 @@ class World:
         session = await self.worker()
         while claims := (await self.store.claim([SlotRequest(session, "w", 100)], 0)).claims:
             await self.store.settle(
-                [
-                    Settlement(
-                        run_id=claim.run_id, job_id=claim.job_id, attempt=claim.attempt, token=claim.token,
-                        session=claim.session,
-                        serial=claim.serial, outcome=Succeeded(), started_at=now, finished_at=now, spread=0.0,
-                    )
-                    for claim in claims
-                ]
-            )  # fmt: skip
+                [Settlement.of(claim, claim.session, Succeeded(), started_at=now, finished_at=now) for claim in claims]
+            )
 
     async def worker(self) -> str:
         """The session of a new worker."""

@@ -18,6 +18,7 @@ from timeball.domain.dispatch.placement import Label
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.lifecycle import Outcome
+from timeball.ports.attempt import AttemptIdentity
 
 MAX_WORKER_NAME_LENGTH: Final = 200
 MAX_LABELS: Final = 200
@@ -82,14 +83,9 @@ class WorkerRegistered(Struct, frozen=True, rename="camel", kw_only=True):
     beat_every: Micros
 
 
-class Assignment(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Assignment(AttemptIdentity, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """One attempt of one run, for the worker that asked."""
 
-    run_id: str
-    job_id: str
-    attempt: int
-    token: int
-    """Grows over all claims of a store; the attempt's right to write anything."""
     delay: Micros
     """Start this long after the answer arrived, never sooner."""
     fire_time: Micros
@@ -173,11 +169,9 @@ class LogChunk(Struct, frozen=True, rename="camel", kw_only=True):
     text: Annotated[str, Meta(max_length=MAX_CHUNK_LENGTH)]
 
 
-class Ended(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Ended(AttemptIdentity, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The end of an attempt."""
 
-    run_id: str
-    job_id: str
     attempt: Whole
     token: Whole
     serial: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -12,7 +12,8 @@ from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import Outcome, Status
 from timeball.domain.run.run import NewRun
-from timeball.ports.worker_protocol import LogChunk, Pausing, Progress, Started
+from timeball.ports.attempt import AttemptWithLocks
+from timeball.ports.worker_protocol import Ended, LogChunk, Pausing, Progress, Started
 
 
 class SlotRequest(Struct, frozen=True):
@@ -23,18 +24,11 @@ class SlotRequest(Struct, frozen=True):
     """The number of the poll that waits: what is claimed for it is for nobody else."""
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class Claim(AttemptWithLocks, frozen=True, kw_only=True):
     session: str
     poll: int
-    run_id: str
-    job_id: str
-    attempt: int
-    token: int
     fire_time: Micros
     eligible_at: Micros
-    serial: bool
-    turn: tuple[str, str] | None = None
-    """Tenant and ordering key, if the run has one."""
     spec: bytes
     task: bytes | None
     slots: int = 1
@@ -54,19 +48,11 @@ class Claimed(Struct, frozen=True):
     """It handed out as much as one claim may: there is probably more to be had."""
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
     """The end of an attempt, to be judged by `lifecycle.settle` inside the transaction."""
 
-    run_id: str
-    job_id: str
-    attempt: int
-    token: int
     session: str
     """Which holds the attempt, as the report or the row says."""
-    serial: bool
-    """A hint: which runs' jobs to lock before the runs themselves. The row tells the truth."""
-    turn: tuple[str, str] | None = None
-    """The same for ordering keys: tenant and key."""
     outcome: Outcome
     started_at: Micros | None
     finished_at: Micros
@@ -74,6 +60,32 @@ class Settlement(Struct, frozen=True, kw_only=True):
     """A random number in [0, 1) for the backoff."""
     host: str | None = None
     """The host that an `http` attempt called."""
+
+    @classmethod
+    def of(
+        cls,
+        attempt: AttemptWithLocks | Ended,
+        session: str,
+        outcome: Outcome,
+        started_at: Micros | None,
+        finished_at: Micros,
+        spread: float = 0.0,
+        host: str | None = None,
+    ) -> Self:
+        return cls(
+            run_id=attempt.run_id,
+            job_id=attempt.job_id,
+            attempt=attempt.attempt,
+            token=attempt.token,
+            session=session,
+            serial=attempt.serial,
+            turn=attempt.turn,
+            outcome=outcome,
+            started_at=started_at,
+            finished_at=finished_at,
+            spread=spread,
+            host=host,
+        )
 
 
 class Settled(Struct, frozen=True):

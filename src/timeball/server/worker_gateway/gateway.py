@@ -187,7 +187,7 @@ class WorkerGateway:
         if report.pausing:
             stale.update(await self._store.note_pauses(session.id, [(item, now - item.age) for item in report.pausing]))
         if report.ended:
-            settlements = [self._settlement(session.id, ended, now) for ended in report.ended]
+            settlements = self._settlements(session.id, report.ended, now)
             if self._large_value_store.takes and any(ended.placed or is_large(ended.outcome) for ended in report.ended):
                 settlements = await self._stow_results(session, settlements, report.ended)
             settled = await self._settle(settlements)
@@ -202,6 +202,15 @@ class WorkerGateway:
                     session.to_cancel.pop(token, None)
                     session.cancelling.pop(token, None)
         return ReportAck(stale=sorted(stale))
+
+    def _settlements(self, session: str, ended: Iterable[Ended], now: Micros) -> list[Settlement]:
+        settlements: list[Settlement] = []
+        for each in ended:
+            started_at = None if each.age is None else now - each.age
+            finished_at = now if started_at is None else started_at + each.took
+            spread = self._dice.random() if isinstance(each.outcome, Failed) else 0.0
+            settlements.append(Settlement.of(each, session, each.outcome, started_at, finished_at, spread, each.host))
+        return settlements
 
     async def _stow_results(
         self, session: WorkerSession, settlements: Sequence[Settlement], ended: Sequence[Ended]
@@ -447,42 +456,13 @@ class WorkerGateway:
         if session is not None:
             self._answer(session, PollResponse())
 
-    def _settlement(self, session: str, ended: Ended, now: Micros) -> Settlement:
-        started_at = None if ended.age is None else now - ended.age
-        return Settlement(
-            run_id=ended.run_id,
-            job_id=ended.job_id,
-            attempt=ended.attempt,
-            token=ended.token,
-            session=session,
-            serial=ended.serial,
-            turn=ended.turn,
-            outcome=ended.outcome,
-            started_at=started_at,
-            finished_at=now if started_at is None else started_at + ended.took,
-            spread=self._dice.random() if isinstance(ended.outcome, Failed) else 0.0,
-            host=ended.host,
-        )
-
 
 def _attempt_of(settlement: Settlement) -> tuple[str, int, int]:
     return settlement.run_id, settlement.attempt, settlement.token
 
 
 def _released(claim: Claim, now: Micros, wait: Micros = 0) -> Settlement:
-    return Settlement(
-        run_id=claim.run_id,
-        job_id=claim.job_id,
-        attempt=claim.attempt,
-        token=claim.token,
-        session=claim.session,
-        serial=claim.serial,
-        turn=claim.turn,
-        outcome=Released(wait),
-        started_at=None,
-        finished_at=now,
-        spread=0.0,
-    )
+    return Settlement.of(claim, claim.session, Released(wait), started_at=None, finished_at=now)
 
 
 def _assignment(claim: Claim, now: Micros) -> Assignment:
