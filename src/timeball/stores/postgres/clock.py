@@ -36,7 +36,7 @@ class ServerClock:
             self._samples.clear()
             self._answered = 0
         self._samples.append((server_time, self._monotonic()))
-        self._best = max(self._samples, key=lambda sample: sample[0] * DRIFT - sample[1] * (DRIFT - 1))
+        self._best = max(self._samples, key=_earliest_possible_time)
 
     def __call__(self) -> Micros:
         if self._best is not None:
@@ -44,3 +44,9 @@ class ServerClock:
             age = self._monotonic() - arrived
             self._answered = max(self._answered, server_time + age - age // DRIFT)
         return self._answered
+
+
+def _earliest_possible_time(sample: tuple[Micros, Micros]) -> Micros:
+    """The larger it is, the more a sample proves: the server's time when it answered, less what clocks drift."""
+    server_time, arrived = sample
+    return server_time * DRIFT - arrived * (DRIFT - 1)

@@ -166,13 +166,14 @@ async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, most: int) -> N
         await _run(tx, *(f"DROP TABLE {name(table, day)}" for table in DAILY))
         await tx.execute(HAVE_DEPARTED, day=day)
         return
-    if late := [row[0] for row in rows if row[1] >= before]:
+    if late := [run_id for run_id, finished_at, *_ in rows if finished_at >= before]:
         await _bring_back(tx, day, late)
-    gone = [row for row in rows if row[1] < before]
-    over = await lock_one_shots(tx, {row[2] for row in gone})
-    await drop_what_runs_had(tx, [row[0] for row in gone])
-    await add_sums(tx, [row[2:] for row in gone], await drop_jobs(tx, over))
-    await tx.execute(DEPARTED_UPTO, day=day, upto=rows[-1][0])
+    gone = {run_id: summed for run_id, finished_at, *summed in rows if finished_at < before}
+    over = await lock_one_shots(tx, {job_id for job_id, *_ in gone.values()})
+    await drop_what_runs_had(tx, list(gone))
+    await add_sums(tx, gone.values(), await drop_jobs(tx, over))
+    *_, (last_id, *_) = rows
+    await tx.execute(DEPARTED_UPTO, day=day, upto=last_id)
 
 
 async def _bring_back(tx: Tx, day: Micros, run_ids: Iterable[str]) -> None:

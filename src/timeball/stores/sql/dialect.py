@@ -122,7 +122,8 @@ class Dialect:
                 picked = ", ".join(f"column{at} AS {c}" for at, (c, _) in enumerate(columns, 1))
                 return f"(SELECT {picked} FROM (VALUES {values})) AS {name}"
             if len(columns) == 1:
-                return f"(SELECT value AS {columns[0][0]} FROM json_each(:{name})) AS {name}"
+                ((column, _),) = columns
+                return f"(SELECT value AS {column} FROM json_each(:{name})) AS {name}"
             picked = ", ".join(f"json_extract(value, '$[{at}]') AS {c}" for at, (c, _) in enumerate(columns))
             return f"(SELECT {picked} FROM json_each(:{name})) AS {name}"
 

@@ -17,7 +17,14 @@ from timeball.stores.sql.schema import Table
 T = TypeVar("T")
 TOO_LONG: Final = "reading this takes too long; ask for less at once, such as one job or a shorter time"
 Row = Any
-"""A row as the database hands it out: a sequence of values, in the order of the query's columns."""
+"""A row as the database hands it out: a sequence of values, in the order of the query's columns. It is read by names:
+unpacked, or as the row type of a table or a statement (see `schema`)."""
+
+
+def scalar(rows: Sequence[Row]) -> Any:
+    """The value of a statement that answers one column of at most one row; None: it answered none."""
+    ((value,),) = rows or ((None,),)
+    return value
 
 
 class Tx(Protocol):

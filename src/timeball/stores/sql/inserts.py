@@ -1,8 +1,10 @@
-"""Inserting rows that come in two lengths: those of plain jobs do not pay for columns they do not use."""
+"""Inserting rows of several types: those of plain jobs do not pay for columns they do not use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+
+from msgspec import Struct
 
 from timeball.domain.run.run import NewRun
 from timeball.domain.workflow.workflow import WOVEN
@@ -15,29 +17,27 @@ from timeball.stores.sql.schema import (
     PLANNED_JOBS,
     RULED_HISTORY,
     RULED_RUNS,
+    NewHistoryRow,
+    NewJobRow,
+    NewRunRow,
     Table,
+    as_tuple,
 )
 from timeball.stores.sql.statements import query
 
 KEEP_PROFILES = query("keep_profiles")
 
 
-async def insert_jobs(tx: Tx, rows: Sequence[Row]) -> None:
-    """Rows of `rows.new_job_row`."""
-    if placed := [row for row in rows if len(row) == len(PLACED_JOBS.columns)]:
-        await tx.insert(PLACED_JOBS, placed)
-        rows = [row for row in rows if len(row) < len(PLACED_JOBS.columns)]
-    await _insert(tx, NEW_JOBS, PLANNED_JOBS, rows)
+async def insert_jobs(tx: Tx, rows: Iterable[NewJobRow]) -> None:
+    await _insert(tx, (PLACED_JOBS, PLANNED_JOBS, NEW_JOBS), rows)
 
 
-async def insert_runs(tx: Tx, rows: Sequence[Row]) -> None:
-    """Rows of `rows.new_run_row`."""
-    await _insert(tx, NEW_RUNS, RULED_RUNS, rows)
+async def insert_runs(tx: Tx, rows: Iterable[NewRunRow]) -> None:
+    await _insert(tx, (RULED_RUNS, NEW_RUNS), rows)
 
 
-async def insert_history(tx: Tx, rows: Sequence[Row]) -> None:
-    """Rows of `rows.ended` and `rows.unstarted`."""
-    await _insert(tx, NEW_HISTORY, RULED_HISTORY, rows)
+async def insert_history(tx: Tx, rows: Iterable[NewHistoryRow]) -> None:
+    await _insert(tx, (RULED_HISTORY, NEW_HISTORY), rows)
 
 
 async def keep_profiles(tx: Tx, runs: Iterable[NewRun]) -> None:
@@ -46,10 +46,11 @@ async def keep_profiles(tx: Tx, runs: Iterable[NewRun]) -> None:
         await tx.execute(KEEP_PROFILES, b=sorted(profiles))
 
 
-async def _insert(tx: Tx, plain: Table, longer: Table, rows: Sequence[Row]) -> None:
-    width = len(plain.columns)
-    if others := [row for row in rows if len(row) > width]:
-        await tx.insert(longer, others)
-        rows = [row for row in rows if len(row) == width]
-    if rows:
-        await tx.insert(plain, rows)
+async def _insert(tx: Tx, tables: Iterable[Table], rows: Iterable[Struct]) -> None:
+    """Insert each row into the columns that its type has: one statement for all rows of a type."""
+    by_type: dict[type[Struct], list[Row]] = {}
+    for row in rows:
+        by_type.setdefault(type(row), []).append(as_tuple(row))
+    for table in tables:
+        if found := by_type.get(table.row):
+            await tx.insert(table, found)

@@ -15,7 +15,7 @@ from importlib import resources
 
 from timeball.domain.errors import Conflict
 from timeball.stores.sql.dialect import Dialect, Query
-from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.driver import Tx, scalar
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _ONLY = re.compile(r"^-- only: (\w+)$", re.MULTILINE)
@@ -73,8 +73,8 @@ async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None
     applied = {version for (version,) in await tx.fetch(APPLIED)}
     newest = max((migration.version for migration in migrations), default=0)
     if unknown := sorted(version for version in applied if version > newest):
-        oldest = await tx.fetch(OLDEST)
-        if not oldest or oldest[0][0] > newest:
+        oldest = scalar(await tx.fetch(OLDEST))
+        if oldest is None or oldest > newest:
             raise Conflict(
                 f"the database was written by a newer Timeball: it has schema {unknown[-1]}, this version knows "
                 f"{newest}. Upgrade Timeball, or restore a backup from before the upgrade."
@@ -85,7 +85,7 @@ async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None
             await tx.execute(statement)
         await tx.execute(RECORD, version=migration.version, name=migration.name)
     if missing:
-        known_before = await tx.fetch(OLDEST)
-        oldest_now = max(known_before[0][0] if known_before else 0, *(each.works_with for each in missing))
+        known_before = scalar(await tx.fetch(OLDEST)) or 0
+        oldest_now = max(known_before, *(each.works_with for each in missing))
         await tx.execute(FORGET_OLDEST)
         await tx.execute(SET_OLDEST, version=oldest_now)

@@ -5,22 +5,28 @@ A page is found by ids and sizes first, and only what fits is read: 200 jobs of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
 
 from timeball.stores.sql.driver import Row
-
-T = TypeVar("T")
 
 MAX_PAGE_BYTES: Final = 1 << 20
 """What the rows of a page have at most together; a page has at least one row, whatever its size."""
 
 
-def fitting(rows: Sequence[Row], limit: int, size: Callable[[Row], int] = lambda row: row[1] or 0) -> int:
-    """How many of the first rows, `limit` at most, make a page. By default the second column is the size of a row."""
-    total = 0
-    for count, row in enumerate(rows[:limit]):
-        total += size(row)
+def fitting(sizes: Iterable[int], limit: int) -> int:
+    """How many of the first rows, `limit` at most, make a page."""
+    count = total = 0
+    for size in islice(sizes, limit):
+        total += size
         if total > MAX_PAGE_BYTES and count:
-            return count
-    return min(limit, len(rows))
+            break
+        count += 1
+    return count
+
+
+def ids_that_fit(rows: Sequence[Row], limit: int) -> list[str]:
+    """The ids of a page, given rows of an id and a size."""
+    ids = [found_id for found_id, _ in rows]
+    return ids[: fitting((size or 0 for _, size in rows), limit)]

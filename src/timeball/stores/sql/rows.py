@@ -18,7 +18,21 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold, State, Status
 from timeball.domain.run.run import NewRun, Run
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.schema import HISTORY, JOBS, RUNS, HistoryRow, JobRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema import (
+    HistoryRow,
+    JobRow,
+    ListedHistoryRow,
+    ListedRunRow,
+    NewHistoryRow,
+    NewJobRow,
+    NewRunRow,
+    PlacedJobRow,
+    PlannedJobRow,
+    RuledHistoryRow,
+    RuledRunRow,
+    RunRow,
+    as_tuple,
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -30,11 +44,12 @@ MAX_TOLD: Final = 10_000
 MAX_INLINE_SIZE: Final = 64 * 1024
 """Characters of specs that are read at once in the event loop's thread."""
 T = TypeVar("T")
-_SPEC: Final = JOBS.columns.index("spec")
+_ID, _SPEC = map(JobRow.__struct_fields__.index, ("id", "spec"))
 _told: Final[set[str]] = set()
 _log = structlog.get_logger()
-_NO_RULES: Final = (None, None, None, None, 0, None, None)
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
+_READY: Final = State.READY.value
+_BLOCKED: Final = State.BLOCKED.value
 
 
 def plain(text: str) -> str:
@@ -72,12 +87,14 @@ def failure_json(failure: Failure | None) -> str | None:
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def new_job_row(job: Job) -> Row:
-    """A row of `jobs`, as far as a job has one when it is born; longer if it is planned."""
+def new_job_row(job: Job) -> NewJobRow:
+    """What a job is born with; its type says which columns that are."""
     if job.spec.task_id is None and job.next_fire_at is None and job.plan_at is None:
         return _one_shot(job)
-    row = _one_shot(job) + _planned(job)
-    return row if job.slot is None else (*row, job.slot)
+    if job.slot is None:
+        return PlannedJobRow(*as_tuple(_one_shot(job)), *_planned(job))
+    slot: Row = (job.slot,)
+    return PlacedJobRow(*as_tuple(_one_shot(job)), *_planned(job), *slot)
 
 
 def job_row(job: Job) -> JobRow:
@@ -90,12 +107,12 @@ def job_row(job: Job) -> JobRow:
         job.owed,
         job.slot,
     )
-    return JobRow(*_one_shot(job), *_planned(job), *later)
+    return JobRow(*as_tuple(_one_shot(job)), *_planned(job), *later)
 
 
-def _one_shot(job: Job) -> Row:
+def _one_shot(job: Job) -> NewJobRow:
     spec = job.spec
-    return (
+    return NewJobRow(
         job.id,
         job.tenant,
         plain(spec.name),
@@ -151,7 +168,7 @@ def readable(rows: Iterable[Row], unreadable: list[tuple[Row, Exception]] | None
         try:
             jobs.append(job_of(row))
         except Exception as error:
-            unread(row[0], error)
+            unread(row[_ID], error)
             if unreadable is not None:
                 unreadable.append((row, error))
     return jobs
@@ -179,17 +196,51 @@ def unread(job_id: str, error: Exception) -> None:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -> Row:
-    """A row of `runs`, as far as a run has one when it is born; longer if rules apply to it."""
-    row = (*_born(run, eligible_at), (State.BLOCKED if holds else State.READY).value, int(serial), holds)
+def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -> NewRunRow:
+    """What a run is born with; its type says whether rules apply to the run."""
+    row = NewRunRow(
+        run.id,
+        run.job_id,
+        run.tenant,
+        run.version,
+        run.fire_time,
+        run.origin.value,
+        run.priority,
+        eligible_at,
+        run.created_at,
+        _BLOCKED if holds else _READY,
+        int(serial),
+        holds,
+    )
+    if (
+        run.retry_of is None
+        and run.due_at is None
+        and run.start_by is None
+        and run.ordering_key is None
+        and not run.gated
+        and run.profile is None
+        and run.preemptible is None
+    ):
+        return row
     key = run.ordering_key and plain(run.ordering_key)
-    rules = (run.retry_of, run.due_at, run.start_by, key, int(run.gated), run.profile, run.preemptible)
-    return row if rules == _NO_RULES else row + rules
+    rules: Row = (run.retry_of, run.due_at, run.start_by, key, int(run.gated), run.profile, run.preemptible)
+    return RuledRunRow(*as_tuple(row), *rules)
 
 
 def assigned_run_row(run: NewRun, token: int) -> Row:
-    """A row of `runs` of a simple run that a worker has from the start, without what `handed` tells."""
-    return (*_born(run, run.eligible_at), token)
+    """The values of an `AssignedRunRow`, of a simple run that a worker has from the start; `assigned` says the rest."""
+    return (
+        run.id,
+        run.job_id,
+        run.tenant,
+        run.version,
+        run.fire_time,
+        run.origin.value,
+        run.priority,
+        run.eligible_at,
+        run.created_at,
+        token,
+    )
 
 
 def assigned(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any]:
@@ -204,20 +255,6 @@ def assigned(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any
     }
 
 
-def _born(run: NewRun, eligible_at: Micros) -> tuple[Any, ...]:
-    return (
-        run.id,
-        run.job_id,
-        run.tenant,
-        run.version,
-        run.fire_time,
-        run.origin.value,
-        run.priority,
-        eligible_at,
-        run.created_at,
-    )
-
-
 def ended(
     run: RunRow,
     status: Status,
@@ -228,13 +265,13 @@ def ended(
     failure: str | None = None,
     fingerprint: str | None = None,
     result: str | None = None,
-) -> Row:
+) -> NewHistoryRow:
     """The row of `history` of a live run that ends; `started_at` is when the attempt that ends it started."""
     attempt_started = started_at if started_at is not None else run.attempt_started_at
     first_started = run.started_at if run.started_at is not None else attempt_started
     # A lost attempt may never have said that it started: it did not before it was claimed.
     known_from = first_started if first_started is not None else run.claimed_at
-    row = (
+    row = NewHistoryRow(
         run.id,
         run.job_id,
         run.tenant,
@@ -263,7 +300,10 @@ def ended(
         run.retry_of,
         None,
     )
-    return row if run.due_at is None and fingerprint is None else (*row, run.due_at, fingerprint)
+    if run.due_at is None and fingerprint is None:
+        return row
+    ruled: Row = (run.due_at, fingerprint)
+    return RuledHistoryRow(*as_tuple(row), *ruled)
 
 
 def unstarted(
@@ -307,14 +347,17 @@ def shown_as(now: Micros, state: str, attempt: int, due_at: Micros, eligible_at:
 
 
 def live_run(row: Row, now: Micros) -> Run:
-    """A row of `runs` with the job's name behind it."""
-    found = RunRow(*row[: len(RUNS.columns)])
+    """A row of the statements that read live runs."""
+    return shown_run(ListedRunRow(*row), now)
+
+
+def shown_run(found: ListedRunRow, now: Micros) -> Run:
     status = shown_as(now, found.state, found.attempt, found.due, found.eligible_at)
     return Run(
         id=found.id,
         job_id=found.job_id,
         tenant=found.tenant,
-        job_name=row[-1] or "",
+        job_name=found.job_name or "",
         version=found.version,
         fire_time=found.fire_time,
         fire_until=found.fire_time,
@@ -351,13 +394,17 @@ def live_run(row: Row, now: Micros) -> Run:
 
 
 def finished_run(row: Row) -> Run:
-    """A row of `history` with the job's name behind it."""
-    found = HistoryRow(*row[: len(HISTORY.columns)])
+    """A row of the statements that read finished runs."""
+    found = ListedHistoryRow(*row)
+    return ended_run(found, found.job_name)
+
+
+def ended_run(found: HistoryRow, job_name: str | None) -> Run:
     return Run(
         id=found.id,
         job_id=found.job_id,
         tenant=found.tenant,
-        job_name=row[-1] or "",
+        job_name=job_name or "",
         version=found.version,
         fire_time=found.fire_time,
         fire_until=found.fire_until,

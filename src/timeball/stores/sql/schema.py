@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import types
 import typing
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -129,6 +130,18 @@ class RunRow(RuledRunRow, frozen=True):
         return self.eligible_at if self.let_at is None else max(self.eligible_at, self.let_at)
 
 
+class ListedRunRow(RunRow, frozen=True):
+    """A live run with the name of its job: a row of the statements that read runs."""
+
+    job_name: str | None
+
+
+class LockedRunRow(RunRow, frozen=True):
+    """A live run with the store's time: a row of `lock_runs`."""
+
+    now: Micros
+
+
 class NewHistoryRow(Struct, frozen=True):
     """A finished run, or a span of instants that never became one."""
 
@@ -169,6 +182,20 @@ class RuledHistoryRow(NewHistoryRow, frozen=True):
 class HistoryRow(RuledHistoryRow, frozen=True):
     discarded_at: Micros | None = None
     replayed_as: str | None = None
+
+
+class ListedHistoryRow(HistoryRow, frozen=True):
+    """A finished run with the name of its job: a row of the statements that read runs."""
+
+    job_name: str | None = None
+
+
+class ArchivedHistoryRow(HistoryRow, frozen=True):
+    """A finished run with what its job is found by: a row of `runs_to_archive`."""
+
+    user_id: str | None = None
+    task_id: str | None = None
+    job_name: str | None = None
 
 
 class AttemptRow(Struct, frozen=True):
@@ -349,6 +376,19 @@ class BackfillRow(Struct, frozen=True):
     finished_at: Micros | None
 
 
+class LiveBackfillRow(BackfillRow, frozen=True):
+    """A backfill with the number of its live runs: a row of `lock_backfills`."""
+
+    alive: int
+
+
+class ListedBackfillRow(LiveBackfillRow, frozen=True):
+    """A backfill with its job: a row of the statements that read backfills."""
+
+    job_name: str
+    job_state: str
+
+
 class PreemptionRow(Struct, frozen=True):
     run_id: str
     number: int
@@ -373,15 +413,16 @@ _KINDS: Final[dict[object, str]] = {str: "text", int: "bigint", float: "double p
 
 
 class Table:
-    """A table as `Tx.insert` sees it: names and types of the columns."""
+    """A table, or some of its columns, as `Tx.insert` sees it: names and types of the columns."""
 
-    __slots__ = ("columns", "kinds", "name")
+    __slots__ = ("columns", "kinds", "name", "row")
 
     def __init__(self, name: str, row: type[Struct]) -> None:
-        wakeups = typing.get_type_hints(row)
+        hints = typing.get_type_hints(row)
         self.name = name
+        self.row = row
         self.columns: tuple[str, ...] = row.__struct_fields__
-        self.kinds = tuple(_KINDS[_plain(wakeups[column])] for column in self.columns)
+        self.kinds = tuple(_KINDS[_plain(hints[column])] for column in self.columns)
 
 
 def _plain(hint: object) -> object:
@@ -443,4 +484,5 @@ _ALL: Final = (
 )
 TABLES: Final = {table.name: table for table in _ALL}
 
-as_tuple = msgspec.structs.astuple
+as_tuple: Callable[[Struct], Any] = msgspec.structs.astuple
+"""The values of a row, in the order of its columns."""

@@ -40,8 +40,8 @@ def _marked_time(connection: sqlite3.Connection) -> Micros | None:
     """The time that a store had come to; None: it is new."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
         return None
-    marked = connection.execute(_MARKED_TIME).fetchone()
-    return None if marked is None else int(marked[0])
+    (marked,) = connection.execute(_MARKED_TIME).fetchone() or (None,)
+    return None if marked is None else int(marked)
 
 
 class Database:
@@ -153,8 +153,8 @@ class Database:
 
     def open_mark(self, connection: sqlite3.Connection) -> None:
         """From here on, every commit that is acknowledged is marked."""
-        found = connection.execute(_MARKED_TIME).fetchone()
-        self.mark.open(found[0] if found else 0)
+        (marked,) = connection.execute(_MARKED_TIME).fetchone() or (0,)
+        self.mark.open(marked)
 
     def connect_beside(self) -> sqlite3.Connection:
         """Another one that may write, for a database that is in use."""

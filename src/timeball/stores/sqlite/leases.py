@@ -44,7 +44,8 @@ class LastingLeases(SqlStore):
 
     async def _renew_in_memory(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
         async def work(tx: Tx) -> dict[str, tuple[str, str, Micros]]:
-            return {row[0]: row[1:] for row in await tx.fetch(LEASES_OF_SESSIONS, b=sorted(set(sessions)))}
+            rows = await tx.fetch(LEASES_OF_SESSIONS, b=sorted(set(sessions)))
+            return {session: (name, key, until) for session, name, key, until in rows}
 
         found = await self._db.read(work)
         now = self._db.now()

@@ -106,9 +106,10 @@ def _recover(database: Path) -> Recovered:
     """Let SQLite replay the log in memory, and read from its index how far it came."""
     connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
     with contextlib.closing(connection):
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'meta'").fetchone()
-        found = connection.execute(_MARKED_TIME).fetchone() if tables[0] else None
-        return Recovered(_indexed_frames(beside(database, "-shm")), None if found is None else found[0])
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'meta'").fetchone()
+        found = connection.execute(_MARKED_TIME).fetchone() if tables else None
+        (marked_time,) = found or (None,)
+        return Recovered(_indexed_frames(beside(database, "-shm")), marked_time)
 
 
 def _indexed_frames(index: Path) -> int:

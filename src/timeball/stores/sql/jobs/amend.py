@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
+from itertools import starmap
 from typing import Final
 
 from msgspec import Struct, structs
@@ -137,8 +138,8 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[s
     rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
     rows += await tx.fetch(RUNS_THAT_MATTER, b=some) if some else []
     live: dict[str, list[RunRow]] = {job_id: [] for job_id in job_ids}
-    for row in rows:
-        live[row[1]].append(RunRow(*row))
+    for run in starmap(RunRow, rows):
+        live[run.job_id].append(run)
     return live
 
 

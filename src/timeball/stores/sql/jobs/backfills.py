@@ -7,7 +7,8 @@ neither skips a fire nor doubles one, and two servers that advance the same back
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import starmap
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,7 +20,7 @@ from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.store.jobs import Accepted, Answered, Idempotency
 from timeball.ports.store.paging import Page
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_runs, keep_profiles
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.jobs import NEWEST, repeated_key
@@ -27,7 +28,7 @@ from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
 from timeball.stores.sql.rows import as_json, new_run_row, plain, read_jobs, unread
 from timeball.stores.sql.runs import ordering_keys, runs
-from timeball.stores.sql.schema import BACKFILLS, BackfillRow, as_tuple
+from timeball.stores.sql.schema import BACKFILLS, BackfillRow, ListedBackfillRow, LiveBackfillRow, as_tuple
 from timeball.stores.sql.statements import query
 
 TO_ADVANCE = query("backfills_to_advance")
@@ -40,7 +41,7 @@ BY_ID = query("backfills")
 LIST = query("list_backfills")
 LIST_OF_JOB = query("list_backfills_of_job")
 
-_WIDTH = len(BACKFILLS.columns)
+_R = TypeVar("_R", bound=BackfillRow)
 _decode_calendars = msgspec.json.Decoder(tuple[NamedCalendar, ...]).decode
 
 
@@ -74,11 +75,11 @@ class Backfills(StorePart):
             ((now,),) = await tx.fetch(NOW)
             new: list[NewRun] = []
             moves: list[tuple[str, int | None, int, str]] = []
-            for found, (alive,) in _readable(await tx.fetch(LOCK_BACKFILLS, i=list(ids))):
+            for found, row in _readable(starmap(LiveBackfillRow, await tx.fetch(LOCK_BACKFILLS, i=list(ids)))):
                 job = jobs.get(found.job_id)
                 if job is None or found.state is not BackfillState.ACTIVE:
                     continue
-                alive_or_full = alive if job.state is JobState.ACTIVE else found.parallelism
+                alive_or_full = row.alive if job.state is JobState.ACTIVE else found.parallelism
                 try:
                     fires, cursor = rules.next_fires(found, job, alive_or_full, known.get(found.id))
                     runs_of_it = [rules.run_of(found, job, at, now) for at in fires]
@@ -86,7 +87,7 @@ class Backfills(StorePart):
                     unread(found.id, error)
                     continue
                 new += runs_of_it
-                over = cursor is None and not fires and alive == 0
+                over = cursor is None and not fires and row.alive == 0
                 state = BackfillState.COMPLETED if over else BackfillState.ACTIVE
                 if fires or over:
                     moves.append((found.id, cursor, len(fires), state.value))
@@ -112,7 +113,7 @@ class Backfills(StorePart):
 
     async def backfills(self, ids: Sequence[str]) -> dict[str, BackfillProgress]:
         async def work(tx: Tx) -> dict[str, BackfillProgress]:
-            found = _progress(await tx.fetch(BY_ID, i=list(dict.fromkeys(ids))))
+            found = _progress(starmap(ListedBackfillRow, await tx.fetch(BY_ID, i=list(dict.fromkeys(ids)))))
             return {each.backfill.id: each for each in found}
 
         return await self._db.read(work) if ids else {}
@@ -125,8 +126,9 @@ class Backfills(StorePart):
             where["job_id"] = job_id
 
         async def work(tx: Tx) -> Page[BackfillProgress]:
-            rows = await tx.fetch(LIST if job_id is None else LIST_OF_JOB, **where)
-            return Page(_progress(rows[:limit]), rows[limit - 1][0] if len(rows) > limit else None)
+            found = await tx.fetch(LIST if job_id is None else LIST_OF_JOB, **where)
+            rows = list(starmap(ListedBackfillRow, found[:limit]))
+            return Page(_progress(rows), rows[-1].id if len(found) > limit else None)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
@@ -172,8 +174,7 @@ def _row(backfill: Backfill) -> BackfillRow:
     )
 
 
-def _backfill(row: Row) -> Backfill:
-    found = BackfillRow(*row[:_WIDTH])
+def _backfill(found: BackfillRow) -> Backfill:
     return Backfill(
         id=found.id,
         tenant=found.tenant,
@@ -197,17 +198,16 @@ def _backfill(row: Row) -> Backfill:
     )
 
 
-def _readable(rows: Iterable[Row]) -> Iterator[tuple[Backfill, Row]]:
-    """Backfills, each with what stands behind it; without those that this version cannot read: nobody else should
-    suffer for them."""
+def _readable(rows: Iterable[_R]) -> Iterator[tuple[Backfill, _R]]:
+    """Backfills, each with its row; without those that this version cannot read: one of them stops no other."""
     for row in rows:
         try:
             found = _backfill(row)
         except Exception as error:
-            unread(row[0], error)
+            unread(row.id, error)
         else:
-            yield found, row[_WIDTH:]
+            yield found, row
 
 
-def _progress(rows: Iterable[Row]) -> list[BackfillProgress]:
-    return [BackfillProgress(found, name, JobState(state), alive) for found, (alive, name, state) in _readable(rows)]
+def _progress(rows: Iterable[ListedBackfillRow]) -> list[BackfillProgress]:
+    return [BackfillProgress(found, row.job_name, JobState(row.job_state), row.alive) for found, row in _readable(rows)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Container, Mapping, Sequence
 from functools import lru_cache
+from itertools import starmap
 from typing import Any
 
 import msgspec
@@ -35,14 +36,14 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
-from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, fitting
+from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, ids_that_fit
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars
 from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, read_jobs, readable, tag_rows
 from timeball.stores.sql.runs import follows, ordering_keys
 from timeball.stores.sql.runs.assign_on_submit import assign_on_submit
 from timeball.stores.sql.runs.claiming import claim
-from timeball.stores.sql.schema import IDEMPOTENCY, NEW_JOBS, TAGS, IdempotencyRow, as_tuple
+from timeball.stores.sql.schema import IDEMPOTENCY, TAGS, IdempotencyRow, NewJobRow, as_tuple
 from timeball.stores.sql.statements import query
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
@@ -53,7 +54,6 @@ LIVE_OF_JOBS = query("live_of_jobs")
 NEWEST = "\U0010ffff"
 """Sorts after every id."""
 
-SPEC = NEW_JOBS.columns.index("spec")
 ROWS_TOGETHER = 8
 """Rows that are encoded before their sizes are looked at."""
 ROW_BYTES = 1_024
@@ -111,7 +111,8 @@ class Jobs(StorePart):
 
     async def slot_for(self, window: Window) -> int:
         async def work(tx: Tx) -> int:
-            return (await window_slots.choose(tx, [window], self._db.now(), keep=False))[0]
+            (slot,) = await window_slots.choose(tx, [window], self._db.now(), keep=False)
+            return slot
 
         return await self._db.read(work, slow=True)
 
@@ -138,26 +139,25 @@ class Jobs(StorePart):
             rows: list[Row] = []
             for each in queries:
                 rows += await tx.fetch(each, **parameters)
-            rows.sort(key=lambda row: str(row[0]), reverse=True)
-            ids = [row[0] for row in rows[: fitting(rows, limit)]]
-            found = sorted(await tx.fetch(JOBS_BY_ID, b=ids), key=lambda row: str(row[0]), reverse=True) if ids else []
-            return Page(
-                await _with_status(tx, await read_jobs(tx, found)), ids[-1] if len(rows) > len(ids) > 0 else None
-            )
+            newest_first = sorted(((job_id, size) for job_id, size in rows), reverse=True)
+            ids = ids_that_fit(newest_first, limit)
+            jobs = await read_jobs(tx, await tx.fetch(JOBS_BY_ID, b=ids)) if ids else []
+            jobs.sort(key=lambda job: job.id, reverse=True)
+            return Page(await _with_status(tx, jobs), ids[-1] if len(rows) > len(ids) > 0 else None)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
 
-async def _new_job_rows(submissions: Sequence[Submission]) -> list[Row]:
+async def _new_job_rows(submissions: Sequence[Submission]) -> list[NewJobRow]:
     """Their rows. To encode many, or large ones, takes a while, in which others have a turn now and then."""
     if len(submissions) <= ROWS_TOGETHER:
         return [new_job_row(each.job) for each in submissions]
-    rows: list[Row] = []
+    rows: list[NewJobRow] = []
     size = 0
     for start in range(0, len(submissions), ROWS_TOGETHER):
         some = [new_job_row(each.job) for each in submissions[start : start + ROWS_TOGETHER]]
         rows += some
-        size += ROWS_TOGETHER * ROW_BYTES + sum([len(row[SPEC]) for row in some])
+        size += ROWS_TOGETHER * ROW_BYTES + sum([len(row.spec) for row in some])
         if size > MAX_PAGE_BYTES:
             size = 0
             await asyncio.sleep(0)
@@ -170,9 +170,8 @@ async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, 
     fireless: dict[int, Submitted] = {}
     wanted = window_slots.unplaced(submissions)
     windows = [when for at in wanted if isinstance(when := submissions[at].job.spec.schedule, Window)]
-    for at, slot in zip(
-        wanted, await window_slots.choose(tx, windows, submissions[wanted[0]].job.created_at), strict=True
-    ):
+    first, *_ = wanted
+    for at, slot in zip(wanted, await window_slots.choose(tx, windows, submissions[first].job.created_at), strict=True):
         each = submissions[at]
         try:
             job = planning.placed(each.job, slot, each.job.created_at)
@@ -232,7 +231,8 @@ async def repeated_key(tx: Tx, tenant: str, key: Idempotency, ident: str, now: M
 
 
 async def _first_requests(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], IdempotencyRow]:
-    return {(row[0], row[1]): IdempotencyRow(*row) for row in await tx.fetch(KEYS_THAT_EXIST, b=keys)}
+    found = starmap(IdempotencyRow, await tx.fetch(KEYS_THAT_EXIST, b=keys))
+    return {(each.tenant, each.key): each for each in found}
 
 
 def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatched:
@@ -242,14 +242,14 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
 
 
 async def _insert(
-    tx: Tx, submissions: Sequence[Submission], rows: Sequence[Row], wants: Sequence[SlotRequest], credit: Micros
+    tx: Tx, submissions: Sequence[Submission], rows: Sequence[NewJobRow], wants: Sequence[SlotRequest], credit: Micros
 ) -> list[Claim]:
     """Insert them, with the rows of their jobs; what of them is claimed at once, and of what was ready before."""
     if not submissions:
         return []
     runs = [run for each in submissions for run in each.runs]
     # Nobody else knows them yet, so they may be inserted last, with their runs.
-    claims = await assign_on_submit(tx, submissions, [row[SPEC] for row in rows], wants, credit) if wants else {}
+    claims = await assign_on_submit(tx, submissions, [row.spec for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
     if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)

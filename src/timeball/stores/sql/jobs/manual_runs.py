@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import starmap
 from typing import assert_never
 
 import msgspec
@@ -16,7 +17,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Hold, Status
 from timeball.domain.run.run import NewRun, new_run
 from timeball.stores.sql.dialect import Query
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.large_values import require_fresh
@@ -26,7 +27,7 @@ from timeball.stores.sql.rows import new_run_row, plain, read_jobs, shown_as, un
 from timeball.stores.sql.runs import ordering_keys, settling
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL, LiveRuns, live_runs
 from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
-from timeball.stores.sql.schema import EDITED, as_tuple
+from timeball.stores.sql.schema import EDITED, NewHistoryRow
 from timeball.stores.sql.statements import query
 
 LIVE_STATES = query("live_states")
@@ -41,7 +42,7 @@ OWN_SPECS = query("own_specs")
 
 
 class _Finished(Struct, frozen=True):
-    """What counts of a run that ended, for those that may follow it."""
+    """What counts of a run that ended, for those that may follow it: a row of `runs_to_follow`."""
 
     id: str
     job_id: str
@@ -104,7 +105,8 @@ async def _follow(
 ) -> list[Status | None]:
     """Insert the runs that may follow the finished ones they are paired with, and link both."""
     await _locked(tx, [run.job_id for _, run in pairs])
-    finished = {row[0]: _Finished(*row) for row in await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])}
+    rows = await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])
+    finished = {old.id: old for old in starmap(_Finished, rows)}
     linked: dict[str, NewRun] = {}
     for old_id, run in pairs:
         old = finished.get(old_id)
@@ -156,11 +158,11 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
     last = {run.job_id: run.id for run in wanted.values()}
     live: list[tuple[NewRun, int, bool]] = []
-    skipped: dict[str, Row] = {}
+    skipped: dict[str, NewHistoryRow] = {}
     for run in wanted.values():
         crowd = by_job.get(run.job_id)
         if crowd is not None and crowd.replaces and run.id != last[run.job_id]:
-            skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
+            skipped[run.id] = unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now)
             continue
         admission = Admission.RUN if crowd is None else crowd.admit()
         if admission is Admission.SKIP and run.id in heirs and crowd is not None and crowd.is_kept_back:
@@ -173,13 +175,13 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
                     crowd.join(run.id, admission, run.fire_time)
             case Admission.SKIP:
                 assert crowd is not None
-                skipped[run.id] = as_tuple(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
+                skipped[run.id] = unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now)
             case _:
                 assert_never(admission)
     known |= await insert(tx, live, now)
     known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
-        await insert_history(tx, list(skipped.values()))
+        await insert_history(tx, skipped.values())
     known |= await _take_over(tx, [crowd for crowd in by_job.values() if crowd.successor is not None])
     return [known.get(run.id) for run in runs]
 

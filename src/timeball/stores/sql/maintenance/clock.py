@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import takewhile
+from itertools import starmap, takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -24,10 +24,10 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning import planning
 from timeball.domain.run.lifecycle import State
 from timeball.domain.schedule.schedule import Immediate
-from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.amend import Writes, persist
 from timeball.stores.sql.rows import readable
-from timeball.stores.sql.schema import RunRow
+from timeball.stores.sql.schema import JobRow, RunRow
 from timeball.stores.sql.statements import query
 
 MAX_LEASE: Final = 15 * SECOND
@@ -93,8 +93,7 @@ async def keep_leases(tx: Tx, away: Micros, mark: Micros) -> None:
 
 
 async def verdicts_until(tx: Tx) -> Micros:
-    rows = await tx.fetch(VERDICTS_UNTIL)
-    return int(rows[0][0]) if rows else 0
+    return int(scalar(await tx.fetch(VERDICTS_UNTIL)) or 0)
 
 
 async def set_back(tx: Tx, mark: Micros, now: Micros) -> SetBack:
@@ -108,8 +107,7 @@ async def set_back(tx: Tx, mark: Micros, now: Micros) -> SetBack:
     for job_id, fire_time in await tx.fetch(VERDICTS_AHEAD):
         taken[job_id].add(fire_time)
     ahead: dict[str, list[RunRow]] = defaultdict(list)
-    for row in await tx.fetch(RUNS_AHEAD):
-        run = RunRow(*row)
+    for run in starmap(RunRow, await tx.fetch(RUNS_AHEAD)):
         ahead[run.job_id].append(run)
         if _has_begun(run):
             taken[run.job_id].add(run.fire_time)
@@ -128,7 +126,7 @@ async def _plan_anew(
     jobs = runs = 0
     after = ""
     while rows := await tx.fetch(JOBS_AFTER, after=after, most=MAX_JOBS_PER_PAGE):
-        after = rows[-1][0]
+        after = JobRow(*rows[-1]).id
         writes = Writes()
         instants: list[str] = []
         for job in readable(rows):

@@ -18,7 +18,7 @@ from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.ledger import DUE
 from timeball.domain.schedule.schedule import Immediate, Schedule, is_one_shot
 from timeball.ports.store.maintenance import Deposed, Lead
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.statements import query
 
@@ -57,8 +57,8 @@ _decode_when = msgspec.json.Decoder(_When).decode
 class Maintenance(StorePart):
     async def lead(self, name: str, holder: str, for_: Micros) -> Lead | None:
         async def work(tx: Tx) -> Lead | None:
-            rows = await tx.fetch(LEAD, name=name, holder=holder, lasts=for_)
-            return Lead(name, holder, rows[0][0]) if rows else None
+            epoch = scalar(await tx.fetch(LEAD, name=name, holder=holder, lasts=for_))
+            return None if epoch is None else Lead(name, holder, epoch)
 
         return await self._db.write(work)
 
@@ -72,10 +72,10 @@ class Maintenance(StorePart):
             days: list[Micros] = []
             since = ""
             while len(days) < most:
-                rows = await tx.fetch(OLDEST_TO_PRUNE, since=since, until=until, before=before)
-                if not rows:
+                oldest = scalar(await tx.fetch(OLDEST_TO_PRUNE, since=since, until=until, before=before))
+                if oldest is None:
                     break
-                days.append(retention.day_of(ids.made_at(rows[0][0])))
+                days.append(retention.day_of(ids.made_at(oldest)))
                 since = ids.first_run(days[-1] + DAY)
             return days
 

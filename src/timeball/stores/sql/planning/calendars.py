@@ -61,9 +61,9 @@ async def check(tx: Tx, amendments: Sequence[Amendment]) -> None:
         return
     known = await share(tx, (key for job in changed for key in _keys(job)))
     for job in changed:
-        for at, key in enumerate(_keys(job)):
-            if key not in known:
-                raise Invalid(f"there is no calendar {key[1]!r}", f"/calendars/{at}")
+        for at, (tenant, name) in enumerate(_keys(job)):
+            if (tenant, name) not in known:
+                raise Invalid(f"there is no calendar {name!r}", f"/calendars/{at}")
 
 
 async def bind(tx: Tx, jobs: Iterable[Job]) -> None:

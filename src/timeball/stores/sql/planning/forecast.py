@@ -10,7 +10,7 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.page_bytes import fitting
+from timeball.stores.sql.page_bytes import ids_that_fit
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import read_jobs
 from timeball.stores.sql.statements import many, query
@@ -27,7 +27,7 @@ class Forecasts(StorePart):
     async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
         async def work(tx: Tx) -> Page[Job]:
             rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, most=limit)
-            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            ids = ids_that_fit(rows, limit)
             jobs = await read_jobs(tx, await tx.fetch(JOBS_OF_PAGE, b=ids)) if ids else []
             is_last = len(ids) == len(rows) < limit
             return Page(sorted(jobs, key=lambda job: job.id), None if is_last or not ids else ids[-1])

@@ -43,7 +43,7 @@ class Tail(Struct):
             longer = self.new[-1]
             self.new[-1] = msgspec.structs.replace(longer, fire_until=row.fire_until, fires=longer.fires + row.fires)
         else:
-            before = self.grown[2] if self.grown else 0
+            _, _, before = self.grown or (self.last, row.fire_until, 0)
             self.grown = (self.last, row.fire_until, before + row.fires)
 
     def close(self) -> None:
@@ -60,10 +60,11 @@ async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[st
     """The tails of jobs, given the id of each one's newest ledger row."""
     by_job = {job_id: Tail(last) for job_id, last in last_spans}
     if known := [tail.last for tail in by_job.values() if tail.last is not None]:
-        rows = {row[0]: row for row in await tx.fetch(SPANS, b=known)}
+        rows = await tx.fetch(SPANS, b=known)
+        spans = {span_id: (verdict, reason, until) for span_id, verdict, reason, until in rows}
         for tail in by_job.values():
             if tail.last is not None:
-                _, tail.verdict, tail.reason, tail.until = rows.get(tail.last, (None, "", "", 0))
+                tail.verdict, tail.reason, tail.until = spans.get(tail.last, ("", "", 0))
     return by_job
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import assert_never
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Hold, Status
 from timeball.domain.run.run import NewRun, new_run
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans, planning_failures
@@ -25,7 +26,7 @@ from timeball.stores.sql.runs import follows, ordering_keys
 from timeball.stores.sql.runs.overlap import LiveRuns, WaitingRun, live_runs
 from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
 from timeball.stores.sql.runs.settling import DELETE_RUNS
-from timeball.stores.sql.schema import NEW_HISTORY, JobRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema import JobRow, LockedRunRow, NewHistoryRow, RunRow
 from timeball.stores.sql.statements import many, query
 
 DUE_JOBS = many(query("due_jobs"))
@@ -45,7 +46,7 @@ class _Writes(Struct):
 
     runs: list[tuple[NewRun, int, bool]] = []
     """Runs to insert, with what holds each, and whether it is serial."""
-    history: list[Row] = []
+    history: list[NewHistoryRow] = []
     gone: list[RunRow] = []
     """Blocked runs that became part of a ledger row."""
     free: list[str] = []
@@ -70,8 +71,8 @@ class Plans(StorePart):
 
     async def next_plan_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            rows = await tx.fetch(NEXT_PLAN_AT)
-            return rows[0][0] if rows else None
+            at: Micros | None = scalar(await tx.fetch(NEXT_PLAN_AT))
+            return at
 
         return await self._db.read(work)
 
@@ -87,20 +88,20 @@ class Plans(StorePart):
 
     async def pauses_over(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
-            after = (0, "")
+            ended, last_id = 0, ""
             while True:
-                rows = await tx.fetch(PAUSES_OVER, most=limit, ended=after[0], id=after[1])
+                rows = await tx.fetch(PAUSES_OVER, most=limit, ended=ended, id=last_id)
                 if (jobs := await read_jobs(tx, rows)) or len(rows) < limit:
                     return jobs
                 last = JobRow(*rows[-1])
-                after = (last.paused_until or 0, last.id)
+                ended, last_id = last.paused_until or 0, last.id
 
         return await self._db.read(work)
 
     async def next_resume_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            rows = await tx.fetch(NEXT_RESUME_AT)
-            return rows[0][0] if rows else None
+            at: Micros | None = scalar(await tx.fetch(NEXT_RESUME_AT))
+            return at
 
         return await self._db.read(work)
 
@@ -122,7 +123,9 @@ class Plans(StorePart):
             ((now,),) = await tx.fetch(NOW)
             following = [plan for plan, _ in chosen.values() if plan.job.spec.follows is not None]
             moved, causes = await follows.use(tx, following, now) if following else ({}, {})
-            chosen |= {job_id: (plan, chosen[job_id][1]) for job_id, plan in moved.items()}
+            for job_id, plan in moved.items():
+                _, ids = chosen[job_id]
+                chosen[job_id] = (plan, ids)
             await ordering_keys.lock(tx, (ordering_keys.key_of_job(plan.job) for plan, _ in chosen.values()))
             exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
             by_job = await live_runs(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
@@ -154,11 +157,11 @@ async def _decide_blocked(
         reasons.update((blocked.id, TAKEN_OVER if crowd.replaces else crowd.skip_reason) for blocked in skipped)
     if not reasons:
         return
-    rows = [RunRow(*row[:-1]) for row in await tx.fetch(LOCK_RUNS, b=list(reasons))]
-    for run in sorted(rows, key=lambda run: (run.fire_time, run.id)):
+    locked = starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=list(reasons)))
+    for run in sorted(locked, key=lambda run: (run.fire_time, run.id)):
         row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
         if run.origin in DUE:
-            tails[run.job_id].add(NewHistoryRow(*row[: len(NEW_HISTORY.columns)]))
+            tails[run.job_id].add(row)
             if by_job[run.job_id].replaces:  # it may have waited while later instants were closed
                 tails[run.job_id].close()
         else:

@@ -8,6 +8,7 @@ under its lock.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any, Final
 
 from msgspec import Struct
@@ -55,6 +56,17 @@ class _Scene(Struct, frozen=True):
     some_open: bool = False
 
 
+class _FirstWaiting(Struct, frozen=True):
+    """A row of `first_waiting`."""
+
+    id: str
+    priority: int
+    profile: str | None
+    eligible_at: Micros
+    fire_time: Micros
+    gated: int
+
+
 class Preempting(StorePart):
     async def preempt(self) -> bool:
         async def look(tx: Tx) -> _Scene:
@@ -88,7 +100,7 @@ class Preempting(StorePart):
                 await tx.execute(NOTE_PAUSED, b=paused)
             if over:
                 await tx.execute(NOTE_RESUMED, b=over)
-                profiles = dict(await tx.fetch(PROFILES_OF_RUNS, b=sorted({row[0] for row in over})))
+                profiles = dict(await tx.fetch(PROFILES_OF_RUNS, b=sorted({run_id for run_id, *_ in over})))
                 refused = {each.run_id for each, _ in said if each.what == "refused"}
                 await tx.execute(
                     TAKE_BACK,
@@ -110,8 +122,7 @@ class Preempting(StorePart):
 
 async def making_room(tx: Tx, run_id: str) -> Preemption | None:
     """Who makes room for a run, if somebody does."""
-    rows = await tx.fetch(PREEMPTIONS_FOR, id=run_id)
-    return _preemption(rows[0]) if rows else None
+    return next(map(_preemption, await tx.fetch(PREEMPTIONS_FOR, id=run_id)), None)
 
 
 async def made_room(tx: Tx, run_id: str, token: int | None) -> Preemption | None:
@@ -137,13 +148,16 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
             running.append(each)
     if not running:
         return _Scene(True, some_open=some_open)
-    waiting = sorted(await tx.fetch(FIRST_WAITING), key=lambda row: (rank(row[3], row[1], credit), row[4], row[0]))
+    waiting = sorted(
+        starmap(_FirstWaiting, await tx.fetch(FIRST_WAITING)),
+        key=lambda run: (rank(run.eligible_at, run.priority, credit), run.fire_time, run.id),
+    )
     if not waiting:
         return _Scene(True, some_open=some_open)
     ((now,),) = await tx.fetch(NOW)
     workers = await alive(tx)
     restricted = any(worker.offer.kinds is not None for worker in workers)
-    kinds = await claim_kinds.kinds_of(tx, [row[0] for row in waiting]) if restricted else {}
+    kinds = await claim_kinds.kinds_of(tx, [run.id for run in waiting]) if restricted else {}
     left = {worker.session: worker.offer for worker in workers}
     for worker in workers:
         left[worker.session].take(worker.used)
@@ -152,8 +166,15 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
             left[session].take(Need(-need.slots, -need.cpu))
     chosen = preemption.choose(
         [
-            WaitingRun(row[0], row[1], row[2], _need(row[2]).of_kind(kinds.get(row[0])), row[3], bool(row[5]))
-            for row in waiting
+            WaitingRun(
+                run.id,
+                run.priority,
+                run.profile,
+                _need(run.profile).of_kind(kinds.get(run.id)),
+                run.eligible_at,
+                bool(run.gated),
+            )
+            for run in waiting
         ],
         running,
         left,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import starmap
 from typing import Final
 
 from timeball.domain.instant import Micros
@@ -12,7 +13,8 @@ from timeball.ports.store.queries import LogLine
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading.runs import attempt_of
-from timeball.stores.sql.rows import finished_run
+from timeball.stores.sql.rows import ended_run
+from timeball.stores.sql.schema import ArchivedHistoryRow, AttemptRow
 from timeball.stores.sql.statements import query
 
 SIZES = query("sizes_to_archive")
@@ -34,15 +36,22 @@ class Archiving(StorePart):
                 if last and size > MAX_AT_ONCE:
                     break
                 last = run_id
-            rows = await tx.fetch(RUNS, first=first, last=last, since=since) if last else []
+            found = await tx.fetch(RUNS, first=first, last=last, since=since) if last else []
+            rows = list(starmap(ArchivedHistoryRow, found))
             attempts: dict[str, list[Attempt]] = defaultdict(list)
-            for row in await tx.fetch(ATTEMPTS, b=[row[0] for row in rows]) if rows else []:
-                attempts[row[0]].append(attempt_of(row))
+            for each in starmap(AttemptRow, await tx.fetch(ATTEMPTS, b=[row.id for row in rows]) if rows else []):
+                attempts[each.run_id].append(attempt_of(each))
             tags: dict[str, list[str]] = defaultdict(list)
-            for job_id, tag in await tx.fetch(TAGS, b=sorted({row[1] for row in rows})) if rows else []:
+            for job_id, tag in await tx.fetch(TAGS, b=sorted({row.job_id for row in rows})) if rows else []:
                 tags[job_id].append(tag)
             return [
-                Finished(finished_run(row), attempts.get(row[0], []), row[-3] or "", row[-2], tags.get(row[1], []))
+                Finished(
+                    ended_run(row, row.job_name),
+                    attempts.get(row.id, []),
+                    row.user_id or "",
+                    row.task_id,
+                    tags.get(row.job_id, []),
+                )
                 for row in rows
             ]
 
@@ -56,6 +65,6 @@ class Archiving(StorePart):
 
         async def work(tx: Tx) -> list[tuple[str, LogLine]]:
             rows = await tx.fetch(LOGS, **place, until=until, since=since, most=limit)
-            return [(row[0], LogLine(*row[1:])) for row in rows]
+            return [(run_id, LogLine(*line)) for run_id, *line in rows]
 
         return await self._db.read(work, slow=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import Any, Final
 
 import msgspec
@@ -31,17 +32,17 @@ from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task, host_of, kind_of
 from timeball.domain.workflow.workflow import Workflow
 from timeball.stores.sql.day_ranges import day_range
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.jobs import JOBS_BY_ID
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import planning_failures
 from timeball.stores.sql.planning.preemption import made_room, making_room
 from timeball.stores.sql.reading.runs import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
-from timeball.stores.sql.rows import finished_run, live_run, plain, readable
+from timeball.stores.sql.rows import finished_run, live_run, plain, readable, shown_run
 from timeball.stores.sql.runs.gates import host_gate, limit_gate, rate_gate
 from timeball.stores.sql.runs.runs import WEAVER
 from timeball.stores.sql.runs.workers import alive
-from timeball.stores.sql.schema import RUNS, GateRow, RunRow, WorkflowRunRow
+from timeball.stores.sql.schema import AttemptRow, GateRow, ListedRunRow, RunRow, WorkflowRunRow
 from timeball.stores.sql.statements import query
 
 FLOW_BY_ID = query("flow_by_id")
@@ -70,7 +71,6 @@ LOOKED_AT: Final = 1_000
 """Newest instants among which exceptions are looked for."""
 
 _decode_task: Any = msgspec.json.Decoder(Task).decode
-_ORIGIN = RUNS.columns.index("origin")
 
 
 async def _followed(tx: Tx, job: Job) -> Followed | None:
@@ -83,14 +83,13 @@ async def _followed(tx: Tx, job: Job) -> Followed | None:
 class DiagnosisSnapshots(StorePart):
     async def circumstances(self, run_id: str) -> DiagnosisSnapshot | None:
         async def work(tx: Tx) -> DiagnosisSnapshot | None:
-            rows = await tx.fetch(LIVE_RUNS, b=[run_id])
-            done = [] if rows else await tx.fetch(FINISHED_RUNS, b=[run_id])
-            if not rows and not done:
+            live = next(starmap(ListedRunRow, await tx.fetch(LIVE_RUNS, b=[run_id])), None)
+            done = None if live is not None else await _finished_run(tx, run_id)
+            if (found := live or done) is None or (job := await _job(tx, found.job_id)) is None:
                 return None
-            job = await _job(tx, (rows or done)[0][1])
-            if job is None:
-                return None
-            return await self._live(tx, job, rows[0]) if rows else await self._finished(tx, job, done[0])
+            if live is not None:
+                return await self._live(tx, job, live)
+            return None if done is None else await self._finished(tx, job, done)
 
         return await self._db.read(work, slow=True)
 
@@ -100,16 +99,16 @@ class DiagnosisSnapshots(StorePart):
             if job is None:
                 return None
             now = self._db.now()
-            live = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MAX_RUNS_OF_JOB)
+            live = list(starmap(ListedRunRow, await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MAX_RUNS_OF_JOB)))
             made = day_range(now, job_id=job_id)._asdict()
-            done = [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id, **made)
+            done = map(finished_run, [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id, **made))
             run = None
             if live:
                 run = await self._live(tx, job, min(live, key=_is_backfilled))
-            elif done:
-                run = await self._finished(tx, job, done[0])
+            elif (newest := next(done, None)) is not None:
+                run = await self._finished(tx, job, newest)
             exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MAX_EXCEPTIONS, **made)
-            future = [fire_time for row in live if (fire_time := live_run(row, now).fire_time) > now]
+            future = [each.fire_time for each in live if each.fire_time > now]
             return Standing(
                 now=now,
                 job=job,
@@ -123,8 +122,7 @@ class DiagnosisSnapshots(StorePart):
 
         return await self._db.read(work, slow=True)
 
-    async def _finished(self, tx: Tx, job: Job, row: Row) -> DiagnosisSnapshot:
-        run = finished_run(row)
+    async def _finished(self, tx: Tx, job: Job, run: Run) -> DiagnosisSnapshot:
         ((_, edited, spec),) = await tx.fetch(SPECS_OF_RUNS, b=[run.id])
         flows = await tx.fetch(FLOWS_OF_TASKS, b=[run.id]) if run.origin is Origin.TASK else []
         return DiagnosisSnapshot(
@@ -136,9 +134,9 @@ class DiagnosisSnapshots(StorePart):
             part_of=min((flow_id for _, flow_id in flows), default=None),
         )
 
-    async def _live(self, tx: Tx, job: Job, row: Row) -> DiagnosisSnapshot:
+    async def _live(self, tx: Tx, job: Job, found: ListedRunRow) -> DiagnosisSnapshot:
         now = self._db.now()
-        run, found = live_run(row, now), RunRow(*row[: len(RUNS.columns)])
+        run = shown_run(found, now)
         spec = job.spec if found.spec is None else decode_spec(found.spec)
         task = await _task(tx, found.tenant, spec)
         crew, leased = await _crew(tx, found.session)
@@ -194,9 +192,13 @@ class DiagnosisSnapshots(StorePart):
         return Ahead(higher, sum(counted.values()) - higher)
 
 
-def _is_backfilled(row: Row) -> bool:
+def _is_backfilled(run: RunRow) -> bool:
     """What a backfill runs is not what most people ask about."""
-    return bool(row[_ORIGIN] == Origin.BACKFILL)
+    return run.origin == Origin.BACKFILL
+
+
+async def _finished_run(tx: Tx, run_id: str) -> Run | None:
+    return next(map(finished_run, await tx.fetch(FINISHED_RUNS, b=[run_id])), None)
 
 
 async def _job(tx: Tx, job_id: str) -> Job | None:
@@ -207,20 +209,20 @@ async def _task(tx: Tx, tenant: str, spec: JobSpec) -> Task | None:
     if spec.task_id is None:
         return None if isinstance(spec.task, Workflow) else spec.task
     rows = await tx.fetch(TASK, tenant=tenant, id=plain(spec.task_id))
-    return _decode_task(rows[0][2]) if rows else None
+    return next((_decode_task(encoded) for _, _, encoded, _, _ in rows), None)
 
 
 async def _weaving(tx: Tx, run_id: str) -> WorkflowPosition | None:
-    flows = [WorkflowRunRow(*row) for row in await tx.fetch(FLOW_BY_ID, id=run_id)]
-    if not flows:
+    flow = next(starmap(WorkflowRunRow, await tx.fetch(FLOW_BY_ID, id=run_id)), None)
+    if flow is None:
         return None
     rows = await tx.fetch(RUNNING_TASKS, id=run_id, most=MAX_HOLDERS)
-    return WorkflowPosition(flows[0].tasks, flows[0].open, tuple((name, task_run) for name, task_run in rows))
+    return WorkflowPosition(flow.tasks, flow.open, tuple((name, task_run) for name, task_run in rows))
 
 
 async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
     rows = await tx.fetch(FIRST_ATTEMPTS, b=[run.id]) if run.attempt else []
-    return attempt_of(rows[0]) if rows else None
+    return next((attempt_of(found) for found in starmap(AttemptRow, rows)), None)
 
 
 async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerView], bool]:
@@ -245,14 +247,13 @@ async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
 
 async def _turn(tx: Tx, run: Run, now: int) -> Turn:
     place = {"tenant": run.tenant, "ordering_key": run.ordering_key}
-    rows = await tx.fetch(TURN_HOLDER, **place)
+    holder: str | None = scalar(await tx.fetch(TURN_HOLDER, **place))
     ((before,),) = await tx.fetch(BEFORE_IN_TURN, **place, fire_time=run.fire_time, id=run.id, most=MAX_COUNTED + 1)
-    holder = rows[0][0] if rows else None
     if holder is None:
         return Turn(None, before)
-    live = [live_run(row, now) for row in await tx.fetch(LIVE_RUNS, b=[holder])]
-    found = live or [finished_run(row) for row in await tx.fetch(FINISHED_RUNS, b=[holder])]
-    return Turn(found[0] if found else None, before)
+    for row in await tx.fetch(LIVE_RUNS, b=[holder]):
+        return Turn(live_run(row, now), before)
+    return Turn(await _finished_run(tx, holder), before)
 
 
 async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int) -> dict[str, Any]:
@@ -265,7 +266,8 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int
         "target": None if host is None else host_gate(host),
     }
     wanted = [(run.tenant, name) for name in names.values() if name is not None]
-    rows = {row[1]: GateRow(*row) for row in await tx.fetch(GATES, b=wanted)} if wanted else {}
+    found = starmap(GateRow, await tx.fetch(GATES, b=wanted) if wanted else [])
+    rows = {row.gate: row for row in found}
     if spec.concurrency is not None and (gate := names["permits"]) is not None:
         ((_, _, taken),) = await tx.fetch(PERMITS, b=[(run.tenant, gate)])
         holders = await tx.fetch(PERMIT_HOLDERS, tenant=run.tenant, permit=gate, most=MAX_HOLDERS)

@@ -7,10 +7,10 @@ missed or told twice on the pages of a list, whatever becomes of it meanwhile.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import repeat, starmap
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -32,7 +32,7 @@ from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
 from timeball.stores.sql.reading.run_filters import FIRST, LAST, Meaning, Place
 from timeball.stores.sql.rows import finished_run, live_run, plain, shown_as, unread
-from timeball.stores.sql.schema import HISTORY, AttemptRow
+from timeball.stores.sql.schema import AttemptRow, ListedHistoryRow
 from timeball.stores.sql.statements import query
 
 LIVE_RUNS = query("live_runs")
@@ -57,8 +57,6 @@ ROW_BYTES: Final = 700
 """What a run is shown with beside texts that may be long."""
 _NEWEST_FIRST: Final = "r.fire_time DESC, r.id DESC"
 _OLDEST_FIRST: Final = "r.fire_time, r.id"
-
-_FIRE_TIME: Final = HISTORY.columns.index("fire_time")
 
 _DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
 _OF_JOB = "r.job_id = :job_id AND r.fire_time < :until AND r.fire_time <= {now}"
@@ -101,9 +99,9 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 class Reads(StorePart):
     async def runs(self, ids: Sequence[str]) -> dict[str, Run]:
         async def work(tx: Tx) -> dict[str, Run]:
-            found = {row[0]: live_run(row, self._db.now()) for row in await tx.fetch(LIVE_RUNS, b=list(ids))}
-            found |= {row[0]: finished_run(row) for row in await tx.fetch(FINISHED_RUNS, b=list(ids))}
-            return found
+            alive = await tx.fetch(LIVE_RUNS, b=list(ids))
+            done = await tx.fetch(FINISHED_RUNS, b=list(ids))
+            return _by_id(alive, done, self._db.now())
 
         return await self._db.read(work) if ids else {}
 
@@ -119,9 +117,7 @@ class Reads(StorePart):
             done = await search.finished("list_finished")
             if len(done) <= limit:  # they began before all others
                 done += await search.reaching("list_finished")
-            now = self._db.now()
-            runs = {row[0]: live_run(row, now) for row in alive}
-            runs |= {row[0]: finished_run(row) for row in done}
+            runs = _by_id(alive, done, self._db.now())
             return _page(sorted(runs.values(), key=_place_of, reverse=True), limit)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
@@ -150,8 +146,12 @@ class Reads(StorePart):
             alive = await search.live("match_live")
             done = await search.reaching("match_finished") + await search.finished("match_finished")
             now = self._db.now()
-            found = {row[0]: Match(row[0], row[1], row[2], shown_as(now, *row[3:])) for row in alive}
-            found |= {row[0]: Match(row[0], row[1], row[2], Status(row[3])) for row in done}
+            found = {
+                run_id: Match(run_id, job_id, fire_time, shown_as(now, state, attempt, due_at, eligible_at))
+                for run_id, job_id, fire_time, state, attempt, due_at, eligible_at in alive
+            }
+            for run_id, job_id, fire_time, status in done:
+                found[run_id] = Match(run_id, job_id, fire_time, Status(status))
             return sorted(found.values(), key=lambda match: (match.fire_time, match.run_id))[:limit]
 
         return await self._db.read(work, slow=True)
@@ -176,8 +176,9 @@ class Reads(StorePart):
         async def work(tx: Tx) -> LetterGroups:
             bounds = {"counted": MAX_GROUPED + 1, "most": limit}
             rows = await tx.fetch(grouping, **run_filters.parameters(letters), **bounds)
-            counted = int(rows[0][-1]) if rows else 0
-            return LetterGroups([_group(row) for row in rows], min(counted, MAX_GROUPED), counted > MAX_GROUPED)
+            groups = list(starmap(_LetterGroupRow, rows))
+            counted = max((int(group.counted) for group in groups), default=0)
+            return LetterGroups(list(map(_group, groups)), min(counted, MAX_GROUPED), counted > MAX_GROUPED)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
@@ -190,19 +191,20 @@ class Reads(StorePart):
             done = [finished_run(row) for row in rows]
             finished = {run.id for run in done}
             started = [run for run in live if run.id not in finished and _start(run)] + done
-            return max(started, key=_start, default=live[0] if live else None)
+            return max(started, key=_start, default=next(iter(live), None))
 
         return await self._db.read(work, slow=True)
 
     async def attempts(self, run_id: str) -> list[Attempt]:
         async def work(tx: Tx) -> list[Attempt]:
-            return [attempt_of(row) for row in await tx.fetch(ATTEMPTS_OF_RUN, run_id=run_id)]
+            return [attempt_of(each) for each in starmap(AttemptRow, await tx.fetch(ATTEMPTS_OF_RUN, run_id=run_id))]
 
         return await self._db.read(work)
 
     async def first_attempts(self, run_ids: Sequence[str]) -> dict[str, Attempt]:
         async def work(tx: Tx) -> dict[str, Attempt]:
-            return {row[0]: attempt_of(row) for row in await tx.fetch(FIRST_ATTEMPTS, b=list(run_ids))}
+            found = starmap(AttemptRow, await tx.fetch(FIRST_ATTEMPTS, b=list(run_ids)))
+            return {each.run_id: attempt_of(each) for each in found}
 
         return await self._db.read(work) if run_ids else {}
 
@@ -221,14 +223,13 @@ class Reads(StorePart):
             def made(fires_from: Micros) -> dict[str, str]:
                 return day_range(now, fires_from=fires_from, job_id=job_id)._asdict()
 
-            runs = {row[0]: live_run(row, now) for row in await tx.fetch(LEDGER_LIVE, **parameters, **inside)}
+            alive = await tx.fetch(LEDGER_LIVE, **parameters, **inside)
             done: list[Row] = []
             if seen.fire_time < since and not is_whole_life(job_id, since):
                 done += await tx.fetch(LEDGER_INTO_LONG, **parameters, **_named(seen), **made(0))
                 done += await tx.fetch(LEDGER_INTO_SHORT, **parameters, **within_a_day, **made(since - DAY))
             done += await tx.fetch(LEDGER_DONE, **parameters, **inside, **made(since))
-            runs |= {row[0]: finished_run(row) for row in done}
-            return _page(sorted(runs.values(), key=_place_of), limit)
+            return _page(sorted(_by_id(alive, done, now).values(), key=_place_of), limit)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
@@ -298,7 +299,7 @@ class _Search(Struct, frozen=True, kw_only=True):
         """Most lists find a page of these in a few days; what is rare is rather looked for in all of them at once."""
         is_frequent = not self.where.dead_letters and (not self.where.status or Status.SUCCEEDED in self.where.status)
         lately = is_frequent and self.newest_first and self.tx.has_days
-        return await self._met(name, run_filters.finished, itertools.repeat(self.where.fire_from or 0), lately=lately)
+        return await self._met(name, run_filters.finished, repeat(self.where.fire_from or 0), lately=lately)
 
     async def reaching(self, name: str) -> list[Row]:
         return await self._met(name, run_filters.reaching, ((self.where.fire_from or 0) - DAY, 0))
@@ -332,7 +333,7 @@ class _Search(Struct, frozen=True, kw_only=True):
         lately = min(self.now, run_filters.end(self.where, self.before).fire_time) - LATELY
         if self._days(lately) > self._days(fires_from):
             rows = await find(lately)
-            if len(rows) == self.most and rows[-1][_FIRE_TIME] >= lately:
+            if len(rows) == self.most and ListedHistoryRow(*rows[-1]).fire_time >= lately:
                 return rows
         return await find(fires_from)
 
@@ -346,7 +347,8 @@ class _Search(Struct, frozen=True, kw_only=True):
         firsts = await self._find("first_of_jobs", fires_from, chosen=chosen, where=where)
         if not firsts:
             return []
-        search = self._up_to(firsts[-1][1]) if len(firsts) == self.most else self
+        *_, (_, last, _) = firsts
+        search = self._up_to(last) if len(firsts) == self.most else self
         finding = run_filters.statement(f"{name}_of_jobs", where=where, order=self._order)
         return await search.fetch(finding, self._days(fires_from), b=[job_id for job_id, _, _ in firsts])
 
@@ -375,21 +377,40 @@ async def _chosen_jobs(tx: Tx, where: RunFilter) -> int:
     return max(1, int(jobs))
 
 
-def _group(row: Row) -> LetterGroup:
-    fingerprint, letters, jobs, first_at, last_at, newest, failure, _ = row
+def _by_id(alive: Iterable[Row], done: Iterable[Row], now: Micros) -> dict[str, Run]:
+    """Runs by their ids; one that ended between the two reads counts as finished."""
+    found = {run.id: run for run in (live_run(row, now) for row in alive)}
+    found.update((run.id, run) for run in map(finished_run, done))
+    return found
+
+
+class _LetterGroupRow(Struct, frozen=True):
+    """A row of `letter_groups`."""
+
+    fingerprint: str | None
+    letters: int
+    jobs: int
+    first_at: Micros
+    last_at: Micros
+    newest: str
+    failure: str | None
+    counted: int
+
+
+def _group(row: _LetterGroupRow) -> LetterGroup:
     return LetterGroup(
-        fingerprint=fingerprint,
-        letters=int(letters),
-        jobs=jobs,
-        first_at=first_at,
-        last_at=last_at,
-        newest=newest,
-        failure=None if failure is None else _decode_failure(failure),
+        fingerprint=row.fingerprint,
+        letters=int(row.letters),
+        jobs=row.jobs,
+        first_at=row.first_at,
+        last_at=row.last_at,
+        newest=row.newest,
+        failure=None if row.failure is None else _decode_failure(row.failure),
     )
 
 
 def _page(runs: Sequence[Run], limit: int) -> Page[Run]:
-    items = list(runs[: fitting(runs, limit, _weight)])
+    items = list(runs[: fitting(map(_weight, runs), limit)])
     return Page(items, f"{items[-1].fire_time}:{items[-1].id}" if len(runs) > len(items) > 0 else None)
 
 
@@ -422,8 +443,7 @@ def _named(after: Place) -> dict[str, Any]:
     return {"after_time": after.fire_time, "after_id": after.run_id}
 
 
-def attempt_of(row: Row) -> Attempt:
-    found = AttemptRow(*row)
+def attempt_of(found: AttemptRow) -> Attempt:
     return Attempt(
         attempt=found.attempt,
         token=found.token,

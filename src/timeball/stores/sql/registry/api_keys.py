@@ -31,8 +31,7 @@ class Keys(StorePart):
 
     async def key_by_digest(self, digest: str) -> Key | None:
         async def work(tx: Tx) -> Key | None:
-            rows = await tx.fetch(KEY_BY_DIGEST, digest=plain(digest))
-            return _key(rows[0]) if rows else None
+            return next(map(_key, await tx.fetch(KEY_BY_DIGEST, digest=plain(digest))), None)
 
         return await self._db.read(work)
 

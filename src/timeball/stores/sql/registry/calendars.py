@@ -40,8 +40,8 @@ class Calendars(StorePart):
 
         async def work(tx: Tx) -> CalendarPut:
             known = await tx.fetch(KEEP_CALENDAR, **key)
-            version, updated_at = known[0][1:] if known else (0, 0)
-            if not known or known[0][0] != spec:
+            ((before, version, updated_at),) = known or ((None, 0, 0),)
+            if before != spec:
                 ((version, updated_at),) = await tx.fetch(PUT_CALENDAR, **key, spec=spec)
                 await _plan_anew(tx, key)
             # Asked in any case: this may repeat a call whose answer was lost.
@@ -63,7 +63,8 @@ class Calendars(StorePart):
         async def work(tx: Tx) -> Page[NamedCalendar]:
             rows = await tx.fetch(LIST_CALENDARS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
             found = [each for row in rows[:limit] if (each := _readable(row)) is not None]
-            return Page(found, rows[limit - 1][1] if len(rows) > limit else None)
+            names = [name for _, name, *_ in rows]
+            return Page(found, names[limit - 1] if len(rows) > limit else None)
 
         return await self._db.read(work, slow=True)
 
@@ -103,10 +104,11 @@ def _users(users: Sequence[Row]) -> str:
 
 def _readable(row: Row) -> NamedCalendar | None:
     """None: this version cannot read it, and says so. Jobs with other calendars should not suffer for it."""
+    _, name, *_ = row
     try:
         return _calendar(row)
     except Exception as error:
-        unread(f"calendar {row[1]}", error)
+        unread(f"calendar {name}", error)
         return None
 
 

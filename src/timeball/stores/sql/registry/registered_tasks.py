@@ -7,8 +7,8 @@ import msgspec
 from timeball.domain.errors import Conflict
 from timeball.ports.store.paging import Page
 from timeball.ports.store.registry import RegisteredTask
-from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.page_bytes import fitting
+from timeball.stores.sql.driver import Row, Tx, scalar
+from timeball.stores.sql.page_bytes import ids_that_fit
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import as_json, plain
 from timeball.stores.sql.runs import claim_kinds
@@ -41,15 +41,14 @@ class Tasks(StorePart):
 
     async def task(self, tenant: str, task_id: str) -> RegisteredTask | None:
         async def work(tx: Tx) -> RegisteredTask | None:
-            rows = await tx.fetch(TASK, tenant=tenant, id=plain(task_id))
-            return _task(rows[0]) if rows else None
+            return next(map(_task, await tx.fetch(TASK, tenant=tenant, id=plain(task_id))), None)
 
         return await self._db.read(work)
 
     async def list_tasks(self, tenant: str, cursor: str | None, limit: int) -> Page[RegisteredTask]:
         async def work(tx: Tx) -> Page[RegisteredTask]:
             rows = await tx.fetch(LIST_TASKS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
-            ids = [row[0] for row in rows[: fitting(rows, limit)]]
+            ids = ids_that_fit(rows, limit)
             tasks = [_task(row) for row in await tx.fetch(TASKS_BY_ID, tenant=tenant, b=ids)] if ids else []
             return Page(tasks, ids[-1] if len(rows) > len(ids) > 0 else None)
 
@@ -58,8 +57,8 @@ class Tasks(StorePart):
     async def delete_task(self, tenant: str, task_id: str) -> bool:
         async def work(tx: Tx) -> bool:
             await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
-            if users := await tx.fetch(TASK_USERS, tenant=tenant, id=plain(task_id)):
-                raise Conflict(f"task {task_id!r} is used by job {users[0][0]}; cancel that first, or give it another")
+            if (user := scalar(await tx.fetch(TASK_USERS, tenant=tenant, id=plain(task_id)))) is not None:
+                raise Conflict(f"task {task_id!r} is used by job {user}; cancel that first, or give it another")
             return bool(await tx.fetch(DELETE_TASK, tenant=tenant, id=plain(task_id)))
 
         return await self._db.write(work)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Status
-from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.schema import NEW_HISTORY
+from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.schema import NewHistoryRow
 from timeball.stores.sql.statements import query
 
 COUNT_ENDED = query("count_ended")
 
-_ORIGIN: Final = NEW_HISTORY.columns.index("origin")
-_STATUS: Final = NEW_HISTORY.columns.index("status")
-_BACKFILL: Final = NEW_HISTORY.columns.index("retry_of")
 _GAVE_UP: Final = frozenset({Status.FAILED.value, Status.DEAD.value})
 
 
-async def count_ended(tx: Tx, ended_runs: Iterable[Row]) -> None:
+async def count_ended(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> None:
     """Count runs of backfills among the rows that enter the history. Their jobs are locked."""
-    unlucky = [row for row in ended_runs if row[_ORIGIN] == Origin.BACKFILL and row[_STATUS] != Status.SUCCEEDED]
+    unlucky = [run for run in ended_runs if run.origin == Origin.BACKFILL and run.status != Status.SUCCEEDED]
     if not unlucky:
         return
-    sums: dict[str, list[int]] = {}
-    for row in unlucky:
-        counted = sums.setdefault(row[_BACKFILL], [0, 0])
-        counted[row[_STATUS] not in _GAVE_UP] += 1
-    await tx.execute(COUNT_ENDED, i=[(backfill, *counted) for backfill, counted in sorted(sums.items())])
+    failed = Counter(run.retry_of for run in unlucky if run.status in _GAVE_UP)
+    others = Counter(run.retry_of for run in unlucky if run.status not in _GAVE_UP)
+    backfills = sorted({run.retry_of for run in unlucky if run.retry_of is not None})
+    await tx.execute(COUNT_ENDED, i=[(backfill, failed[backfill], others[backfill]) for backfill in backfills])

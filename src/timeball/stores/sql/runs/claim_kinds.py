@@ -9,6 +9,7 @@ kind is that of the task as it is now: when a registered one gets another kind, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Annotated, Final, Protocol
 
 import msgspec
@@ -85,11 +86,12 @@ async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
 
 async def kinds_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, str]:
     """The kinds of the tasks of live runs, by their ids."""
-    return {row[0]: _kind(_Read(*row)) for row in await tx.fetch(TASKS_OF_RUNS, b=list(run_ids))}
+    found = starmap(_TaskOfRun, await tx.fetch(TASKS_OF_RUNS, b=list(run_ids)))
+    return {run.id: _kind(run) for run in found}
 
 
-class _Read(Struct, frozen=True):
-    """The order of the columns of `tasks_of_runs`."""
+class _TaskOfRun(Struct, frozen=True):
+    """A row of `tasks_of_runs`."""
 
     id: str
     job_id: str

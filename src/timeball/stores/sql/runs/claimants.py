@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
 from timeball.ports.store.runs import SlotRequest
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.runs.workers import RESTRICTED
 from timeball.stores.sql.statements import query
 
 LEASED_SESSIONS = query("leased_sessions")
 
 
-class Claimants(Struct, frozen=True):
-    """Who waits and has a lease, and whether some runs need a closer look."""
+class LeasedSession(NamedTuple):
+    """A row of `leased_sessions`. The last four columns are the same in all rows."""
 
-    rows: dict[str, Row]
-    """Of `leased_sessions`."""
+    session: str
+    name: str
+    dedicated: int
+    """0: it takes every run."""
+    reserved_for: str | None
+    ill_host: int
+    fitted: int
+    lowest: int | None
+    highest: int | None
+
+
+class Claimants(Struct, frozen=True):
+    """The waiting workers that have a lease, and whether some runs need a closer look."""
+
+    sessions: dict[str, LeasedSession]
     wants: list[SlotRequest]
     ill_host: bool = False
     """A host is ill."""
@@ -31,19 +45,26 @@ class Claimants(Struct, frozen=True):
     @property
     def for_anybody(self) -> list[SlotRequest]:
         """Those who are there for every run, and kept free for none."""
-        return [want for want in self.wants if not self.rows[want.session][2] and self.rows[want.session][3] is None]
+        found = [(want, self.sessions[want.session]) for want in self.wants]
+        return [want for want, each in found if not each.dedicated and each.reserved_for is None]
 
     @property
     def for_some_kinds(self) -> list[SlotRequest]:
         """Those who are there for every run of certain kinds, and kept free for none."""
-        found = [(want, self.rows[want.session]) for want in self.wants]
-        return [want for want, row in found if row[2] == RESTRICTED and row[3] is None]
+        found = [(want, self.sessions[want.session]) for want in self.wants]
+        return [want for want, each in found if each.dedicated == RESTRICTED and each.reserved_for is None]
 
 
 async def claimants(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros) -> Claimants:
-    rows = {row[0]: row for row in await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)}
+    rows = await tx.fetch(LEASED_SESSIONS, b=[want.session for want in wants], ahead=ahead)
     if not rows:
         return Claimants({}, [])
-    *_, ill_host, fitted, lowest, highest = next(iter(rows.values()))
-    level = lowest if lowest == highest else None
-    return Claimants(rows, [want for want in wants if want.session in rows], bool(ill_host), bool(fitted), level)
+    sessions = {each.session: each for each in map(LeasedSession._make, rows)}
+    any_of_them = next(iter(sessions.values()))
+    return Claimants(
+        sessions,
+        [want for want in wants if want.session in sessions],
+        bool(any_of_them.ill_host),
+        bool(any_of_them.fitted),
+        any_of_them.lowest if any_of_them.lowest == any_of_them.highest else None,
+    )

@@ -7,8 +7,8 @@ candidates shares a limit, or asks for a certain kind of worker, are they looked
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from itertools import islice, repeat, zip_longest
+from functools import lru_cache, partial
+from itertools import islice, repeat, starmap, zip_longest
 from operator import itemgetter
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows import unread
 from timeball.stores.sql.runs import claim_kinds
-from timeball.stores.sql.runs.claimants import claimants
+from timeball.stores.sql.runs.claimants import LeasedSession, claimants
 from timeball.stores.sql.runs.gates import NO_HOSTS, GateBatch, Gates, IllHosts, ill_hosts
 from timeball.stores.sql.runs.workers import DEDICATED, told_apart
 from timeball.stores.sql.statements import many, query, text
@@ -75,8 +75,12 @@ class _Candidate(Struct, frozen=True):
     profile: str | None
 
 
-_SPEC, _TASK, _GATED = 8, 9, 12
-_ORDER_OF_LEVEL = itemgetter(4, 3, 0)
+_column = _Candidate.__struct_fields__.index
+_ID, _FIRE_TIME, _ELIGIBLE_AT = map(_column, ("id", "fire_time", "eligible_at"))
+_PRIORITY, _NOW, _SPEC, _TASK, _GATED = map(_column, ("priority", "now", "spec", "task", "gated"))
+"""Most candidates are handed out as the database answered them: to make a `_Candidate` of each would cost more than to
+choose among them."""
+_ORDER_OF_LEVEL = itemgetter(_ELIGIBLE_AT, _FIRE_TIME, _ID)
 """Among runs of one priority, the order of their ranks."""
 UNREADABLE: Final = Gates("")
 """Of a run whose spec this version cannot read: nobody else should suffer for it."""
@@ -121,7 +125,7 @@ class AssignedRun(Struct, frozen=True):
 
 async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Micros, before: Micros) -> AssignedRun:
     waiting = await claimants(tx, wants, ahead)
-    leased, fitted = waiting.rows, waiting.fitted
+    leased, fitted = waiting.sessions, waiting.fitted
     if not leased:
         return AssignedRun([], before)
     everybody, level = waiting.for_anybody, waiting.level
@@ -132,7 +136,7 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
     claimable = _claimable(credit, level is not None)
     free = min(len(slots), MAX_CLAIMS)
     rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
-    if len(rows) == free < len(slots) and any(row[4] > row[7] for row in rows):
+    if len(rows) == free < len(slots) and any(row[_ELIGIBLE_AT] > row[_NOW] for row in rows):
         rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
     gated = any(row[_GATED] for row in rows)
     ill = NO_HOSTS
@@ -146,27 +150,36 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
         return await choice.make(rows, ahead, before, fitted or bool(choosy), ill)
     if not rows:
         return AssignedRun([], before, left=wanted)
-    now: Micros = rows[0][7]
+    now: Micros = rows[0][_NOW]
     if level is None:
-        rows.sort(key=lambda row: (row[4] > now, rank(row[4], row[6], credit), row[3], row[0]))
+        rows.sort(key=partial(_order, now, credit))
     else:
         rows.sort(key=_ORDER_OF_LEVEL)
     tokens = await tx.tokens(len(rows))
     handed = list(zip(rows, tokens, slots, strict=False))
-    if len(everybody) == 1 and tokens[-1] - tokens[0] < len(tokens):  # nobody else took one in between
+    first_token = tokens[0]
+    if len(everybody) == 1 and tokens[-1] - first_token < len(tokens):  # no other server took one in between
         (one,) = everybody
-        ids = [row[0] for row in rows]
-        who = {"session": one.session, "worker": leased[one.session][1], "poll": one.poll}
-        await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=tokens[0], at=now, **who)
+        ids = [row[_ID] for row in rows]
+        who = {"session": one.session, "worker": leased[one.session].name, "poll": one.poll}
+        await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=first_token, at=now, **who)
     else:
         await tx.execute(CLAIM, b=[_handed(*each, leased) for each in handed], at=now)
     return AssignedRun(handed, now, left=wanted - len(handed))
 
 
+def _order(now: Micros, credit: Micros, row: Row) -> tuple[bool, Micros, Micros, str]:
+    """What is due goes first, then the order of rank."""
+    eligible_at = row[_ELIGIBLE_AT]
+    return eligible_at > now, rank(eligible_at, row[_PRIORITY], credit), row[_FIRE_TIME], row[_ID]
+
+
 class _Choice:
     """Goes through the candidates in the order of their rank."""
 
-    def __init__(self, tx: Tx, wants: Sequence[SlotRequest], leased: Mapping[str, Row], credit: Micros) -> None:
+    def __init__(
+        self, tx: Tx, wants: Sequence[SlotRequest], leased: Mapping[str, LeasedSession], credit: Micros
+    ) -> None:
         self._tx = tx
         self._wants = {want.session: want for want in wants}
         self._leased = leased
@@ -182,8 +195,8 @@ class _Choice:
             rows = [*rows, *await self._choosy(offers, ahead)]
         if not rows:
             return AssignedRun([], before, again and _left(offers) > 0, _left(offers))
-        self._now = rows[0][7]
-        candidates = sorted((_Candidate(*row) for row in rows), key=self._order)
+        self._now = rows[0][_NOW]
+        candidates = sorted(starmap(_Candidate, rows), key=self._order)
         looked_at = candidates if ill != NO_HOSTS else [each for each in candidates if each.gated]
         gates = {each.id: _gates(each, ill) for each in looked_at}
         wanted = [each for each in gates.values() if isinstance(each, Gates)]
@@ -244,8 +257,8 @@ class _Choice:
                 slots=want.slots,
                 cpu=UNLIMITED,
                 memory=UNLIMITED,
-                dedicated=bool(self._leased[want.session][2]),
-                reserved_for=self._leased[want.session][3],
+                dedicated=bool(self._leased[want.session].dedicated),
+                reserved_for=self._leased[want.session].reserved_for,
             )
             for want in self._wants.values()
         ]
@@ -261,7 +274,7 @@ class _Choice:
                 memory=UNLIMITED if memory < 0 else memory,
                 labels=frozenset(own_labels),
                 dedicated=bool(dedicated & DEDICATED),
-                reserved_for=self._leased[session][3],
+                reserved_for=self._leased[session].reserved_for,
                 kinds=None if kinds is None else frozenset(map(kind_label, kinds)),
             )
         offers = {
@@ -371,13 +384,16 @@ def _gates(each: _Candidate, ill: IllHosts) -> Gates | None:
 def interleaved(wants: Sequence[SlotRequest], most: int) -> list[SlotRequest]:
     """A want per free slot, taking turns, so that work is shared when there is less than capacity."""
     if len(wants) == 1:
-        return [wants[0]] * min(wants[0].slots, most)
+        (only,) = wants
+        return [only] * min(only.slots, most)
     turns = zip_longest(*(repeat(want, want.slots) for want in wants))
     return list(islice((want for turn in turns for want in turn if want is not None), most))
 
 
-def _handed(row: Row, token: int, want: SlotRequest, leased: Mapping[str, Row]) -> tuple[str, int, str, str, int]:
-    return row[0], token, want.session, leased[want.session][1], want.poll
+def _handed(
+    row: Row, token: int, want: SlotRequest, leased: Mapping[str, LeasedSession]
+) -> tuple[str, int, str, str, int]:
+    return row[_ID], token, want.session, leased[want.session].name, want.poll
 
 
 def _claim(row: Row, token: int, want: SlotRequest) -> Claim:

@@ -6,7 +6,7 @@ from typing import Final
 
 from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.run.lifecycle import State, Status
-from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import ended
 from timeball.stores.sql.runs import gates, ordering_keys, settling
@@ -36,8 +36,8 @@ class Deadlines(StorePart):
 
     async def next_look_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            rows = await tx.fetch(NEXT_LOOK_AT)
-            return rows[0][0] if rows else None
+            at: Micros | None = scalar(await tx.fetch(NEXT_LOOK_AT))
+            return at
 
         return await self._db.read(work)
 
@@ -64,8 +64,8 @@ class Deadlines(StorePart):
 
     async def next_expiry(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            rows = await tx.fetch(NEXT_EXPIRY)
-            return rows[0][0] if rows else None
+            at: Micros | None = scalar(await tx.fetch(NEXT_EXPIRY))
+            return at
 
         return await self._db.read(work)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Final
 
 from msgspec import Struct, structs
@@ -28,7 +29,7 @@ from timeball.ports.store.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import read_jobs, unread
-from timeball.stores.sql.schema import FOLLOWS, NEW_HISTORY, FollowRow, NewHistoryRow, UpstreamEventRow, as_tuple
+from timeball.stores.sql.schema import FOLLOWS, FollowRow, JobRow, NewHistoryRow, UpstreamEventRow, as_tuple
 from timeball.stores.sql.statements import many, query
 
 ECHO_ENDS = query("echo_ends")
@@ -52,8 +53,6 @@ LOCK_JOBS = query("lock_jobs")
 
 MAX_CHAIN_LENGTH: Final = 10_000
 _ENDS: Final = frozenset(status.value for status in follow.ENDS)
-_STATUS: Final = NEW_HISTORY.columns.index("status")
-_ORIGIN: Final = NEW_HISTORY.columns.index("origin")
 
 
 class WaitingEvents(Struct, frozen=True):
@@ -90,7 +89,7 @@ class Follows(StorePart):
         async def hear_all(ids: Sequence[str]) -> None:
             async def work(tx: Tx) -> int:
                 rows = await tx.fetch(LOCK_JOBS, b=list(ids))
-                if gone := set(ids) - {row[0] for row in rows}:
+                if gone := set(ids) - {job.id for job in starmap(JobRow, rows)}:
                     await tx.execute(SILENCE, b=sorted(gone))
                 before = {job.id: job for job in await read_jobs(tx, rows)}
                 after = await apply_upstream_events(tx, before)
@@ -116,14 +115,9 @@ class Follows(StorePart):
 # --- ends ---------------------------------------------------------------------------------------------------------
 
 
-async def record_upstream_ends(tx: Tx, ended_runs: Iterable[Row]) -> set[str]:
+async def record_upstream_ends(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> set[str]:
     """Write down the ends of runs for those who follow their jobs; answers the runs that somebody waited for."""
-    ends = [
-        (run.id, run.job_id, run.status)
-        for row in ended_runs
-        if row[_STATUS] in _ENDS and row[_ORIGIN] != Origin.TASK
-        for run in (NewHistoryRow(*row[: len(NEW_HISTORY.columns)]),)
-    ]
+    ends = [(run.id, run.job_id, run.status) for run in ended_runs if run.status in _ENDS and run.origin != Origin.TASK]
     return {run_id for (run_id,) in await tx.fetch(ECHO_ENDS, b=ends)} if ends else set()
 
 
@@ -137,7 +131,7 @@ async def apply_upstream_events(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Jo
     if not unheard:
         return found
     followers = sorted({each.follower for each in unheard})
-    last = {row[0]: FollowRow(*row).last_at for row in await tx.fetch(FOLLOWS_BY_ID, b=followers)}
+    last = {each.follower: each.last_at for each in starmap(FollowRow, await tx.fetch(FOLLOWS_BY_ID, b=followers))}
     heard: list[tuple[str, str, Micros]] = []
     dropped: list[tuple[str, str]] = []
     for each in unheard:

@@ -9,6 +9,7 @@ waits for anything while he has it, so nobody waits in a circle.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from timeball.domain.dispatch.limits import Concurrency, RateLimit, TokenBucket
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run import circuit_breaker
 from timeball.domain.run.circuit_breaker import Circuit
-from timeball.stores.sql.driver import Tx
+from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows import plain
 from timeball.stores.sql.schema import GateRow, as_tuple
 from timeball.stores.sql.statements import query
@@ -128,8 +129,8 @@ class GateBatch:
         known = {(tenant, gate) for tenant, gate in await tx.fetch(GATES_THAT_EXIST, b=keys)}
         if missing := [key for key in keys if key not in known]:
             await tx.execute(NEW_GATES, b=missing)
-        rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(TAKE_GATES, b=keys)}
-        limits = [key for key in rows if key[1].startswith("limit:")]
+        rows = _by_key(await tx.fetch(TAKE_GATES, b=keys))
+        limits = [(tenant, gate) for tenant, gate in rows if gate.startswith("limit:")]
         counted = await tx.fetch(PERMITS, b=limits) if limits else []
         return cls(rows, {(tenant, gate): count for tenant, gate, count in counted}, latest)
 
@@ -140,20 +141,22 @@ class GateBatch:
     def closed(self, gates: Gates, at: Micros) -> str | None:
         """The gate that does not let a run through at an instant; None: it may go."""
         if gates.concurrency is not None:
-            key = (gates.tenant, limit_gate(gates.concurrency.key))
+            gate = limit_gate(gates.concurrency.key)
+            key = (gates.tenant, gate)
             self._remember(key, capacity=max(gates.concurrency.limit, self._rows[key].capacity))
             if self._permits[key] >= gates.concurrency.limit:
-                return key[1]
+                return gate
         if gates.host is not None:
-            key = (gates.tenant, host_gate(gates.host))
-            if not circuit_breaker.lets_through(_circuit(self._rows[key]), at):
-                return key[1]
+            gate = host_gate(gates.host)
+            if not circuit_breaker.lets_through(_circuit(self._rows[gates.tenant, gate]), at):
+                return gate
         if gates.rate is not None:
-            key = (gates.tenant, rate_gate(gates.rate.key))
+            gate = rate_gate(gates.rate.key)
+            key = (gates.tenant, gate)
             bucket = gates.rate.bucket(self._rows[key].spent_until, self._latest)
             self._remember(key, capacity=bucket.burst, pace=bucket.pace, spent_until=bucket.spent_until)
             if bucket.token_at > at:
-                return key[1]
+                return gate
         return None
 
     def pass_through(self, run_id: str, gates: Gates, at: Micros) -> None:
@@ -199,7 +202,7 @@ async def settle(
     keys = sorted({*freed, *called, *abandoned})
     if not keys:
         return
-    rows = {(row[0], row[1]): GateRow(*row) for row in await tx.fetch(LOCK_GATES, b=keys)}
+    rows = _by_key(await tx.fetch(LOCK_GATES, b=keys))
     before = dict(rows)
     for each in answers:
         key = (each.tenant, host_gate(each.host))
@@ -228,7 +231,7 @@ class GateAnswer(Struct, frozen=True):
 
 async def open_due(tx: Tx, now: Micros, most: int) -> int:
     """Look at the gates whose time has come; how many."""
-    rows = [GateRow(*row) for row in await tx.fetch(GATES_TO_OPEN, most=most)]
+    rows = list(starmap(GateRow, await tx.fetch(GATES_TO_OPEN, most=most)))
     await _write(tx, [await _let_through(tx, row, now) for row in rows])
     return len(rows)
 
@@ -284,8 +287,13 @@ def _opens_at(row: GateRow) -> Micros | None:
             return None
 
 
+def _by_key(rows: Iterable[Row]) -> dict[GateKey, GateRow]:
+    return {(gate.tenant, gate.gate): gate for gate in starmap(GateRow, rows)}
+
+
 def _kind(row: GateRow) -> str:
-    return row.gate.partition(":")[0]
+    kind, _, _ = row.gate.partition(":")
+    return kind
 
 
 def _circuit(row: GateRow) -> Circuit:

@@ -8,7 +8,8 @@ and before those on runs.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Final
+from itertools import starmap
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -49,6 +50,35 @@ class Gone(Struct, frozen=True):
     """It gave up, and keeps the turn until somebody deals with it."""
 
 
+class _LiveHolder(Struct, frozen=True):
+    """A run that has the turn and is alive: a row of `turn_holders`."""
+
+    run_id: str
+    fire_time: Micros
+    can_wait: int
+    """Whether another run may go first."""
+    job_id: str
+
+
+class _Head(Struct, frozen=True):
+    """The first live run under a key: a row of `next_in_turn`."""
+
+    tenant: str
+    ordering_key: str
+    run_id: str | None
+    fire_time: Micros
+    awaited_job: str | None
+    """Its job, if it waits for another run of that."""
+
+
+class _Place(NamedTuple):
+    """Where a run stands among those of its job: behind `after`, ties by id."""
+
+    after: Micros
+    run_id: str
+    ordering_key: str
+
+
 def key_of(run: NewRun) -> OrderingKey | None:
     return None if run.ordering_key is None else (run.tenant, plain(run.ordering_key))
 
@@ -80,7 +110,7 @@ async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
     if not newcomers:
         return set()
     holders = await lock(tx, newcomers)
-    alive = {row[0]: row for row in await tx.fetch(TURN_HOLDERS, b=[each for each in holders.values() if each])}
+    alive = await _live_holders(tx, [each for each in holders.values() if each])
     given: dict[OrderingKey, str] = {}
     displaced: dict[str, OrderingKey] = {}
     for key, lined_up in newcomers.items():
@@ -93,8 +123,8 @@ async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
             if heir := next(heirs, None):
                 given[key] = heir
         else:
-            _, fire_time, can_wait, _ = alive[holder]
-            if can_wait and (first.fire_time, first.id) < (fire_time, holder):
+            found = alive[holder]
+            if found.can_wait and (first.fire_time, first.id) < (found.fire_time, holder):
                 given[key], displaced[holder] = first.id, key
     if displaced:
         stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(displaced))}
@@ -113,13 +143,12 @@ async def _let_earlier_go(
     newcomers: Mapping[OrderingKey, Sequence[NewRun]],
 ) -> None:
     """A turn that is taken away from somebody goes to the earliest, who need not be the newcomer."""
-    heads = await tx.fetch(NEXT_IN_TURN, b=sorted(keys)) if keys else []
     earlier = []
-    for tenant, key, run_id, fire_time, _ in heads:
-        first = min((run.fire_time, run.id) for run in newcomers[tenant, key])
-        if run_id is not None and (fire_time, run_id) < first:
-            given[tenant, key] = run_id
-            earlier.append(run_id)
+    for key, head in (await _heads(tx, keys) if keys else {}).items():
+        first = min((run.fire_time, run.id) for run in newcomers[key])
+        if head.run_id is not None and (head.fire_time, head.run_id) < first:
+            given[key] = head.run_id
+            earlier.append(head.run_id)
     if earlier:
         await tx.execute(GIVE_TURN, b=sorted(earlier))
 
@@ -129,13 +158,13 @@ async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
     first unless it waits for a run of the same job, since that is the one that came back. The turns are locked."""
     holders = await lock(tx, (each.key for each in given_back))
     mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
-    movable = {row[0]: row[3] for row in await tx.fetch(TURN_HOLDERS, b=sorted(mine)) if row[2]} if mine else {}
-    heads = {(row[0], row[1]): row for row in await tx.fetch(NEXT_IN_TURN, b=sorted(mine[each] for each in movable))}
+    movable = [each for each in (await _live_holders(tx, sorted(mine))).values() if each.can_wait] if mine else []
+    heads = await _heads(tx, [mine[each.run_id] for each in movable])
     late = []
-    for run_id, job_id in movable.items():
-        _, _, head, _, awaited = heads[mine[run_id]]
-        if head != run_id and awaited != job_id:
-            late.append(run_id)
+    for each in movable:
+        head = heads[mine[each.run_id]]
+        if head.run_id != each.run_id and head.awaited_job != each.job_id:
+            late.append(each.run_id)
     if late:
         stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(late))}
         await advance(tx, [mine[run_id] for run_id in stepped_back])
@@ -146,17 +175,17 @@ async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting:
     them under their key: these change places. Answers those that nothing of their job holds any more. `waiting` are
     those that have to wait for their turn. The jobs and turns are locked."""
     taken = {run.job_id for run, holds in runs if not holds & Hold.OVERLAP}
-    first: dict[str, tuple[Micros, NewRun]] = {}
+    first: dict[str, _Place] = {}
     for run, holds in runs:
         if run.ordering_key is not None and holds & Hold.OVERLAP and run.job_id not in taken:
-            place = (run.fire_time if run.id in waiting else FIRST, run)
-            first[run.job_id] = min(first.get(run.job_id, place), place, key=lambda each: (each[0], each[1].id))
+            place = _Place(run.fire_time if run.id in waiting else FIRST, run.id, plain(run.ordering_key))
+            first[run.job_id] = min(first.get(run.job_id, place), place)
     if not first:
         return set()
-    places = [(job_id, plain(run.ordering_key or ""), after, run.id) for job_id, (after, run) in first.items()]
+    places = [(job_id, place.ordering_key, place.after, place.run_id) for job_id, place in first.items()]
     moved = {job_id for (job_id,) in await tx.fetch(STEP_ASIDE, b=places)}
     freed = await tx.fetch(ALL_WAIT, b=sorted(moved)) if moved else []
-    return {first[job_id][1].id for (job_id,) in freed}
+    return {first[job_id].run_id for (job_id,) in freed}
 
 
 async def release(tx: Tx, gone: Sequence[Gone]) -> None:
@@ -173,7 +202,7 @@ async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
     """Give the turn to the next run under each key, if there is one. The turns are locked."""
     if not keys:
         return
-    heads = {(tenant, key): run_id for tenant, key, run_id, *_ in await tx.fetch(NEXT_IN_TURN, b=sorted(keys))}
+    heads = {key: head.run_id for key, head in (await _heads(tx, keys)).items()}
     await _write(tx, heads)
     if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
         await tx.execute(GIVE_TURN, b=chosen)
@@ -191,6 +220,16 @@ async def drop_holder(tx: Tx, run_ids: Sequence[str]) -> None:
     holders = await lock(tx, held)
     dealt_with = set(run_ids)
     await advance(tx, [key for key, holder in holders.items() if holder in dealt_with])
+
+
+async def _live_holders(tx: Tx, run_ids: Sequence[str]) -> dict[str, _LiveHolder]:
+    return {each.run_id: each for each in starmap(_LiveHolder, await tx.fetch(TURN_HOLDERS, b=run_ids))}
+
+
+async def _heads(tx: Tx, keys: Sequence[OrderingKey]) -> dict[OrderingKey, _Head]:
+    """The first live run under each key."""
+    found = starmap(_Head, await tx.fetch(NEXT_IN_TURN, b=sorted(keys)))
+    return {(each.tenant, each.ordering_key): each for each in found}
 
 
 async def _write(tx: Tx, holders: dict[OrderingKey, str] | dict[OrderingKey, str | None]) -> None:

@@ -74,7 +74,7 @@ class LiveRuns(Struct):
 
     @property
     def skip_reason(self) -> str:
-        blocker = self.active[0] if self.active else self.waiting[0].id
+        blocker = next(iter(self.active), None) or next(each.id for each in self.waiting)
         return overlap.skip_reason(self.policy, blocker)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import starmap
 from typing import Final
 
 from timeball.domain.dispatch import overlap
@@ -13,12 +14,12 @@ from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run.lifecycle import State, Status
 from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import bounded, ended, fits, plain
 from timeball.stores.sql.runs import claiming, ordering_keys, settle_plain_success, settling
 from timeball.stores.sql.runs.overlap import LiveRuns
-from timeball.stores.sql.schema import LOGS, LogRow, RunRow, as_tuple
+from timeball.stores.sql.schema import LOGS, LockedRunRow, LogRow, NewHistoryRow, RunRow, as_tuple
 from timeball.stores.sql.statements import query
 
 LOCK_HOLDERS = query("lock_holders")
@@ -44,7 +45,7 @@ WEAVER: Final = "weaver"
 class Runs(StorePart):
     async def run_marks(self, run_ids: Sequence[str]) -> dict[str, RunMark]:
         async def work(tx: Tx) -> dict[str, RunMark]:
-            return {row[0]: RunMark(*row[1:]) for row in await tx.fetch(RUN_MARKS, b=list(run_ids))}
+            return {run_id: RunMark(*mark) for run_id, *mark in await tx.fetch(RUN_MARKS, b=list(run_ids))}
 
         return await self._db.read(work, slow=True) if run_ids else {}
 
@@ -58,9 +59,8 @@ class Runs(StorePart):
 
     async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            earliest: Micros | None = (
-                await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
-            )[0][0]
+            rows = await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
+            earliest: Micros | None = scalar(rows)
             return earliest
 
         return await self._db.read(work)
@@ -131,7 +131,7 @@ class Runs(StorePart):
             ]
             if kept:
                 await tx.insert_missing(LOGS, kept)
-            return list(dict.fromkeys(key[2] for key in said if key not in held))
+            return list(dict.fromkeys(token for run, attempt, token in said if (run, attempt, token) not in held))
 
         return await self._db.write(work) if chunks else []
 
@@ -142,7 +142,8 @@ class Runs(StorePart):
             runs, now = await lock_runs(tx, ids)
             if flows := [run.id for run in runs if run.session == WEAVER]:  # with them, their tasks
                 tasks = [run_id for _, run_id in await tx.fetch(LIVE_TASK_RUNS, b=flows) if run_id not in ids]
-                runs += (await lock_runs(tx, tasks))[0]
+                runs_of_tasks, _ = await lock_runs(tx, tasks)
+                runs += runs_of_tasks
             found = await cancel(tx, runs, now)
             if missing := [run_id for run_id in ids if run_id not in found]:
                 for run_id, status in await tx.fetch(RUN_STATUSES, b=missing):
@@ -189,20 +190,24 @@ async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
     locked = {job_id for job_id, serial, _, _ in locks if serial}
     await settling.lock_jobs(tx, locked)
     await ordering_keys.lock(tx, ((tenant, key) for _, _, tenant, key in locks if key is not None))
-    rows = await tx.fetch(LOCK_RUNS, b=list(ids))
-    runs = [RunRow(*row[:-1]) for row in rows]
+    runs = list(starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=list(ids))))
     await settling.lock_jobs(tx, {run.job_id for run in runs if run.serial} - locked)
-    return runs, rows[0][-1] if rows else 0
+    return [*runs], _time_of(runs)
+
+
+def _time_of(locked: Sequence[LockedRunRow]) -> Micros:
+    """The store's time when these were read; 0: there are none."""
+    return locked[0].now if locked else 0
 
 
 async def replace(tx: Tx, crowd: LiveRuns) -> None:
     """Have all active runs of a job end for the one that takes their place. The job is locked, and their turns."""
     assert crowd.successor is not None
-    rows = await tx.fetch(LOCK_RUNS, b=crowd.active)
+    runs = list(starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=crowd.active)))
     await cancel(
         tx,
-        [RunRow(*row[:-1]) for row in rows],
-        rows[0][-1] if rows else 0,
+        runs,
+        _time_of(runs),
         reason=overlap.cancel_reason(crowd.policy, crowd.successor),
         kill=crowd.policy is Overlap.TERMINATE_PREVIOUS,
     )
@@ -213,7 +218,7 @@ async def cancel(
 ) -> dict[str, Cancelling]:
     """End waiting runs, ask the holders of running ones. The runs are locked, and their jobs and turns."""
     found: dict[str, Cancelling] = {}
-    over: list[Row] = []
+    over: list[NewHistoryRow] = []
     for run in runs:
         if run.state == State.RUNNING:
             started = run.attempt_started_at is not None

@@ -7,7 +7,7 @@ something turns out to be special about them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import attrgetter
 
 from msgspec import UNSET
 
@@ -26,7 +26,7 @@ RECORD_SUCCESSES_OF_SESSIONS = piecemeal(
     query("record_successes", session_column=", session text", session="b.session")
 )
 DELETE_RUNS = query("delete_runs")
-_RUN_ID = itemgetter(0)
+_RUN_ID = attrgetter("run_id")
 
 
 class NotPlain(Exception):
@@ -53,15 +53,16 @@ def is_unconstrained(settlement: Settlement) -> bool:
 def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
     """A transaction for all of them. It raises `NotPlain` or `CalledIllHosts` if that cannot be, and then nothing may
     be committed."""
-    # By their ids: that is the order in which everybody locks runs.
+    # By their ids: that is the order in which every transaction locks runs.
+    ordered = sorted(settlements, key=_RUN_ID)
     sessions = {each.session for each in settlements}
     if len(sessions) == 1:
-        ended, record = sorted(map(_ended, settlements), key=_RUN_ID), RECORD_SUCCESSES
+        ended, record = [*map(_ended, ordered)], RECORD_SUCCESSES
         same = {"tolerance": TOLERANCE, "session": sessions.pop()}
     else:
-        ended = sorted([(*_ended(each), each.session) for each in settlements], key=_RUN_ID)
+        ended = [(*_ended(each), each.session) for each in ordered]
         record, same = RECORD_SUCCESSES_OF_SESSIONS, {"tolerance": TOLERANCE}
-    ids = [*map(_RUN_ID, ended)]
+    ids = [*map(_RUN_ID, ordered)]
     settled = [Settled(each.run_id, Status.SUCCEEDED) for each in settlements]
     called = {each.host for each in settlements if each.host is not None}
     repeats = len(set(ids)) < len(ids)

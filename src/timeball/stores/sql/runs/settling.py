@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import starmap
 from typing import Final, Literal
 
 import msgspec
@@ -29,7 +30,7 @@ from timeball.stores.sql.runs import follows, gates, ordering_keys
 from timeball.stores.sql.runs.backfill_counts import count_ended
 from timeball.stores.sql.runs.gates import GateAnswer, GateKey, IllHosts
 from timeball.stores.sql.runs.ordering_keys import Gone
-from timeball.stores.sql.schema import ATTEMPTS, NEW_HISTORY, AttemptRow, NewHistoryRow, RunRow, as_tuple
+from timeball.stores.sql.schema import ATTEMPTS, AttemptRow, NewHistoryRow, RunRow, as_tuple
 from timeball.stores.sql.statements import many, query
 
 LOCK_JOB_IDS = query("lock_job_ids")
@@ -47,7 +48,6 @@ MAX_FINGERPRINTS_INLINE: Final = 20
 """Failures with messages of their own whose fingerprints are found in the event loop's thread."""
 MAX_REASON_LENGTH: Final = 500
 """Characters of a failure that a task of a workflow remembers; its run knows all of them."""
-_ORIGIN: Final = NEW_HISTORY.columns.index("origin")
 
 
 class _Rules(Struct):
@@ -66,7 +66,7 @@ _Key = tuple[str, int, int | None, str | None]
 class _Writes(Struct):
     """What a batch of settlements comes to."""
 
-    history: list[Row] = []
+    history: list[NewHistoryRow] = []
     again: list[tuple[str, int, Micros, Micros | None, str | None, Micros | None]] = []
     attempts: list[Row] = []
     unsaid: list[tuple[str, int]] = []
@@ -91,7 +91,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     await lock_jobs(tx, locked)
     await ordering_keys.lock(tx, (each.turn for each in settlements))
     rows = await tx.fetch(LOCK_ATTEMPTS, b=sorted({each.run_id for each in settlements}))
-    runs = {(run.id, run.attempt, run.token, run.session): run for run in (RunRow(*row) for row in rows)}
+    runs = {(run.id, run.attempt, run.token, run.session): run for run in starmap(RunRow, rows)}
     await lock_jobs(tx, {run.job_id for run in runs.values() if run.serial} - locked)
     rules = await _rules(tx, settlements, runs)
     await _find_fingerprints(tx, settlements, rules)
@@ -157,19 +157,18 @@ async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
         await tx.fetch(LOCK_JOB_IDS, b=ids)
 
 
-async def finish(tx: Tx, ended_runs: Sequence[Row]) -> None:
+async def finish(tx: Tx, ended_runs: Sequence[NewHistoryRow]) -> None:
     """Move runs, whose rows are locked, to the history. Who follows their jobs is told by `follows.echo`."""
     if ended_runs:
         await insert_history(tx, ended_runs)
-        await tx.execute(DELETE_RUNS, b=[row[0] for row in ended_runs])
+        await tx.execute(DELETE_RUNS, b=[run.id for run in ended_runs])
         await count_ended(tx, ended_runs)
-        if tasks := [_task_ended(row) for row in ended_runs if row[_ORIGIN] == Origin.TASK]:
+        if tasks := [_task_ended(run) for run in ended_runs if run.origin == Origin.TASK]:
             await tx.execute(END_TASKS, b=tasks)
 
 
-def _task_ended(row: Row) -> tuple[str, str, str]:
+def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
     """What the end of a run means for the task that it was, in the words of the workflow."""
-    run = NewHistoryRow(*row[: len(NEW_HISTORY.columns)])
     match Status(run.status):
         case Status.SUCCEEDED:
             return run.id, TaskState.SUCCEEDED.value, ""
@@ -311,7 +310,7 @@ def _finished_at(settlement: Settlement, started_at: Micros | None) -> Micros:
     return min(max(settlement.finished_at, started_at or 0), MAX)
 
 
-def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> Row:
+def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Transition) -> NewHistoryRow:
     outcome = settlement.outcome
     result = None
     if isinstance(outcome, Succeeded) and status is Status.SUCCEEDED and outcome.result is not UNSET:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import starmap
 
 import msgspec
+from msgspec import Struct
 
 from timeball.domain import duration
 from timeball.domain.dispatch.placement import KIND_MARK, PLAIN, Need, kind_label, need_of, total
@@ -84,17 +86,24 @@ class Workers(StorePart):
             await tx.execute(LAPSE)
 
         async def find(tx: Tx) -> list[Settlement]:
-            rows = await tx.fetch(LOST_RUNS, most=limit)
-            return [_settlement(row, Lost(), started_at=row[9]) for row in rows]
+            lost = starmap(_LostAttempt, await tx.fetch(LOST_RUNS, most=limit))
+            return [_settlement(each, Lost(), started_at=each.started_at) for each in lost]
 
         await self._db.write(mark)
         return await self._db.read(find)
 
     async def unreported(self, after: tuple[str, str], limit: int) -> Unreported:
+        last_session, last_run = after
+
         async def find(tx: Tx) -> Unreported:
-            rows = await tx.fetch(HELD_FOR_LONG, session=after[0], id=after[1], lease=LEASE, most=limit)
-            overdue = [_settlement(row, Lost(unreported=True), started_at=row[9]) for row in rows if _is_overdue(row)]
-            return Unreported(overdue, (rows[-1][4], rows[-1][0]) if len(rows) == limit else None)
+            rows = await tx.fetch(HELD_FOR_LONG, session=last_session, id=last_run, lease=LEASE, most=limit)
+            held = list(starmap(_LongHeldAttempt, rows))
+            overdue = [
+                _settlement(each, Lost(unreported=True), started_at=each.started_at)
+                for each in held
+                if _is_overdue(each)
+            ]
+            return Unreported(overdue, (held[-1].session, held[-1].run_id) if len(held) == limit else None)
 
         return await self._db.read(find, slow=True)
 
@@ -122,46 +131,74 @@ async def alive(tx: Tx) -> list[Worker]:
     held: dict[str, list[tuple[Need, int]]] = {}
     for session, profile, count in await tx.fetch(SHARES_USED):
         held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
-    return [_worker(row, held.get(row[0], [])) for row in await tx.fetch(WORKERS)]
+    return [_worker(row, held) for row in await tx.fetch(WORKERS)]
 
 
 async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -> int:
-    rows = await tx.fetch(HELD_BY, session=session, before=before)
-    unknown = [_settlement(row, Released(), started_at=None) for row in rows if row[3] not in held]
+    found = starmap(_HeldAttempt, await tx.fetch(HELD_BY, session=session, before=before))
+    unknown = [_settlement(each, Released(), started_at=None) for each in found if each.token not in held]
     return sum(each is not None for each in await settling.settle(tx, unknown)) if unknown else 0
 
 
-def _is_overdue(row: Row) -> bool:
-    now, started_at, claimed_at, timeout, grace, stood_still = row[8:]
-    if timeout is None:
+class _HeldAttempt(Struct, frozen=True):
+    """A row of `held_by`."""
+
+    run_id: str
+    job_id: str
+    attempt: int
+    token: int
+    session: str
+    serial: int
+    tenant: str
+    ordering_key: str | None
+    now: Micros
+
+
+class _LostAttempt(_HeldAttempt, frozen=True):
+    """A row of `lost_runs`."""
+
+    started_at: Micros | None
+
+
+class _LongHeldAttempt(_LostAttempt, frozen=True):
+    """A row of `held_for_long`."""
+
+    claimed_at: Micros
+    timeout: str | None
+    grace: str | None
+    stood_still: Micros
+
+
+def _is_overdue(held: _LongHeldAttempt) -> bool:
+    if held.timeout is None:
         return False
     try:
         due = report_due_at(
-            started_at=started_at,
-            claimed_at=claimed_at,
-            timeout=duration.parse(timeout),
-            grace=duration.parse(DEFAULT_GRACE if grace is None else grace),
-            stood_still=stood_still,
+            started_at=held.started_at,
+            claimed_at=held.claimed_at,
+            timeout=duration.parse(held.timeout),
+            grace=duration.parse(DEFAULT_GRACE if held.grace is None else held.grace),
+            stood_still=held.stood_still,
         )
     except Invalid as error:
-        unread(row[1], error)
+        unread(held.job_id, error)
         return False
-    return bool(due <= now)
+    return due <= held.now
 
 
-def _settlement(row: Row, outcome: Outcome, started_at: Micros | None) -> Settlement:
-    run_id, job_id, attempt, token, session, serial, tenant, key, now, *_ = row
+def _settlement(held: _HeldAttempt, outcome: Outcome, started_at: Micros | None) -> Settlement:
+    key = held.ordering_key
     return Settlement(
-        run_id=run_id,
-        job_id=job_id,
-        attempt=attempt,
-        token=token,
-        session=session,
-        serial=bool(serial),
-        turn=None if key is None else (tenant, key),
+        run_id=held.run_id,
+        job_id=held.job_id,
+        attempt=held.attempt,
+        token=held.token,
+        session=held.session,
+        serial=bool(held.serial),
+        turn=None if key is None else (held.tenant, key),
         outcome=outcome,
         started_at=started_at,
-        finished_at=now,
+        finished_at=held.now,
         spread=0.0,
     )
 
@@ -179,9 +216,10 @@ def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None
     return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None
 
 
-def _worker(row: Row, held: Sequence[tuple[Need, int]]) -> Worker:
+def _worker(row: Row, held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> Worker:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
     cpu, memory, dedicated, reserved_for, key = offer
+    held = held_by_session.get(session, ())
     own_labels, kinds = told_apart(labels, dedicated)
     return Worker(
         session=session,

@@ -80,7 +80,11 @@ class WorkflowAdvance:
 
     def _ended(self) -> list[tuple[Flow, Step]]:
         """Those that have ended and of whom nobody knows."""
-        return [(self._flows[key[0]], step) for key, step in self._steps.items() if step.fresh and step.has_ended]
+        return [
+            (self._flows[flow_id], step)
+            for (flow_id, _, _), step in self._steps.items()
+            if step.fresh and step.has_ended
+        ]
 
     async def join(self) -> None:
         """End tasks all of whose instances have ended; and forget what stops."""
@@ -101,7 +105,8 @@ class WorkflowAdvance:
             return
         # Who counts reads the store: what this look has not written yet are ends that the store knows already.
         places = [(flow_id, task.place) for flow_id, task in complete]
-        failed = {(row[0], row[1]): (row[2], row[3]) for row in await self._tx.fetch(FAILED_INSTANCES, b=places)}
+        rows = await self._tx.fetch(FAILED_INSTANCES, b=places)
+        failed = {(flow_id, place): (count, first) for flow_id, place, count, first in rows}
         firsts = [(*place, first) for place, (_, first) in failed.items()]
         rows = await self._tx.fetch(REASONS_OF_INSTANCES, b=firsts) if firsts else []
         reasons = {(flow_id, place): reason for flow_id, place, reason in rows}
@@ -126,7 +131,11 @@ class WorkflowAdvance:
 
     async def make(self, limit: int) -> None:
         """Begin tasks that may, as many as one transaction should; the others stay fresh."""
-        ready = [(self._flows[key[0]], step) for key, step in self._steps.items() if step.fresh and not step.has_ended]
+        ready = [
+            (self._flows[flow_id], step)
+            for (flow_id, _, _), step in self._steps.items()
+            if step.fresh and not step.has_ended
+        ]
         if not ready:
             return
         await self._load_nodes({(flow.id, step.place) for flow, step in ready[:limit]})
@@ -221,7 +230,7 @@ class WorkflowAdvance:
             (flow.id, place) for flow, step in begin for place in self._nodes[flow.id, step.place].sources.values()
         }
         rows = await self._tx.fetch(RESULTS_AT, b=sorted(wanted)) if wanted else []
-        run_ids = sorted({row[-1] for row in rows if row[-1] is not None})
+        run_ids = sorted({run_id for *_, run_id in rows if run_id is not None})
         results = dict(map(tuple, await self._tx.fetch(RESULTS_OF_TASKS, b=run_ids))) if run_ids else {}
         found: dict[_Place, Any] = {}
         for flow_id, place, index, name, state, instances, run_id in rows:
@@ -247,7 +256,9 @@ class WorkflowAdvance:
         if self._begun:
             await self._tx.insert(WORKFLOW_TASKS, self._begun)
         if self._steps:
-            await self._tx.execute(WRITE_TASKS, b=[standing(key[0], step) for key, step in self._steps.items()])
+            await self._tx.execute(
+                WRITE_TASKS, b=[standing(flow_id, step) for (flow_id, _, _), step in self._steps.items()]
+            )
             await write_flows(self._tx, self._flows.values())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from typing import Final
 
 import msgspec
@@ -28,7 +29,7 @@ from timeball.domain.run.lifecycle import State, Status
 from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
 from timeball.ports.store.workflows import NONE, AdvanceResult, TaskOfRun, WorkflowRun
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import as_json, computed, ended, failure_json, unread
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
@@ -39,6 +40,7 @@ from timeball.stores.sql.schema import (
     WORKFLOW_NODES,
     WORKFLOW_RUNS,
     WORKFLOW_TASKS,
+    NewHistoryRow,
     RunRow,
     WorkflowRunRow,
     WorkflowTaskRow,
@@ -134,22 +136,22 @@ class WorkflowRuns(StorePart):
         async def work(tx: Tx) -> Micros | None:
             if await tx.fetch(FLOWS_TO_ADVANCE, most=1, after="") or await tx.fetch(FLOWS_TO_STOP, most=1):
                 return 0
-            rows = await tx.fetch(NEXT_FLOW_AT)
-            return rows[0][0] if rows else None
+            at: Micros | None = scalar(await tx.fetch(NEXT_FLOW_AT))
+            return at
 
         return await self._db.read(work)
 
     async def workflow_run(self, run_id: str) -> WorkflowRun | None:
         async def work(tx: Tx) -> WorkflowRun | None:
-            flows = await tx.fetch(FLOW_BY_ID, id=run_id)
-            if not flows:
+            flow = next(starmap(WorkflowRunRow, await tx.fetch(FLOW_BY_ID, id=run_id)), None)
+            if flow is None:
                 return None
-            flow = WorkflowRunRow(*flows[0])
             definitions: dict[int, str] = dict(map(tuple, await tx.fetch(DEFINITIONS_OF_FLOW, id=run_id)))
-            tasks = [_shown(WorkflowTaskRow(*row), definitions) for row in await tx.fetch(TASKS_OF_FLOW, id=run_id)]
-            instances = await tx.fetch(INSTANCES_OF_FLOW, id=run_id, most=MAX_SHOWN)
-            shown = tuple(_shown(WorkflowTaskRow(*row), {}) for row in instances)
-            return WorkflowRun(flow.id, flow.job_id, flow.tenant, tuple(tasks), shown)
+            tasks = starmap(WorkflowTaskRow, await tx.fetch(TASKS_OF_FLOW, id=run_id))
+            shown_tasks = tuple(_shown(task, definitions) for task in tasks)
+            instances = starmap(WorkflowTaskRow, await tx.fetch(INSTANCES_OF_FLOW, id=run_id, most=MAX_SHOWN))
+            shown = tuple(_shown(instance, {}) for instance in instances)
+            return WorkflowRun(flow.id, flow.job_id, flow.tenant, shown_tasks, shown)
 
         return await self._db.read(work, slow=True)
 
@@ -367,7 +369,7 @@ async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResu
 
 async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) -> None:
     """Move workflow runs, whose rows are locked, to the history; a cancel wins."""
-    history: list[Row] = []
+    history: list[NewHistoryRow] = []
     gone: list[Gone] = []
     for run, flow in over:
         status = Status.CANCELLED if run.cancel_requested_at is not None else flow.outcome
