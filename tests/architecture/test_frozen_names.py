@@ -27,9 +27,9 @@ from timeball.ports import worker_protocol
 from timeball.ports.wakeups import Topic
 from timeball.server.loops import maintenance
 from timeball.stores.postgres import wakeups
+from timeball.stores.sql import names
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.migrate import known
-from timeball.stores.sql.runs import runs
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 FROZEN = Path(__file__).with_name("frozen_names.json")
@@ -53,7 +53,7 @@ MESSAGES = (
 
 def frozen_names() -> dict[str, Any]:
     return {
-        "sessions": [runs.WEAVER],
+        "sessions": [names.WEAVER],
         "leases": [maintenance.LEASE_NAME],
         "notify channel": wakeups.CHANNEL,
         "topics": sorted(topic.value for topic in Topic),

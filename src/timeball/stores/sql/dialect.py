@@ -4,6 +4,7 @@ In the texts stand
 
     :name                                  a parameter
     {now}                                  the store's time, in microseconds, when the statement runs
+    {state.ready}, {hold.turn}, ...        a value by its name, see `names`
     {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
     {numbered b: id text}                  the parameter `b`, a list, as a table `b` with a column `nth`, from 0
     {in b: text}                           whether a value is one of those of the parameter `b`, a list

@@ -267,7 +267,7 @@ class WorkflowRunRow(Struct, frozen=True):
     tenant: str
     version: int
     state: str
-    """`live`; `stopping`: somebody cancelled it; `ended`."""
+    """See `names.FlowState`."""
     tasks: int
     open: int
     """Tasks that have not ended; of one that stops, runs that have not."""

@@ -1,4 +1,7 @@
-"""The statements, read from `queries/*/*.sql` once. Each begins with `-- name: ...` and a line that says what for."""
+"""The statements, read from `queries/*/*.sql` once. Each begins with `-- name: ...` and a line that says what for.
+
+Values are mentioned by their names (`{state.ready}`, see `names`), which are resolved here.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from importlib.resources.abc import Traversable
 from typing import Final
 
 from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.names import resolve
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
@@ -21,7 +25,7 @@ def _read() -> dict[str, str]:
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             if name in texts:
                 raise ValueError(f"two statements are called {name!r}; the second is in {file.name}")
-            texts[name] = _COMMENT.sub("", text).strip()
+            texts[name] = resolve(_COMMENT.sub("", text).strip())
     return texts
 
 

@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from timeball.stores.sql import store
+from timeball.stores.sql import names, store
 from timeball.stores.sql.dialect import POSTGRES, SQLITE, Dialect, Query
 from timeball.stores.sql.migrate import known
 from timeball.stores.sql.statements import files
@@ -83,3 +83,39 @@ def test_parameters_and_batches(dialect: Dialect, sql: str, parameters: tuple[st
 def test_what_nobody_knows_is_an_error() -> None:
     with pytest.raises(KeyError):
         SQLITE.compile("SELECT {no_such_fragment}")
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("state = {state.ready}", "state = 'ready'"),
+        ("(holds & {hold.turn}) = {hold.turn}", "(holds & 2) = 2"),
+        ("(holds & {hold.overlap+turn}) = {hold.turn}", "(holds & 3) = 2"),
+        ("origin NOT IN ({origin.backfill}, {origin.task})", "origin NOT IN ('backfill', 'task')"),
+        ("lapsed <> {lease.lapsed} AND eligible_at <= {now}", "lapsed <> 1 AND eligible_at <= {now}"),
+        ("profile = {profile.workflow}", "profile = '5|1|0|0|(workflow)'"),
+    ],
+)
+def test_names_of_values_are_resolved(text: str, resolved: str) -> None:
+    assert names.resolve(text) == resolved
+
+
+@pytest.mark.parametrize("unknown", ["{state.gone}", "{no_such_kind.ready}"])
+def test_a_name_without_a_value_is_an_error(unknown: str) -> None:
+    with pytest.raises(KeyError):
+        names.resolve(f"state = {unknown}")
+
+
+def test_statements_mention_values_by_their_names() -> None:
+    """A state, a status or a bit of `holds` is written as what it is called. What is left are the names of rows of
+    `meta`, and of a table of PostgreSQL."""
+    values = {value for kind in names.NAMES.values() for value in kind.values()}
+    written = {
+        word for block in BLOCKS for word in re.findall(r"'([^']+)'", re.sub(r"--.*", "", block)) if word in values
+    }
+    assert written == set()
+    assert not [block for block in BLOCKS if re.search(r"holds (?:&|=|\+|-) \d|lapsed (?:=|<>) \d", block)]
+
+
+def test_the_database_gets_the_values_themselves() -> None:
+    assert not [name for name, query in QUERIES if re.search(r"\{\w+\.\w+", query.text)]

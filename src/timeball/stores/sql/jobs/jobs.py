@@ -36,6 +36,7 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
+from timeball.stores.sql.names import resolve
 from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, ids_that_fit
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars
@@ -59,6 +60,7 @@ ROWS_TOGETHER = 8
 ROW_BYTES = 1_024
 """What the encoding of a row takes beside its spec, measured in bytes of that."""
 _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
+_ACTIVE = resolve("j.state = {job.active}")
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")
 
 
@@ -299,20 +301,20 @@ def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...
     if wanted == frozenset(_STATUSES):
         return (listing(),)
     queries = [
-        listing(f"j.state = '{state.value}' AND j.state <> 'active'")
+        listing(resolve(f"j.state = {{job.{state}}} AND j.state <> {{job.active}}"))
         for state in (JobState.PAUSED, JobState.CANCELLED)
         if state.value in wanted
     ]
     if wanted >= {"scheduled", "completed"}:
-        queries.append(listing("j.state = 'active'"))
+        queries.append(listing(_ACTIVE))
     elif "scheduled" in wanted:
-        queries.append(listing("j.state = 'active' AND j.next_fire_at IS NOT NULL"))
-        alive = [*narrow, *([tagged] if "tag" in given else []), "j.state = 'active' AND j.next_fire_at IS NULL"]
+        queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NOT NULL"))
+        alive = [*narrow, *([tagged] if "tag" in given else []), f"{_ACTIVE} AND j.next_fire_at IS NULL"]
         queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
         queries.append(query("list_idle_followers", where=" AND ".join([*alive, _NO_RUNS])))
     elif "completed" in wanted:
         ended = f"{_NO_RUNS} AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)"
-        queries.append(listing(f"j.state = 'active' AND j.next_fire_at IS NULL AND {ended}"))
+        queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NULL AND {ended}"))
     return tuple(queries)
 
 

@@ -34,13 +34,13 @@ from timeball.domain.workflow.workflow import Workflow
 from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.jobs import JOBS_BY_ID
+from timeball.stores.sql.names import WEAVER
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import planning_failures
 from timeball.stores.sql.planning.preemption import made_room, making_room
 from timeball.stores.sql.reading.runs import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
 from timeball.stores.sql.rows import finished_run, live_run, plain, readable, shown_run
 from timeball.stores.sql.runs.gates import host_gate, limit_gate, rate_gate
-from timeball.stores.sql.runs.runs import WEAVER
 from timeball.stores.sql.runs.workers import alive
 from timeball.stores.sql.schema import AttemptRow, GateRow, ListedRunRow, RunRow, WorkflowRunRow
 from timeball.stores.sql.statements import query

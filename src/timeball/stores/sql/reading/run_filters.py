@@ -17,23 +17,32 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import TERMINAL, State, Status
 from timeball.ports.store.queries import RunFilter
 from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.names import resolve
 from timeball.stores.sql.rows import plain
 from timeball.stores.sql.statements import query
 
 _DUE_AT: Final = "COALESCE(r.due_at, r.fire_time)"
 _SHOWN_AS: Final = {
-    Status.SCHEDULED: f"({_DUE_AT} > {{now}} OR (r.state = 'ready' AND r.attempt = 0 AND r.eligible_at > {{now}}))",
-    Status.BLOCKED: f"(r.state = 'blocked' AND {_DUE_AT} <= {{now}})",
-    Status.QUEUED: "(r.state = 'ready' AND r.attempt = 0 AND r.eligible_at <= {now})",
-    Status.RUNNING: f"(r.state = 'running' AND {_DUE_AT} <= {{now}})",
-    Status.RETRYING: "(r.state = 'ready' AND r.attempt > 0)",
+    Status.SCHEDULED: resolve(
+        f"({_DUE_AT} > {{now}} OR (r.state = {{state.ready}} AND r.attempt = 0 AND r.eligible_at > {{now}}))"
+    ),
+    Status.BLOCKED: resolve(f"(r.state = {{state.blocked}} AND {_DUE_AT} <= {{now}})"),
+    Status.QUEUED: resolve("(r.state = {state.ready} AND r.attempt = 0 AND r.eligible_at <= {now})"),
+    Status.RUNNING: resolve(f"(r.state = {{state.running}} AND {_DUE_AT} <= {{now}})"),
+    Status.RETRYING: resolve("(r.state = {state.ready} AND r.attempt > 0)"),
 }
 """The rows that `lifecycle.status` shows as each live status."""
 
 _STATES: Final = {
-    State.READY: ("r.state = 'ready' AND r.state <> 'running'", {Status.SCHEDULED, Status.QUEUED, Status.RETRYING}),
-    State.BLOCKED: ("r.state = 'blocked' AND r.state <> 'running'", {Status.SCHEDULED, Status.BLOCKED}),
-    State.RUNNING: ("r.state = 'running' AND r.session > ''", {Status.SCHEDULED, Status.RUNNING}),
+    State.READY: (
+        resolve("r.state = {state.ready} AND r.state <> {state.running}"),
+        {Status.SCHEDULED, Status.QUEUED, Status.RETRYING},
+    ),
+    State.BLOCKED: (
+        resolve("r.state = {state.blocked} AND r.state <> {state.running}"),
+        {Status.SCHEDULED, Status.BLOCKED},
+    ),
+    State.RUNNING: (resolve("r.state = {state.running} AND r.session > ''"), {Status.SCHEDULED, Status.RUNNING}),
 }
 """Where the runs of each state are, in the words of an index, and as what they may be shown. Those that run have a
 session, and are as few as there are slots."""
@@ -57,6 +66,8 @@ _OF_JOBS: Final = {
 
 _BETWEEN: Final = "(r.fire_time, r.id) > (:{0}_time, :{0}_id) AND (r.fire_time, r.id) < (:{1}_time, :{1}_id)"
 _INSIDE: Final = _BETWEEN.format("after", "before")
+_NOT_SUCCEEDED: Final = resolve("r.status <> {status.succeeded}")
+_NOT_SCHEDULED: Final = resolve("r.origin <> {origin.schedule}")
 _UNATTENDED: Final = ("r.retried_as IS NULL", "r.discarded_at IS NULL")
 _REACHING: Final = "r.fires > 1 AND r.fire_until >= :fire_from"
 _LENGTH: Final = f"CASE WHEN r.fire_until - r.fire_time < {DAY} THEN 0 ELSE 1 END"
@@ -218,7 +229,7 @@ def _with_status(wanted: list[Status], unattended: bool) -> list[str]:
     if unattended:
         conditions += _UNATTENDED
     if wanted and Status.SUCCEEDED not in wanted and not (unattended and wanted == [Status.DEAD]):
-        conditions.append("r.status <> 'succeeded'")  # as the index says; dead letters have one of their own
+        conditions.append(_NOT_SUCCEEDED)  # as the index says; dead letters have one of their own
     return conditions
 
 
@@ -226,7 +237,7 @@ def _of_origin(origin: frozenset[Origin]) -> list[str]:
     if not origin:
         return []
     wanted = [_one_of("r.origin", sorted(each.value for each in origin))]
-    return wanted if Origin.SCHEDULE in origin else [*wanted, "r.origin <> 'schedule'"]  # as the index says
+    return wanted if Origin.SCHEDULE in origin else [*wanted, _NOT_SCHEDULED]  # as the index says
 
 
 def _one_of(column: str, values: list[str]) -> str:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.job.job import decode_spec
-from timeball.domain.run.ledger import DUE, Verdict
+from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.lifecycle import Failure, Status
 from timeball.domain.run.run import Attempt, Run
 from timeball.ports.store.paging import Page
@@ -27,6 +27,7 @@ from timeball.ports.store.queries import LedgerSums, LetterGroup, LetterGroups, 
 from timeball.stores.sql.day_ranges import LATELY, DayRange, day_range, is_whole_life
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.names import resolve
 from timeball.stores.sql.page_bytes import fitting
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
@@ -58,7 +59,7 @@ ROW_BYTES: Final = 700
 _NEWEST_FIRST: Final = "r.fire_time DESC, r.id DESC"
 _OLDEST_FIRST: Final = "r.fire_time, r.id"
 
-_DUE = "r.origin IN (" + ", ".join(f"'{origin.value}'" for origin in sorted(DUE)) + ")"
+_DUE = resolve("r.origin IN ({origin.catch_up}, {origin.schedule})")
 _OF_JOB = "r.job_id = :job_id AND r.fire_time < :until AND r.fire_time <= {now}"
 _OF_LEDGER = f"{_OF_JOB} AND {_DUE}"
 _IN_RANGE = f"{_OF_LEDGER} AND r.fire_time >= :since"
@@ -91,7 +92,9 @@ LEDGER_SUMS_OF_LIFE = query(
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
 """Since the job was made: no span reaches into that, and three times less is to be planned."""
-LIVE_OF_JOB = query("live_of_job_where", where="r.job_id = :job_id AND r.origin <> 'task'", order=_OLDEST_FIRST)
+LIVE_OF_JOB = query(
+    "live_of_job_where", where=resolve("r.job_id = :job_id AND r.origin <> {origin.task}"), order=_OLDEST_FIRST
+)
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 

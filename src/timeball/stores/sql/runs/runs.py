@@ -15,6 +15,7 @@ from timeball.domain.run.lifecycle import State, Status
 from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Tx, scalar
+from timeball.stores.sql.names import WEAVER
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import bounded, ended, fits, plain
 from timeball.stores.sql.runs import claiming, ordering_keys, settle_plain_success, settling
@@ -38,8 +39,6 @@ RUN_MARKS = query("run_marks")
 
 MAX_JUDGED_TOGETHER: Final = 1_000
 """Ends of attempts in one transaction: the decisions about them take 35 ms."""
-WEAVER: Final = "weaver"
-"""The session that holds workflow runs: that of no worker."""
 
 
 class Runs(StorePart):

@@ -22,6 +22,7 @@ from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Known, Missing, Node, Step, TaskState, WorkflowTask
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs import manual_runs
+from timeball.stores.sql.names import FlowState
 from timeball.stores.sql.rows import as_json
 from timeball.stores.sql.schema import WORKFLOW_TASKS, WorkflowNodeRow, WorkflowTaskRow
 from timeball.stores.sql.statements import many, query
@@ -90,7 +91,7 @@ class WorkflowAdvance:
         """End tasks all of whose instances have ended; and forget what stops."""
         complete: list[tuple[str, Step]] = []
         for flow, step in self._ended():
-            if flow.state == "stopping":
+            if flow.state == FlowState.STOPPING:
                 self.moved += 1
                 step.fresh = False
                 flow.open -= step.run_id is not None

@@ -30,12 +30,13 @@ from timeball.domain.workflow import workflow
 from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
 from timeball.ports.store.workflows import NONE, AdvanceResult, TaskOfRun, WorkflowRun
 from timeball.stores.sql.driver import Row, Tx, scalar
+from timeball.stores.sql.names import WEAVER, FlowState
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import as_json, computed, ended, failure_json, unread
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
 from timeball.stores.sql.runs.claiming import CLAIM, PUT_OFF_RUNS
 from timeball.stores.sql.runs.ordering_keys import Gone
-from timeball.stores.sql.runs.runs import LIVE_TASK_RUNS, NOTE_STARTS, WEAVER, lock_runs
+from timeball.stores.sql.runs.runs import LIVE_TASK_RUNS, NOTE_STARTS, lock_runs
 from timeball.stores.sql.schema import (
     WORKFLOW_NODES,
     WORKFLOW_RUNS,
@@ -213,7 +214,7 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> AdvanceResult:
 
 async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
     """Write down the tasks of a run that begins. One that repeats another keeps what went well there."""
-    flow = Flow(run.id, run.job_id, run.tenant, run.version, "live", 0, 0, 0, 0, "", "")
+    flow = Flow(run.id, run.job_id, run.tenant, run.version, FlowState.LIVE.value, 0, 0, 0, 0, "", "")
     try:
         spec = await computed(tx, len(spec_json), partial(decode_spec, spec_json))
     except msgspec.MsgspecError as error:
@@ -314,7 +315,7 @@ async def _stop(flows: Mapping[str, str], tx: Tx) -> AdvanceResult:
     """Make no more runs for workflow runs that somebody cancelled, and cancel those that they have."""
     await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
-    stopping = [flow for flow in found if flow.state == "live" and flow.cancel_requested_at is not None]
+    stopping = [flow for flow in found if flow.state == FlowState.LIVE and flow.cancel_requested_at is not None]
     if not stopping:
         return AdvanceResult()
     named = [flow.id for flow in stopping]
@@ -323,7 +324,7 @@ async def _stop(flows: Mapping[str, str], tx: Tx) -> AdvanceResult:
     live = {run_id: flow_id for flow_id, run_id in await tx.fetch(LIVE_TASK_RUNS, b=named)}
     alive = Counter(live.values())
     for flow in stopping:
-        flow.state, flow.open = "stopping", alive[flow.id]
+        flow.state, flow.open = FlowState.STOPPING.value, alive[flow.id]
     await write_flows(tx, stopping)
     found_runs, now = await lock_runs(tx, sorted(live))
     at_once = {flow.id for flow in stopping if flow.kill}
@@ -341,7 +342,7 @@ async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, byt
     await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
     # What somebody cancelled makes no run any more; it is stopped first.
-    going = {flow.id: flow for flow in found if flow.cancel_requested_at is None or flow.state == "stopping"}
+    going = {flow.id: flow for flow in found if flow.cancel_requested_at is None or flow.state == FlowState.STOPPING}
     if not going:
         return AdvanceResult()
     loom = WorkflowAdvance(tx, going, large)
@@ -387,7 +388,7 @@ async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) ->
         if run.ordering_key is not None:
             blocks = status is Status.FAILED and decode_spec(flow.spec).on_failure == "block"
             gone.append(Gone((run.tenant, run.ordering_key), run.id, stays=blocks))
-        flow.state = "ended"
+        flow.state = FlowState.ENDED.value
     await follows.record_upstream_ends(tx, history)
     await settling.finish(tx, history)
     await settling.release(tx, sorted({run.job_id for run, _ in over}))

@@ -20,9 +20,9 @@ SELECT {columns jobs j} FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock
 -- name: live_of_jobs
 -- For each job with live runs: the fire time of the earliest that has not started, if there is one. The fires of a
 -- backfill are not what comes next, and the time that the retry of one is for is not when it runs.
-SELECT r.job_id, MIN(CASE WHEN r.origin <> 'backfill' AND (r.attempt = 0 OR COALESCE(r.due_at, r.fire_time) > {now})
-  THEN CASE WHEN r.origin = 'retry' THEN COALESCE(r.due_at, r.fire_time) ELSE r.fire_time END END)
-FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> 'task' GROUP BY r.job_id;
+SELECT r.job_id, MIN(CASE WHEN r.origin <> {origin.backfill} AND (r.attempt = 0 OR COALESCE(r.due_at, r.fire_time) > {now})
+  THEN CASE WHEN r.origin = {origin.retry} THEN COALESCE(r.due_at, r.fire_time) ELSE r.fire_time END END)
+FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> {origin.task} GROUP BY r.job_id;
 
 -- name: list_jobs
 -- The ids of a page of jobs, newest first; in this list and those below with the sizes of their specs.
@@ -54,7 +54,7 @@ WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = b.id LIMIT :m
 -- Of the live runs of crowded jobs, those that a change of the job looks at one by one: for instants that have not come,
 -- and held back by an earlier one. Of the others one that is due, and one of those that do not look at each other.
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id
-WHERE r.fire_time > {now} OR (r.holds & 1) = 1
+WHERE r.fire_time > {now} OR (r.holds & {hold.overlap}) = {hold.overlap}
   OR r.id = (SELECT x.id FROM runs x WHERE x.job_id = b.id AND x.fire_time <= {now} LIMIT 1)
   OR r.id = (SELECT x.id FROM runs x WHERE x.job_id = b.id AND x.fire_time <= {now} AND x.serial = 0 LIMIT 1)
 {lock r};
@@ -66,7 +66,7 @@ SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id {
 -- name: future_verdicts
 -- Instants of jobs that have not come but whose verdict is known already: somebody cancelled them.
 SELECT h.job_id, h.fire_time FROM {batch b: id text} JOIN history h ON h.job_id = b.id
-WHERE h.fire_time > {now} AND h.origin IN ('schedule', 'catch_up');
+WHERE h.fire_time > {now} AND h.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: write_jobs
 -- The new values of amended jobs.

@@ -3,7 +3,7 @@
 -- name: runs_to_follow
 -- Finished runs that may get a successor: their jobs, and what became of them. The jobs are locked.
 SELECT h.id, h.job_id, h.status, h.retried_as, h.discarded_at, h.replayed_as
-FROM {batch b: id text} {each_within history h: b.id} WHERE h.origin <> 'task';
+FROM {batch b: id text} {each_within history h: b.id} WHERE h.origin <> {origin.task};
 
 -- name: mark_retried
 -- Link finished runs to their successors, once. The jobs are locked.
@@ -22,7 +22,7 @@ SELECT DISTINCT h.job_id FROM {batch b: id text} {each_within history h: b.id};
 -- name: discard
 -- Take runs that gave up, and that nobody dealt with, off the dead letters. The jobs are locked.
 UPDATE history SET discarded_at = {now}
-WHERE status IN ('dead', 'failed') AND retried_as IS NULL AND discarded_at IS NULL
+WHERE status IN ({status.dead}, {status.failed}) AND retried_as IS NULL AND discarded_at IS NULL
   AND {within id: b} AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
 

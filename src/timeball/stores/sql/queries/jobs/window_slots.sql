@@ -14,7 +14,7 @@ SELECT minute, jobs FROM slot_loads WHERE minute >= 0;
 -- The next fires of jobs without a slot in a range of time, as far as they are counted, by the minute.
 SELECT f.minute, COUNT(*) FROM (
   SELECT (j.plan_at + :horizon) / 60000000 % 1440 AS minute FROM jobs j
-  WHERE j.state = 'active' AND j.plan_at IS NOT NULL AND j.plan_at >= :since AND j.plan_at < :until AND j.slot IS NULL
+  WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at >= :since AND j.plan_at < :until AND j.slot IS NULL
   ORDER BY j.plan_at LIMIT :most
 ) AS f GROUP BY f.minute;
 

@@ -3,7 +3,7 @@
 -- name: move_leases
 -- What is left of leases, and of the reservations of workers, stays the same.
 UPDATE workers SET lease_until = lease_until + :step, reserved_until = reserved_until + :step
-WHERE lapsed <> 1 AND lease_until > {now};
+WHERE lapsed <> {lease.lapsed} AND lease_until > {now};
 
 -- name: move_leads
 -- The leases of housekeeping, likewise.
@@ -19,11 +19,11 @@ UPDATE gates SET
 
 -- name: move_let_through
 -- Runs that were let through a gate lately still count there.
-UPDATE runs SET let_at = let_at + :step WHERE gate IS NOT NULL AND state = 'ready' AND let_at IS NOT NULL;
+UPDATE runs SET let_at = let_at + :step WHERE gate IS NOT NULL AND state = {state.ready} AND let_at IS NOT NULL;
 
 -- name: move_attempts
 -- Attempts have been running for as long as before: how long they may take is counted from these.
-UPDATE runs SET claimed_at = claimed_at + :step, attempt_started_at = attempt_started_at + :step WHERE state = 'running';
+UPDATE runs SET claimed_at = claimed_at + :step, attempt_started_at = attempt_started_at + :step WHERE state = {state.running};
 
 -- name: move_pauses
 -- Attempts that make room for others, likewise.
@@ -32,11 +32,11 @@ UPDATE preemptions SET paused_at = paused_at + :step WHERE ended_at IS NULL AND 
 -- name: move_backoffs
 -- What is left of a backoff stays the same. Before its first attempt a run waits for a date, which does not move.
 UPDATE runs SET eligible_at = eligible_at + :step
-WHERE attempt > 0 AND state <> 'running' AND eligible_at > {now};
+WHERE attempt > 0 AND state <> {state.running} AND eligible_at > {now};
 
 -- name: keep_leases
 -- Leases that had not run out when the store was used last stood still since then.
-UPDATE workers SET lease_until = lease_until + :away WHERE lapsed <> 1 AND lease_until > :mark;
+UPDATE workers SET lease_until = lease_until + :away WHERE lapsed <> {lease.lapsed} AND lease_until > :mark;
 
 -- name: cap_leases
 -- Nothing is left of a lease beyond its full length.
@@ -46,13 +46,13 @@ UPDATE workers SET lease_until = {now} + :longest WHERE lease_until > {now} + :l
 
 -- name: runs_ahead
 -- Live runs for instants of a schedule that have not come.
-SELECT {columns runs r} FROM runs r WHERE r.fire_time > {now} AND r.origin IN ('schedule', 'catch_up');
+SELECT {columns runs r} FROM runs r WHERE r.fire_time > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: set_back_runs
 -- Whatever happened to live runs happened earlier by that much. The instant of a schedule stays what it is.
 UPDATE runs SET
   due_at = CASE WHEN COALESCE(due_at, fire_time) > {now} THEN COALESCE(due_at, fire_time) - :back ELSE due_at END,
-  fire_time = CASE WHEN fire_time > {now} AND origin NOT IN ('schedule', 'catch_up', 'backfill')
+  fire_time = CASE WHEN fire_time > {now} AND origin NOT IN ({origin.schedule}, {origin.catch_up}, {origin.backfill})
     THEN fire_time - :back ELSE fire_time END,
   eligible_at = CASE WHEN eligible_at > {now} THEN eligible_at - :back ELSE eligible_at END,
   created_at = {least}(created_at, {now}),
@@ -70,7 +70,7 @@ UPDATE runs SET fire_time = fire_time - :back WHERE id {in b: text} AND fire_tim
 -- name: spans_ahead
 -- Instants that never became an attempt, of which some have not come: it is not decided yet what becomes of those.
 SELECT h.id, h.job_id, h.fire_time FROM history h
-WHERE h.fire_until > {now} AND h.status = 'skipped' AND h.attempt = 0 AND h.origin IN ('schedule', 'catch_up');
+WHERE h.fire_until > {now} AND h.status = {status.skipped} AND h.attempt = 0 AND h.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: drop_spans
 -- None of their instants has come.
@@ -83,11 +83,11 @@ FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id
 
 -- name: verdicts_ahead
 -- Instants that have not come, but have been executed or cancelled.
-SELECT h.job_id, h.fire_time FROM history h WHERE h.fire_time > {now} AND h.origin IN ('schedule', 'catch_up');
+SELECT h.job_id, h.fire_time FROM history h WHERE h.fire_time > {now} AND h.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: jobs_after
 -- A page of the jobs that may fire.
-SELECT {columns jobs j} FROM jobs j WHERE j.id > :after AND j.state <> 'cancelled' ORDER BY j.id LIMIT :most;
+SELECT {columns jobs j} FROM jobs j WHERE j.id > :after AND j.state <> {job.cancelled} ORDER BY j.id LIMIT :most;
 
 -- name: set_back_jobs
 -- No job was created or changed in the future.

@@ -19,7 +19,7 @@ SELECT h.id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
   AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-    WHERE t.run_id = h.id AND w.state <> 'ended')
+    WHERE t.run_id = h.id AND w.state <> {flow.ended})
 ORDER BY h.id LIMIT 1;
 
 -- name: prune_logs
@@ -31,7 +31,7 @@ DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = l.run_id AND h.finished_at >= :before)
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = l.run_id)
     AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-      WHERE t.run_id = l.run_id AND w.state <> 'ended')
+      WHERE t.run_id = l.run_id AND w.state <> {flow.ended})
   ORDER BY l.run_id, l.attempt, l.seq LIMIT :most
 );
 
@@ -44,7 +44,7 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = a.run_id AND h.finished_at >= :before)
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = a.run_id)
     AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-      WHERE t.run_id = a.run_id AND w.state <> 'ended')
+      WHERE t.run_id = a.run_id AND w.state <> {flow.ended})
   ORDER BY a.run_id, a.attempt LIMIT :most
 );
 
@@ -54,7 +54,7 @@ SELECT h.id, h.job_id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
   AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-    WHERE t.run_id = h.id AND w.state <> 'ended')
+    WHERE t.run_id = h.id AND w.state <> {flow.ended})
 ORDER BY h.id LIMIT :most;
 
 -- name: prune_runs
@@ -69,7 +69,7 @@ DELETE FROM edited_runs WHERE run_id {in b: text};
 -- name: lock_idle_jobs
 -- Those of some jobs that will not fire any more, and that no other follows, kept from every other writer.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id
-WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> 'paused'
+WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> {job.paused}
   AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.job_id = j.id) {lock j};
 
 -- name: jobs_without_runs
@@ -146,4 +146,4 @@ DELETE FROM departures WHERE day = :day;
 SELECT r.id FROM runs r WHERE r.id >= :since AND r.id < :until
 UNION SELECT t.holder FROM turns t WHERE t.holder IS NOT NULL AND t.holder >= :since AND t.holder < :until
 UNION SELECT t.run_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-  WHERE t.run_id IS NOT NULL AND t.run_id >= :since AND t.run_id < :until AND w.state <> 'ended';
+  WHERE t.run_id IS NOT NULL AND t.run_id >= :since AND t.run_id < :until AND w.state <> {flow.ended};

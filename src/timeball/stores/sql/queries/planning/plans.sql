@@ -3,33 +3,33 @@
 -- name: due_jobs
 -- Jobs the planner has to look at, longest overdue first. No lower bound: nothing is ever skipped.
 SELECT {columns jobs j} FROM jobs j
-WHERE j.state = 'active' AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :most;
+WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :most;
 
 -- name: next_plan_at
 -- When the earliest job has to be planned.
-SELECT plan_at FROM jobs WHERE state = 'active' AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
+SELECT plan_at FROM jobs WHERE state = {job.active} AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
 
 -- name: cancelled_ahead
 -- Instants from the next fires of jobs on that have a verdict.
 SELECT h.job_id, h.fire_time
 FROM {batch b: id text, since bigint} JOIN history h ON h.job_id = b.id AND h.fire_time >= b.since
-WHERE h.origin IN ('schedule', 'catch_up');
+WHERE h.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: pauses_over
 -- Paused jobs that are to be resumed, in the order of their pauses' ends, behind a place in that order.
 SELECT {columns jobs j} FROM jobs j
-WHERE j.state = 'paused' AND j.paused_until IS NOT NULL AND j.paused_until <= {now} AND (j.paused_until, j.id) > (:ended, :id)
+WHERE j.state = {job.paused} AND j.paused_until IS NOT NULL AND j.paused_until <= {now} AND (j.paused_until, j.id) > (:ended, :id)
 ORDER BY j.paused_until, j.id LIMIT :most;
 
 -- name: next_resume_at
 -- When the earliest pause ends.
-SELECT paused_until FROM jobs WHERE state = 'paused' AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 1;
+SELECT paused_until FROM jobs WHERE state = {job.paused} AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 1;
 
 -- name: lock_planned
 -- The jobs that still are what their plan was made from: the guard that makes every instant happen once.
 SELECT j.id, j.last_span
 FROM {batch b: id text, version bigint, next_fire_at bigint, owed bigint} JOIN jobs j ON j.id = b.id
-WHERE j.state = 'active' AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at AND j.owed {same} b.owed
+WHERE j.state = {job.active} AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at AND j.owed {same} b.owed
 {lock j};
 
 -- name: move_jobs
@@ -41,7 +41,7 @@ FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text, fir
 -- name: put_off
 -- Plan jobs later that could not be planned, where no other server planned or changed them.
 UPDATE jobs SET plan_at = {now} + b.wait FROM {batch b: id text, version bigint, plan_at bigint, wait bigint}
-WHERE jobs.id = b.id AND jobs.state = 'active' AND jobs.version = b.version AND jobs.plan_at = b.plan_at
+WHERE jobs.id = b.id AND jobs.state = {job.active} AND jobs.version = b.version AND jobs.plan_at = b.plan_at
 RETURNING jobs.id, jobs.version, jobs.plan_at;
 
 -- name: note_planning_failures
@@ -57,19 +57,19 @@ SET version = excluded.version, plan_at = excluded.plan_at, failures = excluded.
 -- Why jobs are not planned now, of those that are put off.
 SELECT f.job_id, j.tenant, f.reason, f.failures, f.since, f.plan_at
 FROM {batch b: id text} JOIN planning_failures f ON f.job_id = b.id JOIN jobs j ON j.id = b.id
-WHERE j.state = 'active' AND j.version = f.version AND j.plan_at = f.plan_at;
+WHERE j.state = {job.active} AND j.version = f.version AND j.plan_at = f.plan_at;
 
 -- name: plan_failed_now
 -- Plan all jobs that were put off, now: another version of the software may succeed.
 UPDATE jobs SET plan_at = {now} FROM planning_failures f
-WHERE jobs.id = f.job_id AND jobs.state = 'active' AND jobs.version = f.version AND jobs.plan_at = f.plan_at
+WHERE jobs.id = f.job_id AND jobs.state = {job.active} AND jobs.version = f.version AND jobs.plan_at = f.plan_at
   AND jobs.plan_at > {now};
 
 -- name: forget_planning_failures
 -- Drop what was noted of jobs that have been planned, changed or cancelled since.
 DELETE FROM planning_failures WHERE job_id IN (
   SELECT f.job_id FROM planning_failures f LEFT JOIN jobs j ON j.id = f.job_id
-  WHERE j.id IS NULL OR j.state <> 'active' OR j.version <> f.version OR j.plan_at IS NULL OR j.plan_at <> f.plan_at
+  WHERE j.id IS NULL OR j.state <> {job.active} OR j.version <> f.version OR j.plan_at IS NULL OR j.plan_at <> f.plan_at
   LIMIT :most
 );
 
@@ -79,8 +79,8 @@ UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND 
 
 -- name: block_future
 -- Block future runs nobody holds: whether they overlap is decided when they fall due.
-UPDATE runs SET state = 'blocked', holds = runs.holds + 1 FROM {batch b: id text}
-WHERE runs.job_id = b.id AND runs.state <> 'running' AND (runs.holds & 1) = 0
+UPDATE runs SET state = {state.blocked}, holds = runs.holds + {hold.overlap} FROM {batch b: id text}
+WHERE runs.job_id = b.id AND runs.state <> {state.running} AND (runs.holds & {hold.overlap}) = 0
   AND runs.fire_time > {now} AND runs.attempt = 0
 RETURNING runs.job_id, runs.fire_time;
 
@@ -92,10 +92,10 @@ WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 -- name: crowd
 -- The live runs of jobs, in the order of their instants, and whether each is older than its job's version. Runs of
 -- backfills are in nobody's way.
-SELECT r.job_id, r.id, r.holds & 1, r.fire_time, r.created_at, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
-  r.tenant, r.ordering_key, r.holds & 2
+SELECT r.job_id, r.id, r.holds & {hold.overlap}, r.fire_time, r.created_at, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
+  r.tenant, r.ordering_key, r.holds & {hold.turn}
 FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
-WHERE r.origin NOT IN ('backfill', 'task') ORDER BY r.job_id, r.fire_time, r.id;
+WHERE r.origin NOT IN ({origin.backfill}, {origin.task}) ORDER BY r.job_id, r.fire_time, r.id;
 
 -- name: now
 -- The store's time.
@@ -108,19 +108,19 @@ SELECT {now}, EXISTS (SELECT 1 FROM gates WHERE failures > 0), EXISTS (SELECT 1 
 
 -- name: unblock
 -- Nothing of their own job holds these runs any more.
-UPDATE runs SET holds = holds - 1, state = CASE WHEN holds = 1 THEN 'ready' ELSE 'blocked' END,
+UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & 1) = 1 AND state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: release
 -- The next run of each job all of whose runs wait for an earlier one. The jobs are locked.
-UPDATE runs SET holds = holds - 1, state = CASE WHEN holds = 1 THEN 'ready' ELSE 'blocked' END,
+UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & 1) = 1 AND state = 'blocked' AND id IN (
+WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (
   SELECT (
-    SELECT h.id FROM runs h WHERE h.job_id = b.id AND (h.holds & 1) = 1 ORDER BY h.fire_time, h.id LIMIT 1
+    SELECT h.id FROM runs h WHERE h.job_id = b.id AND (h.holds & {hold.overlap}) = {hold.overlap} ORDER BY h.fire_time, h.id LIMIT 1
   ) FROM {batch b: id text}
-  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND (o.holds & 1) = 0 AND o.origin NOT IN ('backfill', 'task'))
+  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND (o.holds & {hold.overlap}) = 0 AND o.origin NOT IN ({origin.backfill}, {origin.task}))
 ) RETURNING job_id;
 
 -- name: close_spans

@@ -5,7 +5,7 @@
 SELECT r.id, r.session, r.attempt, r.token, r.priority, r.profile, r.attempt_started_at, r.preemptible,
   CASE WHEN r.cancel_requested_at IS NULL THEN 0 ELSE 1 END,
   EXISTS (SELECT 1 FROM preemptions p WHERE p.run_id = r.id AND p.token = r.token AND p.ended_at IS NULL)
-FROM runs r WHERE r.preemptible IS NOT NULL AND r.state = 'running' ORDER BY r.id LIMIT :most;
+FROM runs r WHERE r.preemptible IS NOT NULL AND r.state = {state.running} ORDER BY r.id LIMIT :most;
 
 -- name: any_preemption_open
 -- Whether one has not ended, as far as is known.
@@ -16,14 +16,14 @@ SELECT 1 FROM preemptions WHERE ended_at IS NULL LIMIT 1;
 SELECT * FROM (
   {for_each_level}
   SELECT id, priority, profile, eligible_at, fire_time, gated FROM runs
-  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now}
+  WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligible_at <= {now}
     AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   ORDER BY eligible_at, fire_time, id LIMIT 1
   {end_of_level}
 ) AS firsts
 UNION ALL SELECT r.id, r.priority, r.profile, r.eligible_at, r.fire_time, r.gated FROM profiles k
 JOIN runs r ON r.id = (
-  SELECT x.id FROM runs x WHERE x.state = 'ready' AND x.profile = k.profile AND x.eligible_at <= {now}
+  SELECT x.id FROM runs x WHERE x.state = {state.ready} AND x.profile = k.profile AND x.eligible_at <= {now}
     AND (x.start_by IS NULL OR x.start_by >= {now} OR x.attempt > 0)
   ORDER BY x.eligible_at, x.fire_time, x.id LIMIT 1
 );
@@ -38,14 +38,14 @@ FROM {batch b: id text} JOIN runs r ON r.id = b.id JOIN jobs j ON j.id = r.job_i
 -- name: lock_preempted
 -- An attempt that is to make room, if it still may, kept from every other writer.
 SELECT r.preemptible, r.needs FROM runs r
-WHERE r.id = :id AND r.attempt = :attempt AND r.token = :token AND r.state = 'running' AND r.preemptible > 0
+WHERE r.id = :id AND r.attempt = :attempt AND r.token = :token AND r.state = {state.running} AND r.preemptible > 0
   AND r.cancel_requested_at IS NULL {lock r};
 
 -- name: add_preemption
 -- Ask an attempt, whose row is locked, to make room for a run that still waits; once.
 INSERT INTO preemptions (run_id, number, by_run, attempt, token, asked_at)
 SELECT :id, CAST(:number AS bigint), :by_run, CAST(:attempt AS bigint), CAST(:token AS bigint), {now}
-FROM runs w WHERE w.id = :by_run AND w.state = 'ready'
+FROM runs w WHERE w.id = :by_run AND w.state = {state.ready}
 ON CONFLICT DO NOTHING RETURNING number;
 
 -- name: lend
@@ -55,13 +55,13 @@ UPDATE runs SET preemptible = preemptible - 1, needs = :needs WHERE id = :id;
 -- name: pause_orders
 -- Whom to tell to make room, who has not said that it did.
 SELECT r.session, r.token, p.number FROM preemptions p
-JOIN runs r ON r.id = p.run_id AND r.token = p.token AND r.state = 'running'
+JOIN runs r ON r.id = p.run_id AND r.token = p.token AND r.state = {state.running}
 WHERE p.ended_at IS NULL AND p.paused_at IS NULL ORDER BY r.token;
 
 -- name: close_preemptions
 -- Those whose attempt is over, however it ended.
 UPDATE preemptions SET ended_at = {now} WHERE ended_at IS NULL AND NOT EXISTS (
-  SELECT 1 FROM runs r WHERE r.id = preemptions.run_id AND r.token = preemptions.token AND r.state = 'running'
+  SELECT 1 FROM runs r WHERE r.id = preemptions.run_id AND r.token = preemptions.token AND r.state = {state.running}
 );
 
 -- name: note_paused

@@ -3,12 +3,12 @@
 -- name: live_of_job
 -- The first live runs of a job, in the order of their instants.
 SELECT {columns runs r}, j.name FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.job_id = :job_id AND r.origin <> 'task' ORDER BY r.fire_time, r.id LIMIT :most;
+WHERE r.job_id = :job_id AND r.origin <> {origin.task} ORDER BY r.fire_time, r.id LIMIT :most;
 
 -- name: newest_of_job
 -- The newest run or span of a job that ended.
 SELECT {columns history r}, j.name FROM history r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.job_id = :job_id AND r.origin <> 'task' AND {days r.id >= :made_from AND r.id < :made_until}
+WHERE r.job_id = :job_id AND r.origin <> {origin.task} AND {days r.id >= :made_from AND r.id < :made_until}
 ORDER BY r.fire_time DESC, r.id DESC LIMIT 1;
 
 -- name: exceptions
@@ -17,7 +17,7 @@ SELECT {columns history r}, j.name FROM (
   SELECT * FROM history WHERE job_id = :job_id AND {days id >= :made_from AND id < :made_until}
   ORDER BY fire_time DESC, id DESC LIMIT :looked_at
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.origin IN ('schedule', 'catch_up') AND r.verdict <> 'on_time'
+WHERE r.origin IN ({origin.schedule}, {origin.catch_up}) AND r.verdict <> {verdict.on_time}
 ORDER BY r.fire_time DESC, r.id DESC LIMIT :most;
 
 -- name: turn_holder
@@ -54,7 +54,7 @@ SELECT profile FROM profiles ORDER BY profile LIMIT :most;
 -- name: ahead_for_anybody
 -- How many claimable runs of each priority go before a run; `before` is where its rank would put it among them.
 SELECT b.priority, (SELECT COUNT(*) FROM (
-  SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NULL AND r.priority = b.priority
+  SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL AND r.priority = b.priority
     AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
   ORDER BY r.eligible_at LIMIT :most
 ) AS counted) FROM {batch b: priority bigint, before bigint};
@@ -62,7 +62,7 @@ SELECT b.priority, (SELECT COUNT(*) FROM (
 -- name: ahead_for_some
 -- The same among the runs that not every worker can take, by kind.
 SELECT b.profile, (SELECT COUNT(*) FROM (
-  SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = b.profile
+  SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = b.profile
     AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
   ORDER BY r.eligible_at LIMIT :most
 ) AS counted) FROM {batch b: profile text, before bigint};

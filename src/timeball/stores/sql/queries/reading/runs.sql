@@ -66,7 +66,7 @@ SELECT COUNT(*) FROM (SELECT 1 FROM ({chosen}) AS chosen LIMIT :most) AS counted
 -- The run of a job that started last, of the hundred newest: their order by fire and by start differs only locally.
 SELECT {columns history r}, j.name FROM (
   SELECT * FROM history
-  WHERE job_id = :job_id AND started_at IS NOT NULL AND origin <> 'task'
+  WHERE job_id = :job_id AND started_at IS NOT NULL AND origin <> {origin.task}
     AND {days id >= :made_from AND id < :made_until}
   ORDER BY fire_time DESC, id DESC LIMIT 100
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id ORDER BY r.started_at DESC, r.id DESC LIMIT 1;
@@ -86,9 +86,9 @@ WHERE {within a.run_id: b};
 -- departs is in the history, departing, or in the sums. Most runs are on time: all of them are counted, in an index
 -- alone, and those that are not, which have a smaller one, are taken off again. What was not due has no verdict here.
 SELECT f.verdict, SUM(f.fires), SUM(f.taken_off) FROM (
-  SELECT 'on_time' AS verdict, COUNT(*) AS fires, 0 AS taken_off FROM history r WHERE {finished}
+  SELECT {verdict.on_time} AS verdict, COUNT(*) AS fires, 0 AS taken_off FROM history r WHERE {finished}
   UNION ALL SELECT CASE WHEN {due} THEN r.verdict END, r.fires, 1 FROM history r
-    WHERE {finished} AND (r.verdict <> 'on_time' OR r.origin <> 'schedule')
+    WHERE {finished} AND (r.verdict <> {verdict.on_time} OR r.origin <> {origin.schedule})
   UNION ALL SELECT r.verdict, r.fires, 0 FROM history r WHERE {short}
   UNION ALL SELECT r.verdict, r.fires, 0 FROM history r WHERE {long}
   UNION ALL SELECT r.verdict, r.fires, 0 FROM departing r WHERE {departing} AND NOT EXISTS (
@@ -97,7 +97,7 @@ SELECT f.verdict, SUM(f.fires), SUM(f.taken_off) FROM (
   UNION ALL SELECT s.verdict, s.fires, 0 FROM daily_sums s
     WHERE s.job_id = :job_id AND s.day > :since - 86400000000 AND s.day < :until
 ) AS f GROUP BY f.verdict
-UNION ALL SELECT 'open', COUNT(*), 0 FROM runs r WHERE {live};
+UNION ALL SELECT {verdict.open}, COUNT(*), 0 FROM runs r WHERE {live};
 
 -- name: logs
 -- Output of a run, in order.

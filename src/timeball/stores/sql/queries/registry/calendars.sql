@@ -35,7 +35,7 @@ DELETE FROM calendars WHERE tenant = :tenant AND name = :name RETURNING name;
 -- Jobs that refer to a calendar and may still fire.
 SELECT j.id, j.name FROM job_calendars c JOIN jobs j ON j.id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name
-  AND j.state <> 'cancelled' AND (j.next_fire_at IS NOT NULL OR j.plan_at IS NOT NULL OR j.state = 'paused'
+  AND j.state <> {job.cancelled} AND (j.next_fire_at IS NOT NULL OR j.plan_at IS NOT NULL OR j.state = {job.paused}
     OR EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id))
 ORDER BY j.id LIMIT :most;
 
@@ -43,17 +43,17 @@ ORDER BY j.id LIMIT :most;
 -- Jobs that refer to a calendar and have a run for an instant that has not come.
 SELECT DISTINCT c.job_id FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now}
-  AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ('schedule', 'catch_up');
+  AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: held_under
 -- The latest instant that has not come and for which a worker has a run of a job that refers to a calendar.
 SELECT MAX(r.fire_time) FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
-WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now} AND r.state = 'running'
-  AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ('schedule', 'catch_up');
+WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now} AND r.state = {state.running}
+  AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: owed_under
 -- Jobs that refer to a calendar and are owed a fire when it opens.
-SELECT j.id FROM jobs j WHERE j.tenant = :tenant AND j.owed IS NOT NULL AND j.state = 'active'
+SELECT j.id FROM jobs j WHERE j.tenant = :tenant AND j.owed IS NOT NULL AND j.state = {job.active}
   AND EXISTS (SELECT 1 FROM job_calendars c WHERE c.job_id = j.id AND c.calendar = :name);
 
 -- name: drop_calendars_of_jobs

@@ -28,7 +28,7 @@ SELECT t.id FROM tasks t WHERE t.tenant = :tenant AND t.id = :id {lock t};
 
 -- name: task_users
 -- A job that is not cancelled and refers to a task.
-SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT NULL AND state <> 'cancelled' LIMIT 1;
+SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT NULL AND state <> {job.cancelled} LIMIT 1;
 
 -- name: delete_task
 -- Forget a registered task.

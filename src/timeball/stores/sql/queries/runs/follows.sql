@@ -5,7 +5,7 @@
 INSERT INTO echoes (follower, cause, job_id, status, ended_at)
 SELECT f.follower, b.run_id, b.job_id, b.status, {now}
 FROM {batch b: run_id text, job_id text, status text} JOIN follows f ON f.job_id = b.job_id
-WHERE CASE WHEN b.status = 'succeeded' THEN f.on_success ELSE f.on_failure END = 1
+WHERE CASE WHEN b.status = {status.succeeded} THEN f.on_success ELSE f.on_failure END = 1
 RETURNING cause;
 
 -- name: unheard_followers

@@ -53,29 +53,29 @@ FROM {batch b: tenant text, permit text};
 
 -- name: park
 -- Let runs, whose rows are locked, wait at gates. Who waited before keeps its place.
-UPDATE runs SET state = 'blocked', holds = runs.holds + 4, gate = b.gate, gate_rank = COALESCE(runs.gate_rank, b.place)
-FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.state = 'ready';
+UPDATE runs SET state = {state.blocked}, holds = runs.holds + {hold.gate}, gate = b.gate, gate_rank = COALESCE(runs.gate_rank, b.place)
+FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: first_at_gate
 -- The runs at a gate that go first, kept from every other writer.
 SELECT r.id FROM runs r
-WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = 'blocked' AND (r.holds & 4) = 4
+WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = {state.blocked} AND (r.holds & {hold.gate}) = {hold.gate}
 ORDER BY r.gate_rank, r.id LIMIT :most {skip_locked};
 
 -- name: crowd_at_gate
 -- Whether a run waits at a gate, and how many were let through lately that nobody has claimed yet.
 SELECT
   EXISTS (SELECT 1 FROM runs r
-    WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = 'blocked' AND (r.holds & 4) = 4),
+    WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = {state.blocked} AND (r.holds & {hold.gate}) = {hold.gate}),
   (SELECT COUNT(*) FROM runs r
-    WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = 'ready'
+    WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = {state.ready}
       AND r.let_at > {now} - :lately);
 
 -- name: let_through
 -- Runs, whose rows are locked, do not wait at a gate any more. It stays known which one that was.
-UPDATE runs SET holds = holds - 4, state = CASE WHEN holds = 4 THEN 'ready' ELSE 'blocked' END,
+UPDATE runs SET holds = holds - {hold.gate}, state = CASE WHEN holds = {hold.gate} THEN {state.ready} ELSE {state.blocked} END,
   let_at = {now}
-WHERE (holds & 4) = 4 AND state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & {hold.gate}) = {hold.gate} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: hold_shares
 -- Record what claimed runs hold beside their slot.
@@ -95,12 +95,12 @@ DELETE FROM gates WHERE (tenant, gate) IN (
 
 -- name: too_late
 -- Runs that did not start by their deadline.
-SELECT id FROM runs WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0 AND start_by < {now}
+SELECT id FROM runs WHERE start_by IS NOT NULL AND state <> {state.running} AND attempt = 0 AND start_by < {now}
 ORDER BY start_by LIMIT :most;
 
 -- name: next_expiry
 -- When the earliest run becomes too late to start.
-SELECT start_by FROM runs WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0
+SELECT start_by FROM runs WHERE start_by IS NOT NULL AND state <> {state.running} AND attempt = 0
 ORDER BY start_by LIMIT 1;
 
 -- name: keep_profiles

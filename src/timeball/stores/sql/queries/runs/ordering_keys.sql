@@ -11,32 +11,32 @@ RETURNING tenant, ordering_key, holder;
 -- name: turn_holders
 -- The holders among these that are alive, and whether each could let another go first. One that repeats another may
 -- have inherited the turn of a run that nobody else may overtake.
-SELECT r.id, r.fire_time, CASE WHEN r.state <> 'running' AND r.attempt = 0 AND r.origin <> 'retry' THEN 1 ELSE 0 END,
+SELECT r.id, r.fire_time, CASE WHEN r.state <> {state.running} AND r.attempt = 0 AND r.origin <> {origin.retry} THEN 1 ELSE 0 END,
   r.job_id
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 
 -- name: step_back
 -- Take the turn from runs that nobody has claimed yet: an earlier one came.
-UPDATE runs SET holds = holds + 2, state = 'blocked'
-WHERE state <> 'running' AND attempt = 0 AND (holds & 2) = 0 AND id IN (SELECT id FROM {batch b: id text})
+UPDATE runs SET holds = holds + {hold.turn}, state = {state.blocked}
+WHERE state <> {state.running} AND attempt = 0 AND (holds & {hold.turn}) = 0 AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
 
 -- name: step_aside
 -- Runs that wait for their turn under a key now wait for another run of their job, too, which comes before them.
-UPDATE runs SET holds = runs.holds + 1 FROM {batch b: job_id text, ordering_key text, after bigint, id text}
-WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & 3) = 2 AND runs.origin <> 'backfill'
+UPDATE runs SET holds = runs.holds + {hold.overlap} FROM {batch b: job_id text, ordering_key text, after bigint, id text}
+WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & {hold.overlap+turn}) = {hold.turn} AND runs.origin <> {origin.backfill}
   AND (runs.fire_time > b.after OR (runs.fire_time = b.after AND runs.id > b.id))
 RETURNING runs.job_id;
 
 -- name: all_wait
 -- The jobs among these all of whose runs wait for another one of their job. The jobs are locked.
 SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (
-  SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & 1) = 0 AND r.origin NOT IN ('backfill', 'task')
+  SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & {hold.overlap}) = 0 AND r.origin NOT IN ({origin.backfill}, {origin.task})
 );
 
 -- name: next_in_turn
 -- The first live run under each key; and its job, if it waits for another run of that. The turns are locked.
-SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & 1) = 1 THEN r.job_id END FROM (
+SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & {hold.overlap}) = {hold.overlap} THEN r.job_id END FROM (
   SELECT b.tenant, b.ordering_key, (
     SELECT r.id FROM runs r WHERE r.tenant = b.tenant AND r.ordering_key = b.ordering_key
     ORDER BY r.fire_time, r.id LIMIT 1
@@ -45,9 +45,9 @@ SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & 1) = 1 
 
 -- name: give_turn
 -- It is the turn of these runs.
-UPDATE runs SET holds = holds - 2, state = CASE WHEN holds = 2 THEN 'ready' ELSE 'blocked' END,
+UPDATE runs SET holds = holds - {hold.turn}, state = CASE WHEN holds = {hold.turn} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & 2) = 2 AND state = 'blocked' AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & {hold.turn}) = {hold.turn} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: write_turns
 -- Record whose turn it is.
@@ -67,7 +67,7 @@ WHERE r.ordering_key IS NOT NULL;
 -- The keys under which a finished run of these jobs keeps others from their turn.
 SELECT t.tenant, t.ordering_key, t.holder, h.job_id FROM {batch b: id text} JOIN history h ON h.job_id = b.id
 JOIN turns t ON t.holder = h.id AND t.holder IS NOT NULL
-WHERE h.status IN ('failed', 'dead') AND h.retried_as IS NULL AND h.discarded_at IS NULL;
+WHERE h.status IN ({status.failed}, {status.dead}) AND h.retried_as IS NULL AND h.discarded_at IS NULL;
 
 -- name: forget_turns
 -- Drop keys that nobody uses any more.

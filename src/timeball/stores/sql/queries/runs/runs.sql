@@ -6,14 +6,14 @@
 -- the lowest and the highest priority of those that do not.
 SELECT w.session, w.name, w.dedicated,
   CASE WHEN w.reserved_until > {now} AND EXISTS (
-    SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = w.reserved_for AND r.eligible_at <= {now}
+    SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
   ) THEN w.reserved_for END,
   EXISTS (SELECT 1 FROM gates g WHERE g.failures > 0),
-  EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile IS NOT NULL AND r.eligible_at <= {now} + :ahead),
-  (SELECT r.priority FROM runs r WHERE r.state = 'ready' AND r.profile IS NULL ORDER BY r.priority LIMIT 1),
-  (SELECT r.priority FROM runs r WHERE r.state = 'ready' AND r.profile IS NULL ORDER BY r.priority DESC LIMIT 1)
+  EXISTS (SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile IS NOT NULL AND r.eligible_at <= {now} + :ahead),
+  (SELECT r.priority FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL ORDER BY r.priority LIMIT 1),
+  (SELECT r.priority FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL ORDER BY r.priority DESC LIMIT 1)
 FROM {batch b: session text} JOIN workers w ON w.session = b.session
-WHERE w.lapsed = 0 AND w.lease_until > {now};
+WHERE w.lapsed = {lease.held} AND w.lease_until > {now};
 
 -- name: claimable
 -- The best ready runs by rank, those that are due first, in no order, kept from every other claimer.
@@ -37,7 +37,7 @@ FROM ({first_of_level}) AS c {each jobs j: c.job_id};
 -- The first ready runs of a priority: within one, the order of rank is the order of the index.
 SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
   ordering_key, gated, profile FROM runs
-WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
+WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
   AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
 ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
 
@@ -52,12 +52,12 @@ c.tenant, c.ordering_key, c.gated, c.profile
 -- name: put_off_runs
 -- Look later at waiting runs that cannot be handed out or begun.
 UPDATE runs SET eligible_at = b.eligible_at FROM {batch b: id text, eligible_at bigint}
-WHERE runs.id = b.id AND runs.state = 'ready';
+WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: profiles_waiting
 -- The kinds of ready runs that not every worker can take.
 SELECT p.profile FROM profiles p WHERE EXISTS (
-  SELECT 1 FROM runs x WHERE x.state = 'ready' AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
+  SELECT 1 FROM runs x WHERE x.state = {state.ready} AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
 );
 
 -- name: fittable
@@ -67,20 +67,20 @@ SELECT
 FROM (
   SELECT r.* FROM {batch b: profile text} JOIN runs r ON r.id {among} (
     SELECT x.id FROM runs x
-    WHERE x.state = 'ready' AND x.profile = b.profile AND x.eligible_at <= {now} + :ahead
+    WHERE x.state = {state.ready} AND x.profile = b.profile AND x.eligible_at <= {now} + :ahead
       AND (x.start_by IS NULL OR x.start_by >= {now} OR x.attempt > 0)
     ORDER BY x.eligible_at, x.fire_time, x.id LIMIT :free
-  {among_end}) WHERE r.state = 'ready' {skip_locked_of r}
+  {among_end}) WHERE r.state = {state.ready} {skip_locked_of r}
 ) AS c {each jobs j: c.job_id};
 
 -- name: wait_for_kind
 -- Let ready runs wait for a worker that takes their kind.
-UPDATE runs SET profile = b.profile FROM {batch b: id text, profile text} WHERE runs.id = b.id AND runs.state = 'ready';
+UPDATE runs SET profile = b.profile FROM {batch b: id text, profile text} WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: set_aside_runs_of_task
 -- The ready runs of a registered task that wait for a worker that takes their kind, kept from every other writer.
 SELECT r.id, r.priority, r.profile FROM profiles p
-JOIN runs r ON r.profile = p.profile AND r.state = 'ready'
+JOIN runs r ON r.profile = p.profile AND r.state = {state.ready}
 JOIN jobs j ON j.id = r.job_id
 WHERE p.profile LIKE '%@%' AND r.tenant = :tenant
   AND CASE WHEN r.spec IS NULL THEN j.task_id ELSE r.task_id END = :id
@@ -94,12 +94,12 @@ FROM {batch b: session text} JOIN workers w ON w.session = b.session {skip_locke
 -- name: shares_held
 -- What the running attempts of workers hold of them.
 SELECT r.session, r.needs FROM {batch b: session text} JOIN runs r ON r.session = b.session
-WHERE r.state = 'running' AND r.needs IS NOT NULL;
+WHERE r.state = {state.running} AND r.needs IS NOT NULL;
 
 -- name: reserved_profiles
 -- The kinds of runs for which a worker is kept free.
 SELECT w.reserved_for FROM workers w
-WHERE w.lapsed = 0 AND w.lease_until > {now} AND w.reserved_until > {now} AND w.reserved_for IS NOT NULL;
+WHERE w.lapsed = {lease.held} AND w.lease_until > {now} AND w.reserved_until > {now} AND w.reserved_for IS NOT NULL;
 
 -- name: reserve
 -- Keep workers, whose rows are locked, free for runs of a kind; or, with no time left, for nobody any more.
@@ -110,18 +110,18 @@ FROM {batch b: session text, profile text, lasts bigint} WHERE workers.session =
 -- Hand runs, whose rows are locked, to sessions. Looked up by their ids: by their state, PostgreSQL would read the index
 -- of all who ever waited, until it is vacuumed.
 UPDATE runs SET
-  state = 'running', attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
+  state = {state.running}, attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
   poll = b.poll, claimed_at = :at, gate = NULL
 FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
-WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
+WHERE runs.id = b.id AND {unindexed_text runs.state} = {state.ready};
 
 -- name: claim_for_one
 -- The same if all of them go to one session.
 UPDATE runs SET
-  state = 'running', attempt = runs.attempt + 1, token = :first_token + b.nth, session = :session, worker = :worker,
+  state = {state.running}, attempt = runs.attempt + 1, token = :first_token + b.nth, session = :session, worker = :worker,
   poll = :poll, claimed_at = :at, gate = NULL
 FROM {numbered b: id text}
-WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
+WHERE runs.id = b.id AND {unindexed_text runs.state} = {state.ready};
 
 -- name: waiting_now
 -- The time, and what speaks against handing new runs to whoever waits: that a run is ready for any worker, that runs
@@ -131,30 +131,30 @@ WHERE runs.id = b.id AND {unindexed_text runs.state} = 'ready';
 SELECT {now}, EXISTS (
   {for_each_level}
   SELECT 1 FROM runs
-  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at <= {now}
+  WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligible_at <= {now}
     AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   LIMIT 1
   {end_of_level}
 ) OR EXISTS (
-  SELECT 1 FROM runs WHERE state = 'ready' AND profile IS NOT NULL AND eligible_at <= {now}
+  SELECT 1 FROM runs WHERE state = {state.ready} AND profile IS NOT NULL AND eligible_at <= {now}
 ), EXISTS (SELECT 1 FROM gates WHERE failures > 0), {fresh_token};
 
 -- name: there_for_all
 -- The sessions among these that have a lease and take every run, with their workers' names.
 SELECT w.session, w.name FROM workers w
-WHERE w.session {in b: text} AND w.lapsed = 0 AND w.lease_until > {now} AND w.dedicated = 0;
+WHERE w.session {in b: text} AND w.lapsed = {lease.held} AND w.lease_until > {now} AND w.dedicated = 0;
 
 -- name: next_eligible_at
 -- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
 SELECT MIN(eligible_at) FROM (
   {for_each_level}
   SELECT eligible_at FROM runs
-  WHERE state = 'ready' AND profile IS NULL AND priority = {level} AND eligible_at > :after
+  WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligible_at > :after
     AND (start_by IS NULL OR start_by >= {now} OR attempt > 0)
   ORDER BY eligible_at LIMIT 1
   {end_of_level}
   UNION ALL SELECT (
-    SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = p.profile AND r.eligible_at > :choosy_after
+    SELECT r.eligible_at FROM runs r WHERE r.state = {state.ready} AND r.profile = p.profile AND r.eligible_at > :choosy_after
       AND (r.start_by IS NULL OR r.start_by >= {now} OR r.attempt > 0)
     ORDER BY r.eligible_at LIMIT 1
   ) FROM profiles p
@@ -167,17 +167,17 @@ SELECT j.id FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 -- name: lock_attempts
 -- Running attempts, kept from every other writer.
 SELECT {columns runs r} FROM {batch b: id text} {each_locked runs r: b.id}
-WHERE r.state = 'running';
+WHERE r.state = {state.running};
 
 -- name: lock_holders
 -- Who may write about running attempts.
 SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} {each_locked runs r: b.id}
-WHERE r.state = 'running';
+WHERE r.state = {state.running};
 
 -- name: held_attempts
 -- Those of a session among attempts that it says something of.
 SELECT r.id, r.attempt, r.token FROM {batch b: id text, attempt bigint, token bigint} JOIN runs r ON r.id = b.id
-WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.session = :session;
+WHERE r.state = {state.running} AND r.attempt = b.attempt AND r.token = b.token AND r.session = :session;
 
 -- name: specs_of_jobs
 -- The rules by which runs without a spec of their own are judged.
@@ -194,9 +194,9 @@ INSERT INTO history (
   progress, progress_note, failure, result, retry_of, due_at
 )
 SELECT
-  m.id, m.job_id, m.tenant, m.version, m.fire_time, m.fire_time, 1, m.origin, 'succeeded',
-  CASE WHEN m.origin IN ('catch_up', 'backfill') THEN 'caught_up'
-    WHEN COALESCE(m.started_at, m.began) - m.due <= :tolerance THEN 'on_time' ELSE 'late' END,
+  m.id, m.job_id, m.tenant, m.version, m.fire_time, m.fire_time, 1, m.origin, {status.succeeded},
+  CASE WHEN m.origin IN ({origin.catch_up}, {origin.backfill}) THEN {verdict.caught_up}
+    WHEN COALESCE(m.started_at, m.began) - m.due <= :tolerance THEN {verdict.on_time} ELSE {verdict.late} END,
   '', m.attempt, m.token, m.worker, CASE WHEN m.let_at > m.eligible_at THEN m.let_at ELSE m.eligible_at END,
   m.created_at, m.claimed_at, COALESCE(m.started_at, m.began), m.began, {greatest}(m.ended, m.began),
   m.progress, m.progress_note, m.failure, m.result, m.retry_of, m.due_at
@@ -206,7 +206,7 @@ FROM (
     -- `holder` names the session before the batch, whose values SQLite takes after all other parameters.
   FROM {batch b: id text, attempt bigint, token bigint, began bigint, ended bigint, result text{session_column}}
   {each_locked runs r: b.id}
-  WHERE r.state = 'running' AND r.attempt = b.attempt AND r.token = b.token AND r.session = {session}
+  WHERE r.state = {state.running} AND r.attempt = b.attempt AND r.token = b.token AND r.session = {session}
     AND r.cancel_requested_at IS NULL
     AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL
     -- Whether anybody follows anything is asked once, and only then of each.
@@ -220,7 +220,7 @@ DELETE FROM runs WHERE id {in b: text};
 -- name: ready_again
 -- Put runs whose attempt ended, and whose rows are locked, back for another.
 UPDATE runs SET
-  state = 'ready', attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
+  state = {state.ready}, attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
   start_by = b.start_by,
   token = NULL, session = NULL, worker = NULL, poll = NULL, claimed_at = NULL, attempt_started_at = NULL,
   progress = NULL, progress_note = '', permit = NULL, needs = NULL, gate = NULL, gate_rank = NULL, let_at = NULL
@@ -255,21 +255,21 @@ SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.i
 -- Ask the holders of running attempts to stop.
 UPDATE runs SET cancel_requested_at = COALESCE(cancel_requested_at, {now}),
   cancel_reason = COALESCE(cancel_reason, :reason), kill = {greatest}(kill, :kill)
-WHERE state = 'running' AND id IN (SELECT id FROM {batch b: id text});
+WHERE state = {state.running} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: holding
 -- Tokens of a session's attempts, each with whether it is to be cancelled.
-SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND state = 'running';
+SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND state = {state.running};
 
 -- name: cancel_orders
 -- Whom to tell that an attempt is to stop.
-SELECT session, token, kill FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL AND session <> 'weaver'
+SELECT session, token, kill FROM runs WHERE state = {state.running} AND cancel_requested_at IS NOT NULL AND session <> {session.weaver}
 ORDER BY token;
 
 -- name: hurry
 -- Make waiting retries eligible now.
 UPDATE runs SET eligible_at = {least}(eligible_at, {greatest}(COALESCE(due_at, fire_time), {now}))
-WHERE state = 'ready' AND attempt > 0 AND id IN (
+WHERE state = {state.ready} AND attempt > 0 AND id IN (
   SELECT r.id FROM {batch b: id text} JOIN runs r ON r.id = b.id {lock r}
 )
 RETURNING id;

@@ -17,31 +17,31 @@ ON CONFLICT (session) DO NOTHING;
 UPDATE workers SET lease_until = {now} + :lease, seen_at = {now}
 FROM {batch b: session text, key_id text}
 WHERE workers.session = b.session AND (workers.key_id IS NULL OR workers.key_id = b.key_id)
-  AND workers.lapsed = 0 AND workers.lease_until > {now}
+  AND workers.lapsed = {lease.held} AND workers.lease_until > {now}
 RETURNING workers.session, workers.name, workers.key_id;
 
 -- name: leases_of_sessions
 -- Until when sessions that have not lapsed hold their leases, for the keys that opened them.
 SELECT w.session, w.name, w.key_id, w.lease_until FROM {batch b: session text, key_id text}
-JOIN workers w ON w.session = b.session AND w.key_id = b.key_id WHERE w.lapsed = 0;
+JOIN workers w ON w.session = b.session AND w.key_id = b.key_id WHERE w.lapsed = {lease.held};
 
 -- name: extend_leases
 -- Write leases that were renewed while nothing could be written.
 UPDATE workers SET lease_until = b.until FROM {batch b: session text, until bigint}
-WHERE workers.session = b.session AND workers.lapsed = 0 AND workers.lease_until < b.until;
+WHERE workers.session = b.session AND workers.lapsed = {lease.held} AND workers.lease_until < b.until;
 
 -- name: lapse
 -- Mark sessions whose lease has run out: from here on no renewal, however late its commit, brings one back.
-UPDATE workers SET lapsed = 1 WHERE session IN (
-  SELECT session FROM workers WHERE lapsed = 0 AND lease_until <= {now} ORDER BY session {skip_locked}
+UPDATE workers SET lapsed = {lease.lapsed} WHERE session IN (
+  SELECT session FROM workers WHERE lapsed = {lease.held} AND lease_until <= {now} ORDER BY session {skip_locked}
 );
 
 -- name: lost_runs
 -- Runs that are held by nobody who has a lease. A session whose key was revoked has one until it runs out.
 SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, {now}, r.attempt_started_at
-FROM runs r WHERE r.state = 'running' AND r.session <> 'weaver' AND NOT EXISTS (
+FROM runs r WHERE r.state = {state.running} AND r.session <> {session.weaver} AND NOT EXISTS (
   SELECT 1 FROM workers w
-  WHERE w.session = r.session AND (w.lapsed = 0 OR (w.lapsed = 2 AND w.lease_until > {now}))
+  WHERE w.session = r.session AND (w.lapsed = {lease.held} OR (w.lapsed = {lease.revoked} AND w.lease_until > {now}))
 ) LIMIT :most;
 
 -- name: held_for_long
@@ -57,41 +57,41 @@ FROM (
       FROM preemptions p WHERE p.run_id = r.id AND p.token = r.token
     ) END AS stood_still
   FROM runs r JOIN jobs j ON j.id = r.job_id
-  WHERE r.state = 'running' AND r.session <> 'weaver' AND (r.session, r.id) > (:session, :id)
+  WHERE r.state = {state.running} AND r.session <> {session.weaver} AND (r.session, r.id) > (:session, :id)
     AND r.claimed_at <= {now} - :lease
   ORDER BY r.session, r.id LIMIT :most
 ) AS c;
 
 -- name: end_session
 -- Let a lease lapse now, for the key that opened the session.
-UPDATE workers SET lapsed = 1, lease_until = {least}(lease_until, {now})
+UPDATE workers SET lapsed = {lease.lapsed}, lease_until = {least}(lease_until, {now})
 WHERE session = :session AND (key_id IS NULL OR key_id = :key) RETURNING session;
 
 -- name: end_sessions_of_key
 -- Renew the leases of a key no more, and give its sessions nothing more. What they hold is theirs until the leases run
 -- out: it may still be executed there.
-UPDATE workers SET lapsed = 2 WHERE key_id = :id AND lapsed = 0;
+UPDATE workers SET lapsed = {lease.revoked} WHERE key_id = :id AND lapsed = {lease.held};
 
 -- name: held_by
 -- What a session holds that was claimed for polls before one.
 SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, {now}
-FROM runs r WHERE r.session = :session AND r.state = 'running' AND r.poll < :before;
+FROM runs r WHERE r.session = :session AND r.state = {state.running} AND r.poll < :before;
 
 -- name: forget_sessions
 -- Drop sessions that lapsed before an instant and hold nothing.
 DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT EXISTS (
-  SELECT 1 FROM runs r WHERE r.session = workers.session AND r.state = 'running'
+  SELECT 1 FROM runs r WHERE r.session = workers.session AND r.state = {state.running}
 ) RETURNING session;
 
 -- name: workers
 -- Sessions with a lease, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
   w.cpu, w.memory, w.dedicated, CASE WHEN w.reserved_until > {now} AND EXISTS (
-    SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.profile = w.reserved_for AND r.eligible_at <= {now}
+    SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
   ) THEN w.reserved_for END, w.key_id
-FROM workers w WHERE w.lapsed = 0 AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
+FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
 -- name: shares_used
 -- How many runs of which kind each session holds.
 SELECT r.session, r.profile, COUNT(*) FROM runs r
-WHERE r.state = 'running' AND r.session <> 'weaver' GROUP BY r.session, r.profile;
+WHERE r.state = {state.running} AND r.session <> {session.weaver} GROUP BY r.session, r.profile;

@@ -3,25 +3,25 @@
 -- name: flows_to_begin
 -- Workflow runs whose time has come, those first that wait the longest.
 SELECT r.id, r.job_id FROM runs r
-WHERE r.state = 'ready' AND r.profile = '5|1|0|0|(workflow)' AND r.eligible_at <= {now}
+WHERE r.state = {state.ready} AND r.profile = {profile.workflow} AND r.eligible_at <= {now}
 ORDER BY r.eligible_at, r.id LIMIT :most;
 
 -- name: flows_to_stop
 -- Workflow runs that somebody cancelled and of which tasks may still be made.
 SELECT r.id, r.job_id FROM runs r JOIN workflow_runs w ON w.id = r.id
-WHERE r.state = 'running' AND r.session = 'weaver' AND r.cancel_requested_at IS NOT NULL AND w.state = 'live'
+WHERE r.state = {state.running} AND r.session = {session.weaver} AND r.cancel_requested_at IS NOT NULL AND w.state = {flow.live}
 ORDER BY r.id LIMIT :most;
 
 -- name: flows_to_advance
 -- Workflow runs of which a task may run, or has ended.
 SELECT t.flow_id, w.job_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-WHERE t.fresh = 1 AND t.flow_id > :after AND w.state <> 'ended'
-  AND EXISTS (SELECT 1 FROM runs r WHERE r.id = t.flow_id AND r.state = 'running')
+WHERE t.fresh = 1 AND t.flow_id > :after AND w.state <> {flow.ended}
+  AND EXISTS (SELECT 1 FROM runs r WHERE r.id = t.flow_id AND r.state = {state.running})
 ORDER BY t.flow_id, t.place, t.idx LIMIT :most;
 
 -- name: next_flow_at
 -- When the next workflow run begins.
-SELECT r.eligible_at FROM runs r WHERE r.state = 'ready' AND r.profile = '5|1|0|0|(workflow)'
+SELECT r.eligible_at FROM runs r WHERE r.state = {state.ready} AND r.profile = {profile.workflow}
 ORDER BY r.eligible_at LIMIT 1;
 
 -- name: specs_of_flows
@@ -33,7 +33,7 @@ FROM {batch b: id text} JOIN runs r ON r.id = b.id JOIN jobs j ON j.id = r.job_i
 -- Workflow runs that have begun and not ended, and whether somebody cancelled them. Their jobs are locked.
 SELECT {columns workflow_runs w}, r.cancel_requested_at, r.kill
 FROM {batch b: id text} JOIN workflow_runs w ON w.id = b.id JOIN runs r ON r.id = w.id
-WHERE w.state <> 'ended' AND r.state = 'running' ORDER BY w.id;
+WHERE w.state <> {flow.ended} AND r.state = {state.running} ORDER BY w.id;
 
 -- name: fresh_tasks
 -- The tasks of workflow runs that somebody has to look at.
@@ -69,7 +69,7 @@ ORDER BY t.flow_id, t.place, t.idx;
 -- How many instances of certain tasks did not succeed, and the first of those.
 SELECT b.flow_id, b.place, COUNT(*), MIN(t.idx) FROM {batch b: flow_id text, place bigint}
 JOIN workflow_tasks t ON t.flow_id = b.flow_id AND t.place = b.place AND t.idx >= 0
-WHERE t.state <> 'succeeded' GROUP BY b.flow_id, b.place;
+WHERE t.state <> {task.succeeded} GROUP BY b.flow_id, b.place;
 
 -- name: reasons_of_instances
 -- Why certain instances did not succeed.
@@ -94,12 +94,12 @@ WHERE workflow_runs.id = b.id;
 -- The runs of these tasks ended. Their jobs are locked.
 UPDATE workflow_tasks SET state = b.state, reason = b.reason, fresh = 1
 FROM {batch b: run_id text, state text, reason text}
-WHERE workflow_tasks.run_id = b.run_id AND workflow_tasks.state = 'running';
+WHERE workflow_tasks.run_id = b.run_id AND workflow_tasks.state = {task.running};
 
 -- name: drop_waiting_tasks
 -- No more runs are made for workflow runs: whatever of them waits never runs.
-UPDATE workflow_tasks SET state = 'cancelled', reason = :reason
-WHERE (state = 'waiting' OR (state = 'running' AND run_id IS NULL)) AND flow_id {in b: text};
+UPDATE workflow_tasks SET state = {task.cancelled}, reason = :reason
+WHERE (state = {task.waiting} OR (state = {task.running} AND run_id IS NULL)) AND flow_id {in b: text};
 
 -- name: look_at_nothing
 -- Nobody has to look at the tasks of workflow runs any more.
@@ -108,7 +108,7 @@ UPDATE workflow_tasks SET fresh = 0 WHERE fresh = 1 AND flow_id {in b: text};
 -- name: live_task_runs
 -- The runs of the tasks of workflow runs that are alive.
 SELECT t.flow_id, t.run_id FROM {batch b: id text} JOIN workflow_tasks t ON t.flow_id = b.id
-JOIN runs r ON r.id = t.run_id WHERE t.state = 'running' ORDER BY t.run_id;
+JOIN runs r ON r.id = t.run_id WHERE t.state = {task.running} ORDER BY t.run_id;
 
 -- name: flow_by_id
 -- A workflow run that has begun.
@@ -130,7 +130,7 @@ WHERE t.flow_id = :id AND t.idx >= 0 ORDER BY t.place, t.idx LIMIT :most;
 
 -- name: running_tasks
 -- Some tasks of a workflow run that have not ended, those with a run first.
-SELECT t.name, t.run_id FROM workflow_tasks t WHERE t.flow_id = :id AND t.state = 'running' AND t.idx < 0
+SELECT t.name, t.run_id FROM workflow_tasks t WHERE t.flow_id = :id AND t.state = {task.running} AND t.idx < 0
 ORDER BY t.place LIMIT :most;
 
 -- name: flows_of_tasks
