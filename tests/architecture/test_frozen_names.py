@@ -22,7 +22,7 @@ from timeball.domain.job import large_values
 from timeball.domain.run import lifecycle
 from timeball.domain.schedule import schedule
 from timeball.domain.task import task
-from timeball.domain.workflow import workflow
+from timeball.domain.workflow import definition
 from timeball.ports import worker_protocol
 from timeball.ports.wakeups import Topic
 from timeball.server.loops import maintenance
@@ -67,7 +67,7 @@ def frozen_names() -> dict[str, Any]:
 
 
 def _tags() -> Iterator[str]:
-    for module in (lifecycle, schedule, task, workflow):
+    for module in (lifecycle, schedule, task, definition):
         for value in vars(module).values():
             if (
                 isinstance(value, type)

@@ -21,7 +21,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow.workflow import Workflow, WorkflowTask
+from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.runs.retry_run import retry_run
 from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey

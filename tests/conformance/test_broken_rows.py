@@ -17,7 +17,7 @@ from timeball.domain.job.job import Job, JobState
 from timeball.domain.planning import planning
 from timeball.domain.planning.planning_failure import retry_delay
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow.workflow import WorkflowTask
+from timeball.domain.workflow.definition import WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.find import find_scheduled
 from timeball.operation.jobs.pause import pause

@@ -31,7 +31,7 @@ from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow.workflow import Workflow, WorkflowTask
+from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.operation.context import Context
 from timeball.operation.jobs.pause import pause
 from timeball.operation.jobs.submit import NewJob, Submit

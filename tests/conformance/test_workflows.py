@@ -21,7 +21,8 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, S
 from timeball.domain.run.run import Run, new_run
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
+from timeball.domain.workflow.definition import Workflow, WorkflowTask
+from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.jobs import Amendment, Submission
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store

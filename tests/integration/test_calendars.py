@@ -10,7 +10,7 @@ from tests.support.still import START, World
 from timeball.domain import instant
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.planning import planning
+from timeball.domain.planning import upcoming_fires
 from timeball.domain.schedule import calendar_limits
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
@@ -231,7 +231,7 @@ async def test_the_next_fire_that_is_shown_is_an_open_one(world: World) -> None:
         for job, first in zip((skipping, waiting), shown, strict=True):
             known = await world.job(job)
             closures = await closures_of_job(world.context, known)
-            coming = planning.coming(known, world.time, closures)
+            coming = upcoming_fires.coming(known, world.time, closures)
             assert [next(coming), next(coming)] == [first, START + (22 if job == skipping else 21) * MINUTE]
 
 

@@ -16,13 +16,14 @@ from tests.simulation.world import World
 from timeball.domain import ids
 from timeball.domain.dispatch import limits, placement, preemption
 from timeball.domain.dispatch.overlap import Admission
+from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec
-from timeball.domain.planning import backfill, planning
+from timeball.domain.planning import backfill, planning, upcoming_fires
 from timeball.domain.planning.backfill import Backfill
 from timeball.domain.run import circuit_breaker, lifecycle
 from timeball.domain.run.run import NewRun
-from timeball.domain.workflow import workflow
-from timeball.domain.workflow.workflow import Step, TaskState
+from timeball.domain.workflow import progress
+from timeball.domain.workflow.progress import Step, TaskState
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.worker_protocol import PollResponse
@@ -292,7 +293,11 @@ def _counted_for_good(world: World) -> Patches:
 
 def _end_ignored(world: World) -> Patches:
     real = planning.fires
-    return [mock.patch.object(planning, "fires", lambda job, after: real(job.with_(spec=_endless(job.spec)), after))]
+
+    def fires(job: Job, after: Micros) -> Iterator[Micros]:
+        return real(job.with_(spec=_endless(job.spec)), after)
+
+    return [mock.patch.object(module, "fires", fires) for module in (planning, upcoming_fires)]
 
 
 def _endless(spec: JobSpec) -> JobSpec:
@@ -496,14 +501,14 @@ def _woven_twice(world: World) -> Patches:
 
 def _first_parent_suffices(world: World) -> Patches:
     """A task of a workflow begins when the first of those that it needs has ended."""
-    real = workflow.tell
+    real = progress.tell
 
     def tell(ended: Step, child: Step) -> None:
         child.waits = min(child.waits, 1)
         if child.state is TaskState.WAITING:
             real(ended, child)
 
-    return [mock.patch.object(workflow, "tell", tell)]
+    return [mock.patch.object(progress, "tell", tell)]
 
 
 def _deposed_keeper(world: World) -> Patches:

@@ -18,7 +18,8 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import Run, Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow.workflow import TaskState, Workflow, WorkflowTask
+from timeball.domain.workflow.definition import Workflow, WorkflowTask
+from timeball.domain.workflow.progress import TaskState
 from timeball.operation.jobs.submit import NewJob
 from timeball.operation.runs.cancel import cancel_job, cancel_run
 from timeball.operation.runs.retry_run import retry_run

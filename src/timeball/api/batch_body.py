@@ -17,7 +17,7 @@ import msgspec
 
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.domain.job.job import JobSpec
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 from timeball.jobspec import job_reader, json_input
 from timeball.jobspec.documents import CanonicalJob
 from timeball.jobspec.errors import Malformed

@@ -13,7 +13,7 @@ from timeball.domain.errors import Invalid, InvalidSchedule, Problem
 from timeball.domain.job.job import JobSpec, encode_spec
 from timeball.domain.task.task import Http
 from timeball.domain.workflow import validation
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 from timeball.jobspec import json_input, spec_view
 from timeball.jobspec.documents import CanonicalJob
 from timeball.jobspec.shapes import OTHER_FIELDS, Document, Origins, normalise, point_back

@@ -14,7 +14,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Task
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 
 encode = msgspec.json.Encoder().encode
 

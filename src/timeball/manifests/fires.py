@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from timeball.domain import duration, instant
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
-from timeball.domain.planning import planning
+from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Immediate, Interval, Window
 from timeball.domain.text.schedule_text import uses_hash
@@ -50,7 +50,7 @@ def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> A
     job, fire = planning.begin(_NOBODY, "default", spec, now)
     if spec.one_shot:
         return Ahead([at for at in (fire.fire_time if fire else job.next_fire_at,) if at is not None])
-    return _bounded(planning.coming(job.with_(fired=0), now), most)
+    return _bounded(upcoming_fires.coming(job.with_(fired=0), now), most)
 
 
 def _bounded(fires: Iterator[Micros], most: int) -> Ahead:

@@ -14,7 +14,7 @@ from timeball.domain.job.job import JobSpec, decode_spec
 from timeball.domain.run.lifecycle import INVALID, Failed, Failure, Released
 from timeball.domain.task import http_headers
 from timeball.domain.task.task import Http, Python, Task, host_of, kind_of
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 from timeball.ports.executor import Executor
 from timeball.ports.worker_protocol import Assignment
 

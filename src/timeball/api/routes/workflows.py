@@ -34,7 +34,7 @@ from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
-from timeball.domain.workflow.workflow import MAX_TASKS, RunIf, WorkflowTask
+from timeball.domain.workflow.definition import MAX_TASKS, RunIf, WorkflowTask
 from timeball.jobspec import job_reader, json_input
 from timeball.jobspec.documents import JobChange
 from timeball.operation.jobs.pause import pause, resume

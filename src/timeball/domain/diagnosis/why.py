@@ -18,7 +18,7 @@ from timeball.domain.dispatch.placement import Need
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, OffloadedSpec
-from timeball.domain.planning import planning
+from timeball.domain.planning import upcoming_fires
 from timeball.domain.planning.planning_failure import PlanningFailure
 from timeball.domain.run import circuit_breaker, follow
 from timeball.domain.run.lifecycle import LEASE, Hold
@@ -120,7 +120,7 @@ def _follows(standing: Standing, wanted: Follow) -> Reason:
 def _shut(job: Job, following: Micros, now: Micros, closures: Closures) -> Reason:
     """Of a job whose last or next fire is excluded."""
     closure = closures.at(now) or closures.at(following)
-    opens = next(planning.coming(job, now, closures), None)
+    opens = next(upcoming_fires.coming(job, now, closures), None)
     because = "A calendar excluded its last fire" if closure is None else f"Its fire is {closure.reason}"
     then = "; no open one is in sight" if opens is None else f"; it fires next {when(opens, now)}"
     if job.owed is not None and opens is not None:

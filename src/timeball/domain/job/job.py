@@ -24,7 +24,7 @@ from timeball.domain.schedule.calendar import MAX_CALENDARS, CalendarName, Exclu
 from timeball.domain.schedule.schedule import Follow, Immediate, Schedule
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
-from timeball.domain.workflow.workflow import WOVEN, Workflow, WorkflowTask
+from timeball.domain.workflow.definition import WOVEN, Workflow, WorkflowTask
 
 Name = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[str, Meta(max_length=64)]

@@ -25,7 +25,7 @@ from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Interval
-from timeball.domain.workflow.workflow import WOVEN
+from timeball.domain.workflow.definition import WOVEN
 
 MAX_FIRES: Final = 100_000
 """Fires that one backfill may have."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from timeball.domain.duration import parse
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job.job import Job
-from timeball.domain.planning import planning
+from timeball.domain.planning import upcoming_fires
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.domain.schedule.schedule import CronSchedule, Interval, Window
 
@@ -151,7 +151,7 @@ def _counted(rule: _Rule, buckets: Sequence[ForecastBucket], after: Micros) -> t
 
 
 def _ahead(rule: _Rule, after: Micros) -> Iterator[Micros]:
-    return planning.coming(rule.job, after, rule.closures)
+    return upcoming_fires.coming(rule.job, after, rule.closures)
 
 
 def capacity(slots: int, bucket: ForecastBucket) -> float:

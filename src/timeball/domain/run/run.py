@@ -11,7 +11,7 @@ from timeball.domain.job.job import Job, JobSpec, jitter_of
 from timeball.domain.run import lifecycle
 from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold, State, Status
-from timeball.domain.workflow.workflow import WOVEN
+from timeball.domain.workflow.definition import WOVEN
 
 
 class NewRun(Struct, frozen=True, gc=False, kw_only=True):

@@ -11,7 +11,8 @@ from typing import Final
 from msgspec import UNSET
 
 from timeball.domain.errors import Problem
-from timeball.domain.workflow.workflow import (
+from timeball.domain.workflow.definition import WorkflowTask
+from timeball.domain.workflow.references import (
     MAX_INSTANCES,
     SIZE_PER_STEP,
     Item,
@@ -19,7 +20,6 @@ from timeball.domain.workflow.workflow import (
     Reference,
     Result,
     Unreadable,
-    WorkflowTask,
     reference,
     searched,
 )

@@ -11,7 +11,7 @@ from timeball.domain import ids
 from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, is_overdue
-from timeball.domain.planning import planning
+from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.planning.planning import Span
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import FORGONE, Verdict
@@ -102,7 +102,7 @@ async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     first = last = coming = None
     count = 0
-    for instant in planning.instants(job, taken):
+    for instant in upcoming_fires.instants(job, taken):
         if instant > context.store.now():
             coming = instant
             break

@@ -12,7 +12,7 @@ from timeball.domain.errors import Invalid, Problem
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task import http_headers, script_environment
 from timeball.domain.task.task import Http, Script, Task
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 
 CHECKED: Final = frozenset({Http, Script, Workflow})
 """The types of tasks that may be refused: for all others a submit does not even ask."""

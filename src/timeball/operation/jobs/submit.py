@@ -13,7 +13,7 @@ from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, workflow_of
 from timeball.domain.job.large_values import LARGE
-from timeball.domain.planning import planning
+from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
@@ -364,5 +364,5 @@ def _status(job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...], bound: 
     """`bound`: what the calendars of jobs say that have some, by their ids."""
     upcoming = runs[0].fire_time if runs else job.next_fire_at
     if not runs and job.id in bound:
-        upcoming = next(planning.coming(job, job.created_at, bound[job.id]), None)
+        upcoming = next(upcoming_fires.coming(job, job.created_at, bound[job.id]), None)
     return JobStatus(job, "scheduled", upcoming, warnings)

@@ -10,7 +10,7 @@ from timeball.domain.dispatch.placement import Need
 from timeball.domain.errors import Unavailable
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Python, kind_of
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 from timeball.operation.context import Context
 from timeball.ports.store.workers import Worker
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.job.job import Job, JobState
-from timeball.domain.planning import planning
+from timeball.domain.planning import upcoming_fires
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.calendar_timeline import compile_entry, timeline
 from timeball.domain.schedule.closed_times import OPEN, Closures
@@ -137,4 +137,4 @@ def _opened(found: JobStatus, closures: Closures, now: int) -> JobStatus:
         return found
     if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # it is a run already, or is to be one
         return found
-    return structs.replace(found, next_run_at=next(planning.coming(job, now, closures), None))
+    return structs.replace(found, next_run_at=next(upcoming_fires.coming(job, now, closures), None))

@@ -8,7 +8,8 @@ from timeball.domain.errors import NotFound
 from timeball.domain.job.job import workflow_of
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import Run
-from timeball.domain.workflow.workflow import TaskState, WorkflowTask
+from timeball.domain.workflow.definition import WorkflowTask
+from timeball.domain.workflow.progress import TaskState
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run
 from timeball.ports.store.jobs import JobStatus

@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from timeball.domain.instant import Micros
-from timeball.domain.workflow.workflow import TaskState, WorkflowTask
+from timeball.domain.workflow.definition import WorkflowTask
+from timeball.domain.workflow.progress import TaskState
 
 NONE: Final[Mapping[str, bytes | None]] = {}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from timeball.domain.run.run import NewRun
-from timeball.domain.workflow.workflow import WOVEN
+from timeball.domain.workflow.definition import WOVEN
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.schema import (
     NEW_HISTORY,

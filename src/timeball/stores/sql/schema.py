@@ -280,7 +280,7 @@ class WorkflowRunRow(Struct, frozen=True):
 
 
 class WorkflowTaskRow(Struct, frozen=True):
-    """A task of a workflow run, or an instance of one: see `workflow.Step`."""
+    """A task of a workflow run, or an instance of one: see `progress.Step`."""
 
     flow_id: str
     place: int

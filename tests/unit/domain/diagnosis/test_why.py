@@ -21,7 +21,7 @@ from timeball.domain.run.run import Run, Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow.workflow import Workflow, WorkflowTask
+from timeball.domain.workflow.definition import Workflow, WorkflowTask
 
 NOW = 1_800_000_000 * SECOND
 BOOM = Failure(kind="exit", message="boom")

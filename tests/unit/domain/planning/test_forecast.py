@@ -10,7 +10,7 @@ import pytest
 from tests.support.builders import job
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import Job
-from timeball.domain.planning import forecast, planning
+from timeball.domain.planning import forecast, upcoming_fires
 from timeball.domain.planning.forecast import forecast_fires, grid
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.domain.schedule.schedule import CronSchedule, Date, Interval
@@ -31,7 +31,7 @@ def jobs() -> list[Job]:
 
 
 def expected(each: Job, until: Micros, closures: Mapping[str, Closures]) -> list[Micros]:
-    coming = planning.coming(each, NOW, closures.get(each.id, OPEN))
+    coming = upcoming_fires.coming(each, NOW, closures.get(each.id, OPEN))
     return list(takewhile(lambda at: at < until, coming))
 
 
@@ -60,13 +60,13 @@ def test_every_fire_is_in_its_bucket() -> None:
 
 def test_jobs_that_are_alike_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Job] = []
-    real = planning.coming
+    real = upcoming_fires.coming
 
     def coming(each: Job, after: Micros, closures: Closures) -> Any:
         asked.append(each)
         return real(each, after, closures)
 
-    monkeypatch.setattr(planning, "coming", coming)
+    monkeypatch.setattr(upcoming_fires, "coming", coming)
     alike = [job(NOW, schedule=CronSchedule("0 0 * * *")) for _ in range(2_000)]
     found = forecast_fires(alike, {}, {}, grid(NOW, NOW + 7 * DAY, HOUR), NOW)
     assert sum(bucket.fires for bucket in found.buckets) == 2_000 * 7

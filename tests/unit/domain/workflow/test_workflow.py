@@ -9,8 +9,10 @@ import pytest
 from timeball.domain.errors import Invalid
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Shell
-from timeball.domain.workflow import validation, workflow
-from timeball.domain.workflow.workflow import Known, Missing, Step, TaskState, WorkflowTask
+from timeball.domain.workflow import progress, references, validation
+from timeball.domain.workflow.definition import WorkflowTask
+from timeball.domain.workflow.progress import Step, TaskState
+from timeball.domain.workflow.references import Known, Missing
 from timeball.jobspec.job_reader import read_job
 
 TRUE = Shell(command="true")
@@ -100,14 +102,14 @@ def test_references_are_found_at_any_depth_and_replaced() -> None:
         for_each=[{"id": 5}],
     )
     known = Known({"extract": {"rows": [1, {"a/b": 2}]}}, {"day": "monday"}, {"id": 5})
-    assert workflow.parameters(each, known) == {
+    assert references.parameters(each, known) == {
         "rows": {"a/b": 2},
         "deep": [{"day": "monday"}],
         "item": 5,
         "else": 7,
     }
     assert each.parameters["item"] == {"$item": "/id"}
-    assert workflow.sources(each) == {"extract"}
+    assert references.sources(each) == {"extract"}
 
 
 @pytest.mark.parametrize(
@@ -121,22 +123,22 @@ def test_references_are_found_at_any_depth_and_replaced() -> None:
 def test_what_is_missing_is_said(parameters: dict[str, Any], words: str) -> None:
     known = Known({"a": [1], "b": Missing("b left nothing")}, {})
     with pytest.raises(Missing, match=words):
-        workflow.parameters(task("c", "a", "b", parameters=parameters), known)
+        references.parameters(task("c", "a", "b", parameters=parameters), known)
 
 
 def test_for_each_wants_a_list_that_is_not_too_long() -> None:
     each = task("b", "a", for_each={"$result": "a"})
-    assert workflow.items(each, Known({"a": [1, 2]}, {})) == [1, 2]
+    assert references.items(each, Known({"a": [1, 2]}, {})) == [1, 2]
     with pytest.raises(Missing, match="wants a list"):
-        workflow.items(each, Known({"a": {"rows": []}}, {}))
+        references.items(each, Known({"a": {"rows": []}}, {}))
     with pytest.raises(Missing, match="10,001 items"):
-        workflow.items(each, Known({"a": [0] * 10_001}, {}))
+        references.items(each, Known({"a": [0] * 10_001}, {}))
 
 
 def test_parameters_that_results_make_too_large_are_refused() -> None:
     each = task("b", "a", parameters={"x": {"$result": "a"}})
     with pytest.raises(Missing, match="bytes"):
-        workflow.parameters(each, Known({"a": "x" * (1 << 20)}, {}))
+        references.parameters(each, Known({"a": "x" * (1 << 20)}, {}))
 
 
 # --- how it goes on -----------------------------------------------------------------------------------------------
@@ -163,9 +165,9 @@ def test_a_task_runs_if_its_rule_holds(run_if: Any, parents: list[Step], reason:
     child = Step(place=1, index=-1, name="child", waits=len(parents), run_if=run_if)
     for parent in parents:
         assert not child.fresh
-        workflow.tell(parent, child)
+        progress.tell(parent, child)
     assert child.fresh
-    found = workflow.skip_reason(child)
+    found = progress.skip_reason(child)
     assert (found is None) == (reason is None)
     assert found is None or found.startswith(reason or "")
 
@@ -173,8 +175,8 @@ def test_a_task_runs_if_its_rule_holds(run_if: Any, parents: list[Step], reason:
 def test_a_retry_keeps_what_needs_nothing_that_runs_again() -> None:
     tasks = [task("make"), task("use", "make"), task("clean", "use", run_if="always"), task("other", "make")]
     states = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.SUCCEEDED, TaskState.SUCCEEDED)
-    kept = workflow.kept(tasks, {at: ended(tasks[at].name, state) for at, state in enumerate(states)})
+    kept = progress.kept(tasks, {at: ended(tasks[at].name, state) for at, state in enumerate(states)})
     assert kept.keys() == {0, 3}
-    steps = {step.name: step for step in workflow.begin(tasks, kept)}
+    steps = {step.name: step for step in progress.begin(tasks, kept)}
     assert [name for name, step in steps.items() if step.fresh] == ["use"]
     assert steps["clean"].waits == 1

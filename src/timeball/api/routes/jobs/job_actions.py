@@ -21,7 +21,7 @@ from timeball.domain import instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.job.job import Job
-from timeball.domain.planning import planning
+from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.preview import preview
 from timeball.domain.preview.preview import Marked
 from timeball.domain.run.ledger import Verdict
@@ -208,7 +208,7 @@ def _coming(found: JobStatus, now: Micros, closures: Closures) -> Iterable[Marke
     if job.exhausted:  # the last run may still be ahead
         return [Marked(at) for at in (found.next_run_at,) if at is not None and at > now]
     after = now if job.paused_until is None else max(now, job.paused_until - 1)
-    coming = planning.coming(job, after, closures)
+    coming = upcoming_fires.coming(job, after, closures)
     if closures is OPEN and job.owed is None:
         return map(Marked, coming)
     return _with_marks(job, coming, after, closures)

@@ -30,7 +30,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task, host_of, kind_of
-from timeball.domain.workflow.workflow import Workflow
+from timeball.domain.workflow.definition import Workflow
 from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.jobs import JOBS_BY_ID

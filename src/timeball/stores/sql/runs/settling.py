@@ -21,7 +21,7 @@ from timeball.domain.run.error_fingerprint import fingerprint, remember_essences
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
 from timeball.domain.task.retry import Delivery, Retry
-from timeball.domain.workflow.workflow import TaskState
+from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history

@@ -18,8 +18,10 @@ from timeball.domain.job.job import Job, JobSpec, JobState, OffloadedSpec, decod
 from timeball.domain.job.large_values import reference
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, new_run
-from timeball.domain.workflow import workflow
-from timeball.domain.workflow.workflow import Known, Missing, Node, Step, TaskState, WorkflowTask
+from timeball.domain.workflow import progress, references
+from timeball.domain.workflow.definition import WorkflowTask
+from timeball.domain.workflow.progress import Node, Step, TaskState
+from timeball.domain.workflow.references import Known, Missing
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs import manual_runs
 from timeball.stores.sql.names import FlowState
@@ -113,7 +115,7 @@ class WorkflowAdvance:
         reasons = {(flow_id, place): reason for flow_id, place, reason in rows}
         for flow_id, task in complete:
             count, _ = failed.get((flow_id, task.place), (0, 0))
-            workflow.join(task, count, reasons.get((flow_id, task.place), ""))
+            progress.join(task, count, reasons.get((flow_id, task.place), ""))
 
     async def tell(self) -> None:
         news = self._ended()
@@ -128,7 +130,7 @@ class WorkflowAdvance:
             step.fresh = False
             flow.count(step)
             for child in children[flow.id, step.place]:
-                workflow.tell(step, self._steps[flow.id, child, -1])
+                progress.tell(step, self._steps[flow.id, child, -1])
 
     async def make(self, limit: int) -> None:
         """Begin tasks that may, as many as one transaction should; the others stay fresh."""
@@ -143,7 +145,7 @@ class WorkflowAdvance:
         begin: list[tuple[Flow, Step]] = []
         for flow, step in ready[:limit]:
             step.run_if = self._nodes[flow.id, step.place].task.run_if
-            reason = workflow.skip_reason(step) if step.index < 0 else None
+            reason = progress.skip_reason(step) if step.index < 0 else None
             if reason is not None:
                 self.moved += 1
                 step.end(TaskState.SKIPPED, reason)
@@ -199,8 +201,8 @@ class WorkflowAdvance:
         )
         try:
             if step.index < 0 and definition.for_each is not msgspec.UNSET:
-                return self._spread(flow, step, workflow.items(definition, known))
-            spec = task_spec(shared, definition, workflow.parameters(definition, known))
+                return self._spread(flow, step, references.items(definition, known))
+            spec = task_spec(shared, definition, references.parameters(definition, known))
         except Missing as error:
             self.moved += 1
             step.end(TaskState.FAILED, str(error))

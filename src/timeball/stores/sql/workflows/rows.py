@@ -9,7 +9,7 @@ from msgspec import Struct
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import Failure, Status
 from timeball.domain.text.english import counted
-from timeball.domain.workflow.workflow import Step, TaskState
+from timeball.domain.workflow.progress import Step, TaskState
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows import as_json
 from timeball.stores.sql.schema import WORKFLOW_RUNS, WorkflowTaskRow, as_tuple

@@ -26,8 +26,9 @@ from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.run.error_fingerprint import fingerprint
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State, Status
-from timeball.domain.workflow import workflow
-from timeball.domain.workflow.workflow import Step, TaskState, Workflow, WorkflowTask
+from timeball.domain.workflow import progress
+from timeball.domain.workflow.definition import Workflow, WorkflowTask
+from timeball.domain.workflow.progress import Step, TaskState
 from timeball.ports.store.workflows import NONE, AdvanceResult, TaskOfRun, WorkflowRun
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.names import WEAVER, FlowState
@@ -224,7 +225,7 @@ async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
     assert isinstance(spec.task, Workflow)
     tasks = spec.task.tasks
     before = await _before(tx, run, tasks)
-    kept = workflow.kept(tasks, before.tasks)
+    kept = progress.kept(tasks, before.tasks)
     rows, nodes = await computed(tx, len(spec_json), partial(_laid_out, run.id, tasks, kept, before))
     flow.tasks, flow.open = len(tasks), len(tasks) - len(kept)
     flow.skipped = sum(step.state is TaskState.SKIPPED for step in kept.values())
@@ -240,7 +241,7 @@ def _laid_out(
 ) -> tuple[list[Row], list[Row]]:
     """The rows of the tasks of a run, and those of what never changes of them."""
     rows: list[Row] = []
-    for step in workflow.begin(tasks, kept):
+    for step in progress.begin(tasks, kept):
         old = before.tasks.get(step.place)
         if step.place in kept:
             rows += [new_row(run_id, each) for each in before.instances.get(step.place, ())]
@@ -249,7 +250,7 @@ def _laid_out(
         rows.append(new_row(run_id, step))
     nodes = [
         (run_id, place, as_json(node.task), as_json(node.children), as_json(node.sources))
-        for place, node in enumerate(workflow.graph(tasks))
+        for place, node in enumerate(progress.graph(tasks))
     ]
     return rows, nodes
 
