@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -54,16 +55,8 @@ async def start_worker(
     guard = ProcessGuard(confine(config), job_descriptors=descriptors.original)
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
-    http = LazyExecutor("http", _http)
-    stack.push_async_callback(http.close)
     python = PythonExecutor(tasks.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
     stack.callback(python.close)
-    executors: tuple[Executor, ...] = (
-        http,
-        ShellExecutor(processes),
-        ScriptExecutor(processes, config.scripts_dir),
-        python,
-    )
     functions = tasks.REGISTRY.names
     if len(functions) > MAX_FUNCTIONS:
         _log.warning("a worker names at most so many functions; the others run, and are not listed", most=MAX_FUNCTIONS)
@@ -78,7 +71,8 @@ async def start_worker(
         dedicated=config.dedicated,
         kinds=None if config.kinds is None else list(config.kinds),
     )
-    by_kind = {executor.kind: executor for executor in executors if _takes(config, executor.kind)}
+    registered = executors(config.scripts_dir, processes, python, stack)
+    by_kind = {executor.kind: executor for executor in registered if _takes(config, executor.kind)}
     outlived = partial(_leave_threads, python) if alone else None
     clock = system.SystemClock()
     worker = Worker(dispatch, by_kind, clock, hello, dice=system.dice(), guard=guard, outlived=outlived)
@@ -86,6 +80,20 @@ async def start_worker(
     stack.callback(Standby(worker, beats).close)
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
     return worker
+
+
+def executors(
+    scripts_dir: Path, processes: Processes, python: PythonExecutor, stack: contextlib.AsyncExitStack
+) -> tuple[Executor, ...]:
+    """The executor of each task kind."""
+    http = LazyExecutor("http", _http)
+    stack.push_async_callback(http.close)
+    return (
+        http,
+        ShellExecutor(processes),
+        ScriptExecutor(processes, scripts_dir),
+        python,
+    )
 
 
 def _takes(config: CrewConfig, kind: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from timeball.domain import duration, instant
 from timeball.domain.errors import Invalid
+from timeball.domain.task.kinds import OFFERED
 
 Length = str | int | timedelta
 """`"15m"`, seconds, or a timedelta."""
@@ -89,7 +90,9 @@ class JobOptions(TypedDict, total=False):
     """Two requests with one key make one job."""
 
 
-_WHAT: Final = ("task", "task_id", "shell", "http", "script", "python")
+_KINDS: Final = tuple(kind for kind in OFFERED if kind.name in JobOptions.__annotations__)
+"""The kinds of tasks that have a keyword; the others are given as `task`."""
+_WHAT: Final = ("task", "task_id", *(kind.name for kind in _KINDS))
 _WHEN: Final = ("schedule", "cron", "every", "at", "window", "follow")
 _CRON_ONLY: Final = {"timezone": "timezone", "dst_gap": "dstGap", "dst_overlap": "dstOverlap"}
 _PLAIN: Final = {
@@ -184,16 +187,9 @@ def _task(given: Mapping[str, Any]) -> dict[str, Any] | None:
             return dict(task)
         case {"task": task}:
             return {"kind": "python", "function": _registered_name(task)}
-        case {"shell": command}:
-            return {"kind": "shell", "command": command if isinstance(command, str) else list(command)}
-        case {"http": url}:
-            return {"kind": "http", "url": url}
-        case {"script": name}:
-            return {"kind": "script", "script": name}
-        case {"python": name}:
-            return {"kind": "python", "function": name}
         case _:
-            return None
+            named = (kind for kind in _KINDS if kind.name in given)
+            return next(({"kind": kind.name, kind.main_field: _json(given[kind.name])} for kind in named), None)
 
 
 def _registered_name(function: object) -> str:

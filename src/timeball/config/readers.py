@@ -14,6 +14,7 @@ from timeball.domain import duration
 from timeball.domain import retention as keeping
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.domain.task.kinds import KINDS
 from timeball.job_user import JobUser
 
 DEFAULT_PORT: Final = 1300
@@ -113,8 +114,6 @@ def worker_name(value: Any) -> str:
 
 
 def kinds(value: Any) -> tuple[str, ...]:
-    from timeball.domain.task.task import KINDS
-
     found = words(value)
     for word in found:
         if word not in KINDS:

@@ -19,6 +19,7 @@ from timeball.config.setting import setting
 from timeball.domain import duration, retention
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.instant import Micros
+from timeball.domain.task.kinds import KINDS
 from timeball.job_user import JobUser
 
 
@@ -218,7 +219,7 @@ class Executing:
     )
     kinds: tuple[str, ...] | None = setting(
         values.KINDS,
-        "the kinds of jobs that a worker takes: some of http, shell, script, python",
+        f"the kinds of jobs that a worker takes: some of {', '.join(KINDS)}",
         "--kinds",
         default_text="all",
         note="default: all",

@@ -18,6 +18,7 @@ from typing import Any, Final
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
 from timeball.domain.instant import MILLISECOND
+from timeball.domain.task.kinds import OFFERED
 from timeball.jobspec.validation_text import did_you_mean
 
 Document = dict[str, Any]
@@ -47,7 +48,9 @@ _SCHEDULE_FIELDS: Final[tuple[str, ...]] = (
     "jobInterval",
     "timezone",
 )
-_KIND_OF: Final = {"script": "script", "command": "shell", "url": "http", "function": "python"}
+_PAYLOAD_KIND: Final = "script"
+"""The kind of a payload that names no other."""
+_KIND_OF: Final = {kind.main_field: kind.name for kind in sorted(OFFERED, key=lambda kind: kind.name != _PAYLOAD_KIND)}
 
 _MADE_HERE: Final = (
     "jobId",
@@ -201,7 +204,7 @@ def _take_payload(canonical: Document, origins: Origins) -> None:
         return
     if canonical.get("task") is not None or canonical.get("taskId") is not None:
         raise Invalid("the task is named twice; leave out the payload's or the other one", "/payload")
-    kind = next((kind for field, kind in _KIND_OF.items() if field in task), "script")
+    kind = next((kind for field, kind in _KIND_OF.items() if field in task), _PAYLOAD_KIND)
     canonical["task"] = {"kind": kind, **task}
     origins["/task"] = "/payload"
 

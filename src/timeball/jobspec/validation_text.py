@@ -12,6 +12,7 @@ from msgspec import inspect
 
 from timeball.domain.errors import Problem
 from timeball.domain.spelling import Spelling
+from timeball.domain.task import kinds
 
 _PATH = re.compile(r" - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
@@ -26,10 +27,7 @@ SHOWN: Final = 100
 """Characters of a wrong value that a complaint repeats at most."""
 
 MAIN_FIELDS: Final = {
-    "http": "url",
-    "shell": "command",
-    "script": "script",
-    "python": "function",
+    **kinds.MAIN_FIELDS,
     "date": "expression",
     "cron": "expression",
     "interval": "expression",

@@ -15,6 +15,7 @@ from timeball.cli.output import rule_text, times
 from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
+from timeball.domain.task.kinds import MAIN_FIELDS
 
 if TYPE_CHECKING:
     from timeball.client.models import Job
@@ -350,7 +351,7 @@ def _what(job: Job) -> str:
         return f"task {job.task_id}"
     task = dict(job.task)
     kind = task.pop("kind", "?")
-    main = {"http": "url", "shell": "command", "script": "script", "python": "function"}.get(kind, "")
+    main = MAIN_FIELDS.get(kind, "")
     value = task.pop(main, "")
     shown = value if isinstance(value, str) else " ".join(map(str, value))
     return f"{kind}: {shown}" + (f" {_compact(task)}" if task else "")

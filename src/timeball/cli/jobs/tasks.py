@@ -11,6 +11,7 @@ from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import read_json, task_body, task_options
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
+from timeball.domain.task.kinds import OFFERED
 
 if TYPE_CHECKING:
     from timeball.client.models import Task
@@ -40,7 +41,8 @@ def set_task(session: CliSession, task_id: str, *, file: str | None, **flags: An
 
     named = task_body(flags)
     if (file is None) == (named is None):
-        raise click.UsageError("say what to run: --shell, --http, --script, --python or --file")
+        options = ", ".join(f"--{kind.name}" for kind in OFFERED)
+        raise click.UsageError(f"say what to run: {options} or --file")
     body = read_json(file) if file else named or {}
     answer = session.ask(requests.put_task(task_id, body))
     if answer is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import click
 
 from timeball.cli.options.order_options import NONE, order_fields, order_options, removed_fields, said, whole
 from timeball.cli.output import times
 from timeball.domain.errors import Invalid
+from timeball.domain.task.kinds import MAIN_FIELDS, OFFERED, TaskKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,20 +20,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 def task_options(command: F) -> F:
     for option in reversed(
         (
-            click.option("--shell", metavar="COMMAND", help="Run a command with sh -c."),
-            click.option("--cwd", metavar="DIR", help="The folder that the command starts in."),
-            click.option("--http", metavar="URL", help="Call a URL; a POST with the parameters by default."),
-            click.option("--method", metavar="METHOD", help="GET, POST, PUT, …; for --http."),
-            click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For --http; repeatable."),
-            click.option("--body", metavar="TEXT|@FILE", help="What --http sends; JSON is sent as JSON."),
-            click.option("--no-breaker", is_flag=True, help="Let --http call also while its host keeps failing."),
-            click.option("--script", metavar="FILE", help="Run a file of the worker's scripts folder."),
-            click.option("--python", metavar="NAME", help="Call a function registered with @timeball.task."),
+            *(option for kind in OFFERED for option in _options_of(kind)),
             click.option("--env", multiple=True, metavar="NAME=VALUE", help="For --shell and --script; repeatable."),
         )
     ):
         command = option(command)
     return command
+
+
+def _options_of(kind: TaskKind) -> list[Callable[[F], F]]:
+    return [click.option(f"--{kind.name}", metavar=kind.metavar, help=kind.summary), *_MORE_OPTIONS.get(kind.name, ())]
+
+
+_MORE_OPTIONS: Final[dict[str, tuple[Callable[[F], F], ...]]] = {
+    "shell": (click.option("--cwd", metavar="DIR", help="The folder that the command starts in."),),
+    "http": (
+        click.option("--method", metavar="METHOD", help="GET, POST, PUT, …; for --http."),
+        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For --http; repeatable."),
+        click.option("--body", metavar="TEXT|@FILE", help="What --http sends; JSON is sent as JSON."),
+        click.option("--no-breaker", is_flag=True, help="Let --http call also while its host keeps failing."),
+    ),
+}
+"""What else can be said of a task of a kind. Most kinds have no such options: `--file` has every field."""
 
 
 def job_options(command: F) -> F:
@@ -130,32 +139,33 @@ def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, 
 
 def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
     """The JSON of a task from the options above; None if they name none."""
-    named = [kind for kind in ("shell", "http", "script", "python") if flags[kind]]
+    named = [kind for kind in OFFERED if flags[kind.name]]
     if len(named) > 1:
-        raise click.UsageError(f"--{named[0]} and --{named[1]} both say what to run; give one of them")
-    kind = named[0] if named else ""
+        raise click.UsageError(f"--{named[0].name} and --{named[1].name} both say what to run; give one of them")
+    kind = named[0].name if named else ""
     _only_for(flags, kind, ("http",), ("method", "headers", "body", "no_breaker"))
     _only_for(flags, kind, ("shell", "script"), ("env",))
     _only_for(flags, kind, ("shell",), ("cwd",))
     env = {name: str(value) for name, value in pairs(flags["env"], "--env", as_json=False).items()}
+    more: dict[str, Any]
     match kind:
-        case "shell":
-            return _without_none(kind="shell", command=flags["shell"], cwd=flags["cwd"], env=env or None)
-        case "http":
-            return _without_none(
-                kind="http",
-                url=flags["http"],
-                method=flags["method"].upper() if flags["method"] else None,
-                headers=_headers(flags["headers"]) or None,
-                body=_http_body(flags["body"]),
-                breaker=False if flags["no_breaker"] else None,
-            )
-        case "script":
-            return _without_none(kind="script", script=flags["script"], env=env or None)
-        case "python":
-            return {"kind": "python", "function": flags["python"]}
-        case _:
+        case "":
             return None
+        case "shell":
+            more = {"cwd": flags["cwd"], "env": env or None}
+        case "http":
+            more = {
+                "method": flags["method"].upper() if flags["method"] else None,
+                "headers": _headers(flags["headers"]) or None,
+                "body": _http_body(flags["body"]),
+                "breaker": False if flags["no_breaker"] else None,
+            }
+        case "script":
+            more = {"env": env or None}
+        case _:
+            more = {}
+    given = {field: value for field, value in more.items() if value is not None}
+    return {"kind": kind, MAIN_FIELDS[kind]: flags[kind], **given}
 
 
 def pairs(words: Sequence[str], option: str, *, as_json: bool = True) -> dict[str, Any]:
@@ -233,7 +243,3 @@ def _json_or_text(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError:
         return text
-
-
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What is executed: one frozen value per kind, told apart by `kind`."""
+"""What is executed: one frozen value per kind, told apart by `kind`. `kinds.py` has the table of kinds."""
 
 from __future__ import annotations
 
@@ -120,7 +120,6 @@ def _check_function(name: str) -> None:
 
 
 Task = Http | Shell | Script | Python
-KINDS: Final = ("http", "shell", "script", "python")
 MAX_HOST_LENGTH: Final = 253
 DEFAULT_GRACE: Final[Duration] = "5s"
 

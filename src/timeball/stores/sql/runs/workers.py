@@ -13,7 +13,8 @@ from timeball.domain.dispatch.placement import KIND_MARK, PLAIN, Need, kind_labe
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
-from timeball.domain.task.task import DEFAULT_GRACE, KINDS
+from timeball.domain.task.kinds import KINDS
+from timeball.domain.task.task import DEFAULT_GRACE
 from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease, Unreported, Worker
 from timeball.ports.worker_protocol import LOCAL_KEY
