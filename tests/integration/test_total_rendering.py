@@ -15,7 +15,13 @@ from tests.support.api import Api, running_api
 from tests.support.thorough import THOROUGH
 from timeball.api import views
 from timeball.api.app import ROUTES
-from timeball.client import exchange, requests
+from timeball.client import exchange
+from timeball.client.requests import backfills as backfill_requests
+from timeball.client.requests import jobs as job_requests
+from timeball.client.requests import registry as registry_requests
+from timeball.client.requests import runs as run_requests
+from timeball.client.requests import workers as worker_requests
+from timeball.client.requests import workflows as workflow_requests
 from timeball.domain import instant
 from timeball.domain.instant import MAX, SECOND, render, to_datetime
 from timeball.manifests.export import export
@@ -212,14 +218,14 @@ async def test_a_row_that_cannot_be_shown_costs_no_other_row(api: Api) -> None:
 
 
 LISTS: list[tuple[Any, str]] = [
-    (requests.jobs(), "jobId"),
-    (requests.runs(), "runId"),
-    (requests.workers(), "workerId"),
-    (requests.calendars(), "name"),
-    (requests.tasks(), "taskId"),
-    (requests.keys(), "keyId"),
-    (requests.workflows(), "jobId"),
-    (requests.backfills(), "backfillId"),
+    (job_requests.jobs(), "jobId"),
+    (run_requests.runs(), "runId"),
+    (worker_requests.workers(), "workerId"),
+    (registry_requests.calendars(), "name"),
+    (registry_requests.tasks(), "taskId"),
+    (registry_requests.keys(), "keyId"),
+    (workflow_requests.workflows(), "jobId"),
+    (backfill_requests.backfills(), "backfillId"),
 ]
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from timeball import system
-from timeball.client.requests import fresh_key
+from timeball.client.requests.request import fresh_key
 
 
 @pytest.fixture

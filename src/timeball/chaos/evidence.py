@@ -8,8 +8,10 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final, TypeVar
 
 from timeball.chaos.history import Promise, Row, Sighting
-from timeball.client import models, requests
 from timeball.client.async_client import AsyncClient
+from timeball.client.models.runs import Run
+from timeball.client.requests import jobs as job_requests
+from timeball.client.requests import runs as run_requests
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros, of, to_datetime
 
@@ -25,7 +27,7 @@ async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, pat
     """Seconds until no run was alive any more; None: some still are, and patience is at its end."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    request = requests.runs(status=LIVE, since=to_datetime(since), until=to_datetime(until), tag=tag, limit=1)
+    request = run_requests.runs(status=LIVE, since=to_datetime(since), until=to_datetime(until), tag=tag, limit=1)
     while loop.time() - began < patience:
         try:
             if not (await client.ask(request)).items:
@@ -52,7 +54,7 @@ async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[s
     """Jobs whose ledger does not add up to the fires that were due."""
 
     async def look(promise: Promise) -> str | None:
-        ledger = await client.ask(requests.ledger(promise.job_id, limit=1))
+        ledger = await client.ask(job_requests.ledger(promise.job_id, limit=1))
         right = ledger.balanced and ledger.due == len(promise.fires or ())
         return None if right else promise.job_id
 
@@ -60,12 +62,12 @@ async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[s
     return [job_id for job_id in await _each(several, look) if job_id is not None]
 
 
-async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[models.Run]:
-    found: list[models.Run] = []
+async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[Run]:
+    found: list[Run] = []
     cursor: str | None = None
     while True:
         page = await client.ask(
-            requests.runs(since=to_datetime(since), until=to_datetime(until), limit=PAGE, cursor=cursor)
+            run_requests.runs(since=to_datetime(since), until=to_datetime(until), limit=PAGE, cursor=cursor)
         )
         found += page.items
         cursor = page.next_cursor
@@ -73,7 +75,7 @@ async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[model
             return found
 
 
-async def _row(client: AsyncClient, run: models.Run, started: Sequence[int]) -> Row:
+async def _row(client: AsyncClient, run: Run, started: Sequence[int]) -> Row:
     """`started`: the attempts that were seen to start. If there are several, it matters whose result counts; and if
     there were others before them, who had those."""
     workers: tuple[str, ...] = ()

@@ -16,8 +16,8 @@ from timeball.domain.ids import is_id
 
 if TYPE_CHECKING:
     from timeball.client.client import Client
-    from timeball.client.models import Job
-    from timeball.client.requests import Request
+    from timeball.client.models.job import Job
+    from timeball.client.requests.request import Request
     from timeball.config import ClientConfig
 
 R = TypeVar("R")

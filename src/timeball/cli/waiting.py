@@ -12,7 +12,7 @@ from timeball.cli.output.failures import RUN_FAILED, printable
 from timeball.cli.session import CliSession
 
 if TYPE_CHECKING:
-    from timeball.client.models import Run
+    from timeball.client.models.runs import Run
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def _how_it_goes(run: Run) -> str:
 
 def _tell(session: CliSession, run: Run) -> None:
     if session.output.form == "json":
-        from timeball.client import requests
+        from timeball.client.requests import runs as requests
 
         session.ask(requests.run(run.run_id))
         return

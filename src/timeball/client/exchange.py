@@ -12,7 +12,7 @@ import msgspec
 
 from timeball.client import errors
 from timeball.client.http_sync import Incoming, Interrupted, Outgoing, Unreachable
-from timeball.client.requests import Request
+from timeball.client.requests.request import Request
 from timeball.domain.errors import TimeballError, Unavailable
 
 T = TypeVar("T")

@@ -8,9 +8,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from timeball.client import exchange, requests
-from timeball.client.models import LogChunk, LogLine, LogPage, Run
-from timeball.client.requests import Request
+from timeball.client import exchange
+from timeball.client.models.logs import LogChunk, LogLine, LogPage
+from timeball.client.models.runs import Run
+from timeball.client.requests import runs as requests
+from timeball.client.requests.request import Request
 from timeball.client.retrying import Retrying
 from timeball.domain.errors import NotFound, Unavailable
 

@@ -33,7 +33,7 @@ class Letters(LettersWhere, total=False):
     """All of them; nothing else may be said then."""
 
 
-class Runs(Letters, total=False):
+class RunSelection(Letters, total=False):
     status: str | Sequence[str] | None
     origin: str | Sequence[str] | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from timeball.client.models import Run
+from timeball.client.models.runs import Run
 from timeball.client.retrying import Retrying
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.client import requests
 from timeball.client.client import Client
-from timeball.client.requests import Request
+from timeball.client.requests import jobs as job_requests
+from timeball.client.requests import registry as registry_requests
+from timeball.client.requests.request import Request
 from timeball.domain import instant
 from timeball.domain.errors import (
     Conflict,
@@ -53,7 +54,7 @@ class RemoteServer:
 
     def last_cancelled(self, name: str) -> str | None:
         """The id of the newest job of this name that was cancelled."""
-        request = requests.jobs(name=name, status="cancelled", limit=1)
+        request = job_requests.jobs(name=name, status="cancelled", limit=1)
         page = msgspec.json.decode(self._client.send(request))
         return next((str(each["jobId"]) for each in page["items"]), None)
 
@@ -62,7 +63,7 @@ class RemoteServer:
         return self._jobs(status=status)
 
     def coming(self, job_id: str, most: int) -> Ahead:
-        found = self._client.ask(requests.next_of_job(job_id, most))
+        found = self._client.ask(job_requests.next_of_job(job_id, most))
         until = instant.of(found.items[-1].fire_time) if len(found.items) == most else None
         return Ahead([instant.of(at) for at in found.times], until)
 
@@ -82,16 +83,16 @@ class RemoteServer:
         return found.description, Ahead([at for at in fires if spec.ends is None or at <= spec.ends], until)
 
     def has_task(self, task_id: str) -> bool:
-        return self._has(requests.task(task_id))
+        return self._has(registry_requests.task(task_id))
 
     def has_job(self, job_id: str) -> bool:
-        return _JOB_ID.fullmatch(job_id) is not None and self._has(requests.job(job_id))
+        return _JOB_ID.fullmatch(job_id) is not None and self._has(job_requests.job(job_id))
 
     def has_calendar(self, name: str) -> bool:
-        return self._has(requests.calendar(name))
+        return self._has(registry_requests.calendar(name))
 
     def read(self, job_id: str) -> Known:
-        return self._known(requests.job(job_id))
+        return self._known(job_requests.job(job_id))
 
     # --- writing --------------------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class RemoteServer:
         for _ in range(GENERATIONS):
             key = _key_of(set_name, spec.name, predecessor)
             try:
-                made = self._known(requests.create_job(diff.document(spec), key)).job_id
+                made = self._known(job_requests.create_job(diff.document(spec), key)).job_id
             except IdempotencyMismatch as error:
                 made = _named_in(error)
                 if self._is_there(made, spec.name) is not None:
@@ -129,7 +130,7 @@ class RemoteServer:
     def change(self, job: Known, body: Mapping[str, Any]) -> Known:
         """Only if nobody changed the job since it was read. Where the answer is lost, what the server has tells it."""
         try:
-            return self._known(requests.update_job(job.job_id, body, job.version))
+            return self._known(job_requests.update_job(job.job_id, body, job.version))
         except (PreconditionFailed, Unavailable):
             found = self.read(job.job_id)
             if found.version > job.version and not _differs(found, body):
@@ -137,10 +138,10 @@ class RemoteServer:
             raise
 
     def pause(self, job: Known) -> Known:
-        return self._followed(job, requests.pause(job.job_id, "declared as paused"))
+        return self._followed(job, job_requests.pause(job.job_id, "declared as paused"))
 
     def resume(self, job: Known) -> Known:
-        return self._followed(job, requests.resume(job.job_id))
+        return self._followed(job, job_requests.resume(job.job_id))
 
     def cancel(self, job: Known) -> None:
         """Only if nobody changed the job since it was read."""
@@ -171,7 +172,7 @@ class RemoteServer:
     def _jobs(self, **where: Any) -> Iterator[dict[str, Any]]:
         cursor = None
         while True:
-            page = msgspec.json.decode(self._client.send(requests.jobs(**where, limit=PAGE, cursor=cursor)))
+            page = msgspec.json.decode(self._client.send(job_requests.jobs(**where, limit=PAGE, cursor=cursor)))
             yield from page["items"]
             cursor = page.get("nextCursor")
             if cursor is None:

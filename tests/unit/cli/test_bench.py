@@ -13,7 +13,7 @@ from timeball.cli import session
 from timeball.cli.root import timeball
 from timeball.cli.tools import load_test
 from timeball.cli.tools.load_test import Figures
-from timeball.client.models import Failure, Run
+from timeball.client.models.runs import Failure, Run
 from timeball.tasks import NOOP
 
 JOB_ID = "j_0194f3a1c2b79f86d081884c7d65"

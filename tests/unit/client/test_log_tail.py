@@ -11,7 +11,7 @@ from timeball import Client, NotFound, Unavailable
 from timeball.client import retrying
 from timeball.client.http_sync import Interrupted, Unreachable
 from timeball.client.log_tail import Lines
-from timeball.client.models import LogChunk
+from timeball.client.models.logs import LogChunk
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import SECOND
 

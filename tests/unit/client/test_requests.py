@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 import timeball
-from timeball.client import requests
 from timeball.client.job_document import JobOptions, amendment, document
+from timeball.client.requests import dead_letters as dead_letter_requests
+from timeball.client.requests import jobs as job_requests
+from timeball.client.requests import registry as registry_requests
+from timeball.client.requests import runs as run_requests
+from timeball.client.requests import schedules as schedule_requests
 from timeball.domain.errors import Invalid
 
 
@@ -100,82 +104,84 @@ def test_contradictions_are_found_before_anything_is_sent(options: Any, reason: 
 
 
 def test_targets_are_quoted_and_leave_out_what_is_not_said() -> None:
-    assert requests.job("a/b?c").target == "/v1/jobs/a%2Fb%3Fc"
-    assert requests.jobs(name="my job", limit=5).target == "/v1/jobs?name=my+job&limit=5"
-    assert requests.runs().target == "/v1/runs"
+    assert job_requests.job("a/b?c").target == "/v1/jobs/a%2Fb%3Fc"
+    assert job_requests.jobs(name="my job", limit=5).target == "/v1/jobs?name=my+job&limit=5"
+    assert run_requests.runs().target == "/v1/runs"
     since = datetime(2026, 3, 1, tzinfo=UTC)
-    assert requests.ledger("j", since=since).target == "/v1/jobs/j/ledger?from=2026-03-01T00%3A00%3A00Z"
-    assert requests.follow("r", cursor="1").target == "/v1/runs/r/logs?follow=1&cursor=1"
+    assert job_requests.ledger("j", since=since).target == "/v1/jobs/j/ledger?from=2026-03-01T00%3A00%3A00Z"
+    assert run_requests.follow("r", cursor="1").target == "/v1/runs/r/logs?follow=1&cursor=1"
 
 
 def test_only_what_may_happen_twice_is_repeatable() -> None:
     for request in (
-        requests.job("j"),
-        requests.create_job({}, "key"),
-        requests.delete_job("j"),
-        requests.update_job("j", {}, None),
-        requests.cancel("r"),
-        requests.retry("r"),
-        requests.retry_dead(["r"], {}),
-        requests.retry_dead((), {"everything": True}, dry_run=True),
-        requests.discard_dead((), {"everything": True, "created_before": "2026-03-01T00:00:00Z"}),
-        requests.bulk("replay", {"tag": "a", "created_before": "2026-03-01T00:00:00Z"}),
-        requests.pause("j", ""),
-        requests.preview_schedule("@daily", timezone=None, count=1, after=None, name=""),
-        requests.batch([{"shell": "x"}], "key"),
-        requests.batch([{"shell": "x", "idempotency_key": "k"}], None),
+        job_requests.job("j"),
+        job_requests.create_job({}, "key"),
+        job_requests.delete_job("j"),
+        job_requests.update_job("j", {}, None),
+        run_requests.cancel("r"),
+        run_requests.retry("r"),
+        dead_letter_requests.retry_dead(["r"], {}),
+        dead_letter_requests.retry_dead((), {"everything": True}, dry_run=True),
+        dead_letter_requests.discard_dead((), {"everything": True, "created_before": "2026-03-01T00:00:00Z"}),
+        run_requests.bulk("replay", {"tag": "a", "created_before": "2026-03-01T00:00:00Z"}),
+        job_requests.pause("j", ""),
+        schedule_requests.preview_schedule("@daily", timezone=None, count=1, after=None, name=""),
+        job_requests.batch([{"shell": "x"}], "key"),
+        job_requests.batch([{"shell": "x", "idempotency_key": "k"}], None),
     ):
         assert request.repeatable, request
     for request in (
-        requests.run_now("j"),
-        requests.retry_dead((), {"everything": True}),
-        requests.retry("r", {"timeout": 1}),
-        requests.replay("r"),
-        requests.bulk("replay", {"tag": "a"}),
-        requests.create_key("worker", ""),
-        requests.update_job("j", {}, 3),
-        requests.batch([{"shell": "x"}], None),
+        job_requests.run_now("j"),
+        dead_letter_requests.retry_dead((), {"everything": True}),
+        run_requests.retry("r", {"timeout": 1}),
+        run_requests.replay("r"),
+        run_requests.bulk("replay", {"tag": "a"}),
+        registry_requests.create_key("worker", ""),
+        job_requests.update_job("j", {}, 3),
+        job_requests.batch([{"shell": "x"}], None),
     ):
         assert not request.repeatable, request
 
 
 def test_a_pause_may_have_a_reason_and_an_end() -> None:
-    assert requests.pause("j", "").body is None
-    assert requests.pause("j", "", datetime(2026, 3, 1, tzinfo=UTC)).body == {"until": "2026-03-01T00:00:00Z"}
-    assert requests.pause("j", "a", "2026-03-01T00:00:00Z").body == {"reason": "a", "until": "2026-03-01T00:00:00Z"}
+    assert job_requests.pause("j", "").body is None
+    assert job_requests.pause("j", "", datetime(2026, 3, 1, tzinfo=UTC)).body == {"until": "2026-03-01T00:00:00Z"}
+    assert job_requests.pause("j", "a", "2026-03-01T00:00:00Z").body == {"reason": "a", "until": "2026-03-01T00:00:00Z"}
 
 
 def test_runs_are_meant_by_what_is_said_of_them() -> None:
     since = datetime(2026, 3, 1, tzinfo=UTC)
-    assert requests.retry_dead(["r"], {}).body == {"runIds": ["r"]}
-    assert requests.retry_dead((), {}).body == {}
-    assert requests.retry_dead((), {"everything": True}).body == {"filter": {"all": True}}
-    assert requests.discard_dead((), {"job_id": "j", "tag": None}, dry_run=True).body == {
+    assert dead_letter_requests.retry_dead(["r"], {}).body == {"runIds": ["r"]}
+    assert dead_letter_requests.retry_dead((), {}).body == {}
+    assert dead_letter_requests.retry_dead((), {"everything": True}).body == {"filter": {"all": True}}
+    assert dead_letter_requests.discard_dead((), {"job_id": "j", "tag": None}, dry_run=True).body == {
         "filter": {"jobId": "j"},
         "dryRun": True,
     }
-    assert requests.retry_dead((), {"fingerprint": "f", "created_before": since}, edit={"timeout": 1}).body == {
+    assert dead_letter_requests.retry_dead(
+        (), {"fingerprint": "f", "created_before": since}, edit={"timeout": 1}
+    ).body == {
         "filter": {"fingerprint": "f", "createdBefore": "2026-03-01T00:00:00Z"},
         "edit": {"timeout": 1},
     }
-    assert requests.bulk("retry", {"status": ["failed", "dead"], "since": since, "user_id": "u"}).body == {
+    assert run_requests.bulk("retry", {"status": ["failed", "dead"], "since": since, "user_id": "u"}).body == {
         "action": "retry",
         "filter": {"status": ["failed", "dead"], "startTime": "2026-03-01T00:00:00Z", "userId": "u"},
     }
-    assert requests.dead_groups({"task_id": "t"}).target == "/v1/dead-letters/groups?taskId=t"
+    assert dead_letter_requests.dead_groups({"task_id": "t"}).target == "/v1/dead-letters/groups?taskId=t"
 
 
 def test_an_edit_is_sent_where_there_is_one() -> None:
-    for build in (requests.retry, requests.replay):
+    for build in (run_requests.retry, run_requests.replay):
         assert build("r").body is None
         assert build("r", {"parameters": {"a": 1}}).body == {"edit": {"parameters": {"a": 1}}}
 
 
 def test_a_preview_is_of_an_expression_or_of_a_whole_schedule() -> None:
     since = datetime(2026, 3, 1, tzinfo=UTC)
-    short = requests.preview_schedule("H 2 * * *", timezone="Europe/Berlin", count=3, after=since, name="etl")
+    short = schedule_requests.preview_schedule("H 2 * * *", timezone="Europe/Berlin", count=3, after=since, name="etl")
     zoned = {"expression": "H 2 * * *", "timezone": "Europe/Berlin"}
     assert short.body == {**zoned, "count": 3, "after": "2026-03-01T00:00:00Z", "name": "etl"}
     hourly = {"type": "interval", "expression": "1h"}
-    whole = requests.preview_schedule(hourly, timezone=None, count=10, after=None, name="")
+    whole = schedule_requests.preview_schedule(hourly, timezone=None, count=10, after=None, name="")
     assert whole.body == {"schedule": hourly, "count": 10}

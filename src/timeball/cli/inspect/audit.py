@@ -12,7 +12,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import Ledger, LedgerEntry
+    from timeball.client.models.diagnosis import Ledger, LedgerEntry
 
 MAX_REASONS: Final = 2
 """More than these would bury the sum; the list below it has all of them."""
@@ -35,7 +35,7 @@ def audit(session: CliSession, job: str, *, since: str | None, until: str | None
       timeball audit etl --from 24h
       timeball audit etl --from 2026-03-01 --to 2026-04-01
     """
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
     from timeball.system import wall
 
     now = wall()

@@ -11,7 +11,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import Forecast, ForecastBucket
+    from timeball.client.models.schedules import Forecast, ForecastBucket
 
 WIDTH: Final = 40
 """Characters of the longest bar."""
@@ -32,7 +32,7 @@ def forecast(session: CliSession, *, since: str | None, until: str | None, bucke
       timeball forecast
       timeball forecast --to 24h --bucket 15m
     """
-    from timeball.client import requests
+    from timeball.client.requests import schedules as requests
     from timeball.system import wall
 
     now = wall()

@@ -15,7 +15,7 @@ from timeball.domain.ids import is_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timeball.client.models import JobWhy, Reason, RunWhy
+    from timeball.client.models.diagnosis import JobWhy, Reason, RunWhy
 
 
 @click.command(short_help="Say why a job or a run waits, did not run, or was late.")
@@ -32,14 +32,15 @@ def why(session: CliSession, ident: str) -> None:
       timeball why etl
       timeball why r_0194f3a1c2b79f86d081884c7d65
     """
-    from timeball.client import requests
+    from timeball.client.requests import jobs as job_requests
+    from timeball.client.requests import runs as run_requests
 
     if is_id("r", ident):
-        run = session.ask(requests.why_run(ident))
+        run = session.ask(run_requests.why_run(ident))
         if run is not None:
             _tell_run(session, run)
         return
-    job = session.ask(requests.why_job(session.job_id(ident)))
+    job = session.ask(job_requests.why_job(session.job_id(ident)))
     if job is not None:
         _tell_job(session, job)
 

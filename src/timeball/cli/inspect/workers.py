@@ -10,7 +10,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import Worker
+    from timeball.client.models.workers import Worker
 
 
 @click.command()
@@ -21,7 +21,7 @@ def workers(session: CliSession) -> None:
     A worker with "only" behind its labels takes nothing but runs that ask for one of them. One that is kept for a run
     takes nothing else until it has room for that run.
     """
-    from timeball.client import requests
+    from timeball.client.requests import workers as requests
 
     answer = session.ask(requests.workers())
     if answer is not None:

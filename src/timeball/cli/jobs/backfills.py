@@ -15,7 +15,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import Backfill, BackfillRange
+    from timeball.client.models.backfills import Backfill, BackfillRange
 
 EVERY: Final = 0.5
 """Seconds between two looks at a backfill that is waited for."""
@@ -33,7 +33,7 @@ def backfills() -> None:
 @connected
 def list_backfills(session: CliSession, *, job: str | None, limit: int, everything: bool) -> None:
     """List backfills, newest first."""
-    from timeball.client import requests
+    from timeball.client.requests import backfills as requests
 
     job_id = None if job is None else session.job_id(job)
     listing.show(
@@ -50,7 +50,7 @@ def list_backfills(session: CliSession, *, job: str | None, limit: int, everythi
 @connected
 def show(session: CliSession, backfill: str) -> None:
     """Show how far a backfill is."""
-    from timeball.client import requests
+    from timeball.client.requests import backfills as requests
 
     found = session.ask(requests.backfill_progress(backfill))
     if found is not None:
@@ -81,7 +81,7 @@ def show(session: CliSession, backfill: str) -> None:
 @connected
 def cancel(session: CliSession, backfill: str) -> None:
     """Make no more runs of a backfill, and cancel those that are alive."""
-    from timeball.client import requests
+    from timeball.client.requests import backfills as requests
 
     found = session.ask(requests.cancel_backfill(backfill))
     if found is not None:
@@ -90,7 +90,7 @@ def cancel(session: CliSession, backfill: str) -> None:
 
 def wait_and_exit(session: CliSession, backfill_id: str) -> None:
     """Exit with 0 if every fire of a backfill succeeded, and with 1 otherwise."""
-    from timeball.client import requests
+    from timeball.client.requests import backfills as requests
 
     found = _watched(session, backfill_id)
     if session.output.form == "json":

@@ -13,7 +13,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import Calendar
+    from timeball.client.models.registry import Calendar
 
 _name = click.argument("name", metavar="NAME")
 
@@ -41,7 +41,7 @@ def set_calendar(session: CliSession, name: str, *, file: str | None, **flags: A
       timeball calendars set freeze --closed 2026-12-20T00:00..2027-01-03T00:00 --reason "year-end freeze"
       timeball calendars set weekends --tz Europe/Berlin --window "0 22 * * FRI=58h"
     """
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     entries = _entries(flags)
     if (file is None) == (not entries):
@@ -57,7 +57,7 @@ def set_calendar(session: CliSession, name: str, *, file: str | None, **flags: A
 @connected
 def list_calendars(session: CliSession, *, limit: int, everything: bool) -> None:
     """List calendars."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     listing.show(
         session,
@@ -73,7 +73,7 @@ def list_calendars(session: CliSession, *, limit: int, everything: bool) -> None
 @connected
 def show(session: CliSession, name: str) -> None:
     """Show a calendar."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     found = session.ask(requests.calendar(name))
     if found is not None:
@@ -94,7 +94,7 @@ def show(session: CliSession, name: str) -> None:
 @connected
 def delete(session: CliSession, name: str) -> None:
     """Delete a calendar that no job uses any more."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     if session.ask(requests.delete_calendar(name)) is not None:
         session.output.done(name, f"Deleted calendar {name}.")

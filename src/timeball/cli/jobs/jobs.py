@@ -18,7 +18,7 @@ from timeball.cli.session import CliSession, connected
 from timeball.domain.task.kinds import MAIN_FIELDS
 
 if TYPE_CHECKING:
-    from timeball.client.models import Job
+    from timeball.client.models.job import Job
 
 _job = click.argument("job", metavar="JOB")
 
@@ -54,7 +54,7 @@ def create(session: CliSession, name: str, *, idempotency_key: str | None, wait:
       timeball jobs create report --python reports.nightly --param days=30 --at 2026-03-01T02:00:00Z
       timeball jobs create --file job.json
     """
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
     from timeball.system import dice
 
     body = {field: value for field, value in job_body({"name": name or None, **flags}).items() if value is not None}
@@ -88,7 +88,7 @@ def update(session: CliSession, job: str, *, version: int | None, **flags: Any) 
       timeball jobs update etl --end-at 2026-12-31T23:59:59Z --max-runs none
       timeball jobs update etl --concurrency warehouse=1 --memory none
     """
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
 
     job_id = session.job_id(job)
     if any(flags[name] for name in ("cron", "tz", "on", "params", "cpu", "memory", "slots")):
@@ -111,7 +111,7 @@ def update(session: CliSession, job: str, *, version: int | None, **flags: Any) 
 @connected
 def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
     """List jobs, newest first."""
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
 
     listing.show(
         session,
@@ -127,7 +127,7 @@ def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: A
 @connected
 def show(session: CliSession, job: str) -> None:
     """Show a job: what it runs, when, by which rules, and how it is."""
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
 
     job_id = session.job_id(job)
     found = session.ask(requests.job(job_id))
@@ -181,7 +181,7 @@ def pause(session: CliSession, job: str, *, reason: str, until: str | None) -> N
     Examples:
       timeball jobs pause etl --reason "the warehouse moves" --until 2h
     """
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
     from timeball.system import wall
 
     end = times.when(until, wall()) if until else None
@@ -194,7 +194,7 @@ def pause(session: CliSession, job: str, *, reason: str, until: str | None) -> N
 @connected
 def resume(session: CliSession, job: str) -> None:
     """Let a paused job fire again. What it missed is decided by its catch-up rule."""
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
 
     _answer(session, requests.resume(session.job_id(job)), "Resumed")
 
@@ -205,7 +205,7 @@ def resume(session: CliSession, job: str) -> None:
 @connected
 def run(session: CliSession, job: str, *, wait: bool) -> None:
     """Run a job now, beside its schedule. Its overlap policy applies."""
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
 
     run = session.ask(requests.run_now(session.job_id(job)), wait=wait)
     if run is None:
@@ -246,19 +246,22 @@ def backfill(
       timeball jobs backfill etl --from 30d --parallelism 4 --wait
     """
     from timeball.cli.jobs import backfills
-    from timeball.client import requests
+    from timeball.client.requests import backfills as backfill_requests
+    from timeball.client.requests.request import fresh_key
     from timeball.system import wall
 
     job_id, now = session.job_id(job), wall()
     begin = times.when(since, now, past=True)
     end = None if until is None else times.when(until, now, past=True)
     if dry_run:
-        found = session.ask(requests.backfill_range(job_id, begin, end))
+        found = session.ask(backfill_requests.backfill_range(job_id, begin, end))
         if found is not None:
             session.output.done(str(found.total), backfills.in_words(found))
         return
-    key = idempotency_key or requests.fresh_key()
-    begun = session.ask(requests.backfill(job_id, begin, end, parallelism=parallelism, idempotency_key=key), wait=wait)
+    key = idempotency_key or fresh_key()
+    begun = session.ask(
+        backfill_requests.backfill(job_id, begin, end, parallelism=parallelism, idempotency_key=key), wait=wait
+    )
     if begun is None:
         return
     if wait:
@@ -273,7 +276,7 @@ def backfill(
 @connected
 def delete(session: CliSession, job: str, *, yes: bool) -> None:
     """Cancel a job for good: stop its schedule and its live runs. Its history stays."""
-    from timeball.client import requests
+    from timeball.client.requests import jobs as requests
 
     job_id = session.job_id(job)
     if not yes and sys.stdin.isatty():

@@ -14,7 +14,7 @@ from timeball.cli.session import CliSession, connected
 from timeball.domain.task.kinds import OFFERED
 
 if TYPE_CHECKING:
-    from timeball.client.models import Task
+    from timeball.client.models.registry import Task
 
 _task_id = click.argument("task_id", metavar="ID")
 
@@ -37,7 +37,7 @@ def set_task(session: CliSession, task_id: str, *, file: str | None, **flags: An
       timeball tasks set backup --shell "pg_dump app | gzip > /backup/app.gz"
       timeball tasks set hook --http https://example.com/hook --header "X-Team: data"
     """
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     named = task_body(flags)
     if (file is None) == (named is None):
@@ -54,7 +54,7 @@ def set_task(session: CliSession, task_id: str, *, file: str | None, **flags: An
 @connected
 def list_tasks(session: CliSession, *, limit: int, everything: bool) -> None:
     """List registered tasks."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     listing.show(
         session,
@@ -70,7 +70,7 @@ def list_tasks(session: CliSession, *, limit: int, everything: bool) -> None:
 @connected
 def show(session: CliSession, task_id: str) -> None:
     """Show a registered task."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     found = session.ask(requests.task(task_id))
     if found is not None:
@@ -89,7 +89,7 @@ def show(session: CliSession, task_id: str) -> None:
 @connected
 def delete(session: CliSession, task_id: str) -> None:
     """Delete a registered task that no job uses any more."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     if session.ask(requests.delete_task(task_id)) is not None:
         session.output.done(task_id, f"Deleted task {task_id}.")

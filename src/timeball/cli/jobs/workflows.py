@@ -16,7 +16,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import TaskOfRun, Workflow, WorkflowRun
+    from timeball.client.models.workflows import TaskOfRun, Workflow, WorkflowRun
 
 _workflow = click.argument("workflow", metavar="WORKFLOW")
 _run = click.argument("run", metavar="RUN")
@@ -59,13 +59,14 @@ def create(
       timeball workflows create nightly --file nightly.json --cron "0 2 * * *" --tz Europe/Berlin
       timeball workflows create --file nightly.json --wait
     """
-    from timeball.client import requests
     from timeball.client.job_document import document
+    from timeball.client.requests import workflows as workflow_requests
+    from timeball.client.requests.request import fresh_key
 
     said = document({"name": name or None, "cron": cron, "every": every, "timezone": tz})  # type: ignore[typeddict-item]
     body = read_json(file) | said
-    key = idempotency_key or body.pop("idempotencyKey", None) or requests.fresh_key()
-    made = session.ask(requests.create_workflow(body, key), wait=wait)
+    key = idempotency_key or body.pop("idempotencyKey", None) or fresh_key()
+    made = session.ask(workflow_requests.create_workflow(body, key), wait=wait)
     if made is None:
         return
     if wait:
@@ -81,7 +82,7 @@ def create(
 @connected
 def update(session: CliSession, workflow: str, *, file: str, version: int | None) -> None:
     """Change a workflow: what the file names is replaced, the rest stays. Runs under way go on with their tasks."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     changed = session.ask(requests.update_workflow(session.job_id(workflow), read_json(file), version))
     if changed is not None:
@@ -95,7 +96,7 @@ def update(session: CliSession, workflow: str, *, file: str, version: int | None
 @connected
 def list_workflows(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
     """List workflows, newest first."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     listing.show(
         session,
@@ -111,7 +112,7 @@ def list_workflows(session: CliSession, *, limit: int, everything: bool, **filte
 @connected
 def show(session: CliSession, workflow: str) -> None:
     """Show a workflow: its tasks, what they need, and when it runs."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.workflow(session.job_id(workflow)))
     if found is None:
@@ -140,7 +141,7 @@ def show(session: CliSession, workflow: str) -> None:
 @connected
 def run(session: CliSession, workflow: str, *, wait: bool) -> None:
     """Run a workflow now, beside its schedule. Its overlap policy applies."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     begun = session.ask(requests.run_workflow(session.job_id(workflow)), wait=wait)
     if begun is None:
@@ -156,7 +157,7 @@ def run(session: CliSession, workflow: str, *, wait: bool) -> None:
 @connected
 def pause(session: CliSession, workflow: str, *, reason: str, until: str | None) -> None:
     """Stop a workflow from firing until it is resumed. Runs that are under way go on."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
     from timeball.system import wall
 
     end = times.when(until, wall()) if until else None
@@ -170,7 +171,7 @@ def pause(session: CliSession, workflow: str, *, reason: str, until: str | None)
 @connected
 def resume(session: CliSession, workflow: str) -> None:
     """Let a paused workflow fire again."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     resumed = session.ask(requests.resume_workflow(session.job_id(workflow)))
     if resumed is not None:
@@ -183,7 +184,7 @@ def resume(session: CliSession, workflow: str) -> None:
 @connected
 def delete(session: CliSession, workflow: str, *, yes: bool) -> None:
     """Cancel a workflow for good: stop its schedule and its live runs with all their tasks. Its history stays."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     workflow_id = session.job_id(workflow)
     if not yes and sys.stdin.isatty():
@@ -199,7 +200,7 @@ def delete(session: CliSession, workflow: str, *, yes: bool) -> None:
 @connected
 def runs(session: CliSession, workflow: str, *, status: str | None, limit: int, everything: bool) -> None:
     """List the runs of a workflow, newest first."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     workflow_id = session.job_id(workflow)
     listing.show(
@@ -216,7 +217,7 @@ def runs(session: CliSession, workflow: str, *, status: str | None, limit: int, 
 @connected
 def status(session: CliSession, run: str) -> None:
     """Show a run of a workflow, with the state of every task."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.workflow_run(session.run_id(run)))
     if found is not None:
@@ -228,7 +229,7 @@ def status(session: CliSession, run: str) -> None:
 @connected
 def cancel(session: CliSession, run: str) -> None:
     """Cancel a run of a workflow: make no more runs of its tasks, and cancel those that are alive."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.cancel_workflow_run(session.run_id(run)))
     if found is not None:
@@ -242,7 +243,7 @@ def cancel(session: CliSession, run: str) -> None:
 @connected
 def retry(session: CliSession, run: str, *, wait: bool) -> None:
     """Run a workflow run again from the tasks that failed. What succeeded is kept."""
-    from timeball.client import requests
+    from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.retry_workflow_run(session.run_id(run)), wait=wait)
     if found is None:

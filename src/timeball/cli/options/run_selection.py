@@ -15,7 +15,7 @@ from timeball.cli.session import CliSession
 from timeball.domain.errors import Invalid
 
 if TYPE_CHECKING:
-    from timeball.client.models import Retried
+    from timeball.client.models.runs import Retried
 
 F = TypeVar("F", bound=Callable[..., Any])
 

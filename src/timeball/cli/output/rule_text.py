@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from timeball.client.models import Job
+    from timeball.client.models.job import Job
 
 _HOLDS: Final = {"overlap": "an earlier run (overlap)", "turn": "its turn"}
 _GATES: Final = {"limit": "the limit of", "rate": "the rate of", "host": "host"}

@@ -14,7 +14,8 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import DeadGroup, Retried, Run
+    from timeball.client.models.dead_letters import DeadGroup
+    from timeball.client.models.runs import Retried, Run
 
 
 @click.group(cls=LazyGroup)
@@ -28,7 +29,7 @@ def dead() -> None:
 @connected
 def list_dead(session: CliSession, *, limit: int, everything: bool, **flags: Any) -> None:
     """List dead letters, newest first."""
-    from timeball.client import requests
+    from timeball.client.requests import dead_letters as requests
 
     where: Any = run_selection.meant(session, flags)
     listing.show(
@@ -46,7 +47,7 @@ def list_dead(session: CliSession, *, limit: int, everything: bool, **flags: Any
 @connected
 def groups(session: CliSession, *, limit: int, **flags: Any) -> None:
     """List dead letters by error, the most frequent first."""
-    from timeball.client import requests
+    from timeball.client.requests import dead_letters as requests
 
     where: Any = run_selection.meant(session, flags)
     found = session.ask(requests.dead_groups(where, limit=limit))
@@ -64,7 +65,8 @@ def show(session: CliSession, run: str) -> None:
     """Show what a dead run was to do, and how it failed."""
     import msgspec
 
-    from timeball.client import exchange, requests
+    from timeball.client import exchange
+    from timeball.client.requests import runs as requests
 
     run_id = session.run_id(run)
     answers = session.client.send(requests.run(run_id)), session.client.send(requests.run_spec(run_id))
@@ -132,7 +134,7 @@ def retry(
       timeball dead retry --job etl --param region=eu --edit '{"timeout": "1h"}'
       timeball dead retry --all --dry-run
     """
-    from timeball.client import requests
+    from timeball.client.requests import dead_letters as requests
 
     changes = run_selection.edit_of(params, edit)
     where = _meant(session, runs, flags)
@@ -159,7 +161,7 @@ def discard(session: CliSession, runs: tuple[str, ...], *, dry_run: bool, **flag
       timeball dead discard r_0194f3a1c2b79f86d081884c7d65
       timeball dead discard --group 0a1b2c3d4e5f --yes
     """
-    from timeball.client import requests
+    from timeball.client.requests import dead_letters as requests
 
     where = _meant(session, runs, flags)
     if dry_run:

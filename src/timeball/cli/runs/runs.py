@@ -16,7 +16,7 @@ from timeball.cli.session import CliSession, connected
 from timeball.domain.text import english
 
 if TYPE_CHECKING:
-    from timeball.client.models import Attempt, Run
+    from timeball.client.models.runs import Attempt, Run
 
 _run = click.argument("run", metavar="RUN")
 
@@ -50,7 +50,7 @@ def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bo
       timeball runs list --status failed -o json
       timeball runs list --archived --job etl --from 2026-03-01 --to 2026-04-01
     """
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     where = run_selection.meant(session, flags)
     listing.show(
@@ -68,7 +68,7 @@ def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bo
 @connected
 def show(session: CliSession, run: str) -> None:
     """Show a run: what became of it, and of every attempt."""
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     found = session.ask(requests.run(session.run_id(run)))
     if found is None:
@@ -121,7 +121,7 @@ def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) ->
 
     With --follow and -o json, every line is a JSON object of its own. A server that restarts is waited for.
     """
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     run_id = session.run_id(run)
     if follow:
@@ -139,7 +139,7 @@ def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) ->
 @connected
 def cancel(session: CliSession, run: str) -> None:
     """Cancel a run. One that is running is stopped with everything it started; it ends as cancelled."""
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     run_id = session.run_id(run)
     found = session.ask(requests.cancel(run_id))
@@ -154,7 +154,7 @@ def cancel(session: CliSession, run: str) -> None:
 @connected
 def retry(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
     """Run a failed, dead or cancelled run again, as it was or edited; one that waits for its next attempt, at once."""
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     again = session.ask(requests.retry(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
     if again is None:
@@ -169,7 +169,7 @@ def retry(session: CliSession, run: str, *, params: tuple[str, ...], edit: str |
 @connected
 def replay(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
     """Run a run that has ended once more, whatever its end was: by what its job says now, or edited."""
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     again = session.ask(requests.replay(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
     if again is None:
@@ -205,7 +205,7 @@ def bulk(
       timeball runs bulk retry --status failed --tag nightly --yes
       timeball runs bulk replay --job etl --from 2026-03-01 --to 2026-03-02
     """
-    from timeball.client import requests
+    from timeball.client.requests import runs as requests
 
     where: Any = run_selection.meant(session, flags)
     if bool(where) == everything:

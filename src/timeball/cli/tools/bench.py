@@ -12,7 +12,7 @@ from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
     from timeball.cli.tools.load_test import Figures
-    from timeball.client.models import Worker
+    from timeball.client.models.workers import Worker
 
 JOBS: Final = 5_000
 MAX_JOBS: Final = 100_000

@@ -10,7 +10,7 @@ from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import StoreClock
+    from timeball.client.models.workers import StoreClock
 
 
 @click.group(cls=LazyGroup)
@@ -26,7 +26,7 @@ def show(session: CliSession) -> None:
     Planning of an embedded store is held when the wall clock steps ahead by more than an hour, until it has agreed with
     the machine's steady clock for 60 s or is accepted.
     """
-    from timeball.client import requests
+    from timeball.client.requests import workers as requests
 
     found = session.ask(requests.clock())
     if found is not None:
@@ -40,7 +40,7 @@ def accept(session: CliSession) -> None:
 
     It never sets the store's time back. For that, restart the server with --accept-clock.
     """
-    from timeball.client import requests
+    from timeball.client.requests import workers as requests
 
     found = session.ask(requests.accept_clock())
     if found is not None:

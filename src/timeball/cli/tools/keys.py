@@ -11,7 +11,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models import Key
+    from timeball.client.models.registry import Key
 
 
 @click.group(cls=LazyGroup)
@@ -32,7 +32,7 @@ def create(session: CliSession, *, role: str, name: str) -> None:
       (umask 077; timeball keys create --role worker > worker.key)
       timeball worker --server http://10.0.0.5:1300 --token-file worker.key
     """
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     key = session.ask(requests.create_key(role, name))
     if key is None:
@@ -46,7 +46,7 @@ def create(session: CliSession, *, role: str, name: str) -> None:
 @connected
 def list_keys(session: CliSession) -> None:
     """List keys; their secrets are kept nowhere."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     answer = session.ask(requests.keys())
     if answer is not None:
@@ -58,7 +58,7 @@ def list_keys(session: CliSession) -> None:
 @connected
 def revoke(session: CliSession, key_id: str) -> None:
     """Make a key worthless, from now on."""
-    from timeball.client import requests
+    from timeball.client.requests import registry as requests
 
     if session.ask(requests.revoke_key(key_id)) is not None:
         session.output.done(key_id, f"Revoked {key_id}.")

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from timeball.client import models, requests
+from timeball.client.models.runs import TERMINAL, Run
+from timeball.client.models.workers import Worker
+from timeball.client.requests import runs as requests
 from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.ids import made_at
 from timeball.domain.instant import SECOND, of, to_datetime
@@ -50,11 +52,11 @@ class Figures:
     """From the first job's submission to the last one's end."""
     lateness: list[float]
     """Of jobs that were due one after the other."""
-    unwell: list[models.Run]
+    unwell: list[Run]
     """Runs that did not succeed."""
 
 
-def able_workers(client: Client) -> list[models.Worker]:
+def able_workers(client: Client) -> list[Worker]:
     """Those that will run the jobs. `Conflict` if there are none, or if one would take jobs that it cannot run."""
     open_to_all = [worker for worker in client.workers() if not worker.dedicated]
     if not open_to_all:
@@ -91,7 +93,7 @@ def measure(client: Client, jobs: int, say: Callable[[str], None]) -> Figures:
     )
 
 
-def _one_by_one(client: Client) -> tuple[list[float], list[models.Run], Callable[[], int]]:
+def _one_by_one(client: Client) -> tuple[list[float], list[Run], Callable[[], int]]:
     """Milliseconds until each was accepted, their runs, and a clock that goes like the server's."""
     took, runs, ahead = [], [], 0
     for _ in range(ONE_BY_ONE):
@@ -115,7 +117,7 @@ def _submit(client: Client, jobs: Sequence[JobOptions]) -> list[str]:
     return job_ids
 
 
-def _ended(client: Client, job_ids: Sequence[str]) -> list[models.Run]:
+def _ended(client: Client, job_ids: Sequence[str]) -> list[Run]:
     """The runs of these jobs, when all have ended. `TimeoutError` if for a while none does."""
     wanted, seen, patient_until = frozenset(job_ids), 0, monotonic() + PROGRESS_TIMEOUT * SECOND
     pause = 0.005
@@ -137,13 +139,13 @@ def _ended(client: Client, job_ids: Sequence[str]) -> list[models.Run]:
 
 def _is_over(client: Client, job_id: str) -> bool:
     """Whether the job that was submitted last has run: the others are as good as done then."""
-    return client.status(job_id).status in models.TERMINAL
+    return client.status(job_id).status in TERMINAL
 
 
-def _runs(client: Client, job_ids: frozenset[str]) -> list[models.Run]:
+def _runs(client: Client, job_ids: frozenset[str]) -> list[Run]:
     """The runs of these jobs, from the newest back to when the first of them was made: none was due before."""
     oldest = made_at(min(job_ids))
-    found: list[models.Run] = []
+    found: list[Run] = []
     cursor: str | None = None
     while True:
         page = client.ask(requests.runs(limit=min(PAGE, len(job_ids) + 10), cursor=cursor))
@@ -154,11 +156,11 @@ def _runs(client: Client, job_ids: frozenset[str]) -> list[models.Run]:
             return found
 
 
-def _late(runs: Sequence[models.Run]) -> list[float]:
+def _late(runs: Sequence[Run]) -> list[float]:
     return [run.late_ms for run in runs if run.late_ms is not None]
 
 
-def _rate(runs: Sequence[models.Run]) -> float:
+def _rate(runs: Sequence[Run]) -> float:
     fired = [run.fire_time for run in runs if run.fire_time is not None]
     ended = [run.end_time for run in runs if run.end_time is not None]
     took = max(ended) - min(fired) if fired and ended else timedelta()

@@ -1,0 +1,101 @@
+"""Methods about what runs print and return."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from timeball.client import exchange
+from timeball.client.methods.asking import Asking, AsyncAsking
+from timeball.client.models.logs import LogChunk, LogLine
+from timeball.client.requests import runs as requests
+from timeball.domain.errors import NotFound, Unavailable
+
+
+class OutputMethods(Asking):
+    """Of `Client`."""
+
+    def logs(self, run_id: str, *, attempt: int | None = None) -> str:
+        return exchange.text(self.ask(requests.logs(run_id, attempt=attempt)))
+
+    def follow_logs(self, run_id: str, *, attempt: int | None = None) -> Iterator[LogLine]:
+        """What the run prints, line by line while it does, until it has ended.
+
+        Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
+        if no server answers for a minute.
+        """
+        from timeball.client.log_tail import Lines
+
+        lines = Lines()
+        for chunk in self.follow_output(run_id, attempt=attempt):
+            yield from lines.add(chunk)
+        yield from lines.rest()
+
+    def follow_output(self, run_id: str, *, attempt: int | None = None) -> Iterator[LogChunk]:
+        """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
+        from timeball.client.log_tail import LogTail
+
+        following = LogTail(run_id, attempt)
+        while not following.over:
+            try:
+                following.saw(self.ask(following.run))
+                if doubt := following.doubt:
+                    following.found(self.ask(doubt))
+                for data in self._stream(following.stream()):
+                    yield from following.heard(data)
+                following.ended()
+            except (NotFound, Unavailable) as error:
+                following.broke(error)
+            time.sleep(following.pause)
+
+    def result(self, run_id: str) -> Any:
+        """What the run returned; None if it returned nothing, or has not yet."""
+        return exchange.value(self.ask(requests.result(run_id)))
+
+
+class AsyncOutputMethods(AsyncAsking):
+    """Of `AsyncClient`."""
+
+    async def logs(self, run_id: str, *, attempt: int | None = None) -> str:
+        return exchange.text(await self.ask(requests.logs(run_id, attempt=attempt)))
+
+    async def follow_logs(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[LogLine, None]:
+        """What the run prints, line by line while it does, until it has ended.
+
+        Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
+        if no server answers for a minute.
+        """
+        from timeball.client.log_tail import Lines
+
+        lines = Lines()
+        async with aclosing(self.follow_output(run_id, attempt=attempt)) as chunks:
+            async for chunk in chunks:
+                for line in lines.add(chunk):
+                    yield line
+        for line in lines.rest():
+            yield line
+
+    async def follow_output(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[LogChunk, None]:
+        """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
+        from timeball.client.log_tail import LogTail
+
+        following = LogTail(run_id, attempt)
+        while not following.over:
+            try:
+                following.saw(await self.ask(following.run))
+                if doubt := following.doubt:
+                    following.found(await self.ask(doubt))
+                async with aclosing(self._stream(following.stream())) as parts:
+                    async for data in parts:
+                        for chunk in following.heard(data):
+                            yield chunk
+                following.ended()
+            except (NotFound, Unavailable) as error:
+                following.broke(error)
+            await self._sleep(following.pause)
+
+    async def result(self, run_id: str) -> Any:
+        """What the run returned; None if it returned nothing, or has not yet."""
+        return exchange.value(await self.ask(requests.result(run_id)))

@@ -1,0 +1,214 @@
+"""Methods about runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Literal, Unpack
+
+from timeball.client.methods.asking import Asking, AsyncAsking
+from timeball.client.models.diagnosis import RunWhy
+from timeball.client.models.jobs import Triggered
+from timeball.client.models.runs import Bulk, Run, RunSpec
+from timeball.client.requests import runs as requests
+from timeball.client.requests.request import When
+from timeball.client.run_selection import RunSelection
+from timeball.domain.errors import Unavailable
+
+
+class RunMethods(Asking):
+    """Of `Client`."""
+
+    def run(self, run_id: str) -> Run:
+        return self.ask(requests.run(run_id))
+
+    def runs(
+        self,
+        *,
+        job_id: str | None = None,
+        status: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        tag: str | None = None,
+        user_id: str | None = None,
+        task_id: str | None = None,
+        fingerprint: str | None = None,
+        origin: str | None = None,
+        archived: bool = False,
+    ) -> Iterator[Run]:
+        """All matching runs, newest fire time first; `since` and `until` are about that time. With `archived`, those
+        that have left the store for the archive, newest first."""
+        return self._pages(
+            lambda cursor: requests.runs(
+                job_id=job_id,
+                status=status,
+                since=since,
+                until=until,
+                tag=tag,
+                user_id=user_id,
+                task_id=task_id,
+                fingerprint=fingerprint,
+                origin=origin,
+                archived=archived,
+                cursor=cursor,
+            )
+        )
+
+    def wait(
+        self,
+        run_id: str,
+        timeout: float | None = None,
+        *,
+        every: float = 1.0,
+        seen: Callable[[Run], None] | None = None,
+    ) -> Run:
+        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
+
+        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
+        none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
+        """
+        from timeball.client.wait import RunWait
+
+        waiting = RunWait(timeout, every)
+        while True:
+            try:
+                run = self.run(run_id)
+            except Unavailable as error:
+                pause = waiting.broke(error)
+            else:
+                if run.done:
+                    return run
+                if seen is not None:
+                    seen(run)
+                pause = waiting.saw(run)
+            time.sleep(pause)
+
+    def why_run(self, run_id: str) -> RunWhy:
+        """Why the run waits, did not run, or was late."""
+        return self.ask(requests.why_run(run_id))
+
+    def cancel(self, run_id: str) -> Run:
+        return self.ask(requests.cancel(run_id))
+
+    def retry(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Run:
+        """Run a finished run again, as a new run that takes its place; or a waiting retry at once. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new run executes, and leaves the job as it is."""
+        return self.ask(requests.retry(run_id, edit))
+
+    def replay(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Triggered:
+        """One more run like one that has ended, by the job's current spec; the job's overlap policy applies."""
+        return self.ask(requests.replay(run_id, edit))
+
+    def run_spec(self, run_id: str) -> RunSpec:
+        """What a run executes, or executed."""
+        return self.ask(requests.run_spec(run_id))
+
+    def bulk(
+        self,
+        action: Literal["cancel", "retry", "replay"],
+        *,
+        edit: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **where: Unpack[RunSelection],
+    ) -> Bulk:
+        """Cancel, retry or replay all runs that are meant, however many. A dry run only counts them."""
+        return self.ask(requests.bulk(action, where, edit=edit, dry_run=dry_run))
+
+
+class AsyncRunMethods(AsyncAsking):
+    """Of `AsyncClient`."""
+
+    async def run(self, run_id: str) -> Run:
+        return await self.ask(requests.run(run_id))
+
+    def runs(
+        self,
+        *,
+        job_id: str | None = None,
+        status: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        tag: str | None = None,
+        user_id: str | None = None,
+        task_id: str | None = None,
+        fingerprint: str | None = None,
+        origin: str | None = None,
+        archived: bool = False,
+    ) -> AsyncIterator[Run]:
+        """All matching runs, newest fire time first; `since` and `until` are about that time. With `archived`, those
+        that have left the store for the archive, newest first."""
+        return self._pages(
+            lambda cursor: requests.runs(
+                job_id=job_id,
+                status=status,
+                since=since,
+                until=until,
+                tag=tag,
+                user_id=user_id,
+                task_id=task_id,
+                fingerprint=fingerprint,
+                origin=origin,
+                archived=archived,
+                cursor=cursor,
+            )
+        )
+
+    async def wait(
+        self,
+        run_id: str,
+        timeout: float | None = None,
+        *,
+        every: float = 1.0,
+        seen: Callable[[Run], None] | None = None,
+    ) -> Run:
+        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
+
+        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
+        none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
+        """
+        from timeball.client.wait import RunWait
+
+        waiting = RunWait(timeout, every)
+        while True:
+            try:
+                run = await self.run(run_id)
+            except Unavailable as error:
+                pause = waiting.broke(error)
+            else:
+                if run.done:
+                    return run
+                if seen is not None:
+                    seen(run)
+                pause = waiting.saw(run)
+            await self._sleep(pause)
+
+    async def why_run(self, run_id: str) -> RunWhy:
+        """Why the run waits, did not run, or was late."""
+        return await self.ask(requests.why_run(run_id))
+
+    async def cancel(self, run_id: str) -> Run:
+        return await self.ask(requests.cancel(run_id))
+
+    async def retry(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Run:
+        """Run a finished run again, as a new run that takes its place; or a waiting retry at once. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new run executes, and leaves the job as it is."""
+        return await self.ask(requests.retry(run_id, edit))
+
+    async def replay(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Triggered:
+        """One more run like one that has ended, by the job's current spec; the job's overlap policy applies."""
+        return await self.ask(requests.replay(run_id, edit))
+
+    async def run_spec(self, run_id: str) -> RunSpec:
+        """What a run executes, or executed."""
+        return await self.ask(requests.run_spec(run_id))
+
+    async def bulk(
+        self,
+        action: Literal["cancel", "retry", "replay"],
+        *,
+        edit: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **where: Unpack[RunSelection],
+    ) -> Bulk:
+        """Cancel, retry or replay all runs that are meant, however many. A dry run only counts them."""
+        return await self.ask(requests.bulk(action, where, edit=edit, dry_run=dry_run))

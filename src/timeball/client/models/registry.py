@@ -1,0 +1,53 @@
+"""Registered tasks, calendars and API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from timeball.client.models.answer import Answer
+
+
+class Task(Answer, frozen=True):
+    """A task registered under a name."""
+
+    task_id: str
+    task: dict[str, Any] = {}
+    version: int = 1
+    updated_at: datetime | None = None
+
+
+class Tasks(Answer, frozen=True):
+    items: list[Task]
+    next_cursor: str | None = None
+
+
+class Calendar(Answer, frozen=True):
+    """When jobs that refer to it do not fire."""
+
+    name: str
+    timezone: str = "UTC"
+    description: str = ""
+    entries: list[dict[str, Any]] = []
+    version: int = 1
+    updated_at: datetime | None = None
+
+
+class Calendars(Answer, frozen=True):
+    items: list[Calendar]
+    next_cursor: str | None = None
+
+
+class Key(Answer, frozen=True):
+    """An API key. `key`, the secret itself, is there only in the answer that created it."""
+
+    key_id: str
+    role: str = ""
+    name: str = ""
+    key: str | None = None
+    created_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class Keys(Answer, frozen=True):
+    items: list[Key]

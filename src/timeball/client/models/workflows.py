@@ -1,0 +1,80 @@
+"""Workflows and their runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from timeball.client.models.answer import Answer
+from timeball.client.models.job import Job
+from timeball.client.models.runs import TERMINAL, Failure
+
+
+class Workflow(Job, frozen=True):
+    """A job that is made of tasks which need each other."""
+
+    workflow_id: str = ""
+    tasks: list[dict[str, Any]] = []
+
+
+class Workflows(Answer, frozen=True):
+    items: list[Workflow] = []
+    next_cursor: str | None = None
+
+
+class TaskOfRun(Answer, frozen=True):
+    """Where a task of a workflow run stands."""
+
+    name: str
+    status: str = ""
+    """`waiting` for what it needs; then that of its run; in the end `succeeded`, `failed`, `cancelled` or `skipped`."""
+    reason: str = ""
+    needs: list[str] = []
+    run_if: str = "all_succeeded"
+    waits_for: int = 0
+    run_id: str | None = None
+    instances: int | None = None
+    """How often it runs, with `forEach`."""
+    instances_open: int | None = None
+
+
+class InstanceOfRun(Answer, frozen=True):
+    """One of the runs of a task with `forEach`."""
+
+    name: str
+    index: int = 0
+    status: str = ""
+    reason: str = ""
+    run_id: str | None = None
+
+
+class WorkflowRun(Answer, frozen=True):
+    """A run of a workflow, with all its tasks."""
+
+    workflow_run_id: str
+    workflow_id: str = ""
+    name: str = ""
+    version: int = 1
+    status: str = ""
+    origin: str = ""
+    fire_time: datetime | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    error: Failure | None = None
+    verdict: str = ""
+    reason: str = ""
+    cancel_requested_at: datetime | None = None
+    retry_of: str | None = None
+    retried_as: str | None = None
+    counts: dict[str, int] = {}
+    """How many tasks have which status."""
+    tasks: list[TaskOfRun] = []
+    instances: list[InstanceOfRun] = []
+
+    @property
+    def finished(self) -> bool:
+        return self.status in TERMINAL
+
+    def task(self, name: str) -> TaskOfRun:
+        """The task of this name."""
+        return next(task for task in self.tasks if task.name == name)

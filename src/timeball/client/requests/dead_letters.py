@@ -1,0 +1,42 @@
+"""Requests about dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from timeball.client.models.dead_letters import DeadGroups, Discarding, Retrial
+from timeball.client.models.runs import Runs
+from timeball.client.requests.request import Edit, Request, get, post
+from timeball.client.run_selection import Letters, LettersWhere, narrowed
+
+T = TypeVar("T")
+
+
+def dead_letters(where: LettersWhere, *, limit: int | None = None, cursor: str | None = None) -> Request[Runs]:
+    return get("/v1/dead-letters", Runs, **narrowed(where), limit=limit, cursor=cursor)
+
+
+def dead_groups(where: LettersWhere, *, limit: int | None = None) -> Request[DeadGroups]:
+    return get("/v1/dead-letters/groups", DeadGroups, **narrowed(where), limit=limit)
+
+
+def retry_dead(
+    run_ids: Sequence[str], where: Letters, *, edit: Edit | None = None, dry_run: bool = False
+) -> Request[Retrial]:
+    return _about_letters("retry", Retrial, run_ids, where, edit, dry_run=dry_run)
+
+
+def discard_dead(run_ids: Sequence[str], where: Letters, *, dry_run: bool = False) -> Request[Discarding]:
+    return _about_letters("discard", Discarding, run_ids, where, None, dry_run=dry_run)
+
+
+def _about_letters(
+    verb: str, answer: type[T], run_ids: Sequence[str], where: Letters, edit: Edit | None, *, dry_run: bool
+) -> Request[T]:
+    """Those named, or those that are meant; the server refuses anything else, so that nothing happens by accident."""
+    chosen = narrowed(where)
+    body = {"runIds": list(run_ids), "filter": chosen, "edit": edit, "dryRun": dry_run}
+    said = {name: value for name, value in body.items() if value}
+    repeatable = dry_run or bool(run_ids) or "createdBefore" in chosen
+    return post(f"/v1/dead-letters:{verb}", answer, said, repeatable=repeatable)

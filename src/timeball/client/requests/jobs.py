@@ -1,0 +1,130 @@
+"""Requests about jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from timeball.client.job_document import JobOptions, document
+from timeball.client.models.diagnosis import JobWhy, Ledger
+from timeball.client.models.job import Job
+from timeball.client.models.jobs import Batch, Cancelled, Jobs, JobStatus, Triggered
+from timeball.client.models.schedules import Fires
+from timeball.client.requests.request import Request, When, fresh_key, get, moment_text, post
+
+
+def of_job(job_id: str, what: str = "") -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}{what}"
+
+
+def new_job(name: str, options: JobOptions) -> Request[Job]:
+    """Under a key that is made up here, if the caller brought none."""
+    body = document({**options, "name": name} if name else options)
+    return create_job(body, body.pop("idempotencyKey", None) or fresh_key())
+
+
+def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[Job]:
+    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    return Request(
+        method="POST",
+        path="/v1/jobs",
+        answer=Job,
+        body=body,
+        headers={"Idempotency-Key": idempotency_key},
+        repeatable=True,
+    )
+
+
+def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> Request[Batch]:
+    """A key of the whole batch counts as one key for each place in it."""
+    bodies = [document(options) for options in jobs]
+    return Request(
+        method="POST",
+        path="/v1/jobs:batch",
+        answer=Batch,
+        body=bodies,
+        headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
+        repeatable=idempotency_key is not None or all("idempotencyKey" in body for body in bodies),
+    )
+
+
+def job(job_id: str) -> Request[Job]:
+    return get(of_job(job_id), Job)
+
+
+def jobs(
+    *,
+    status: str | None = None,
+    name: str | None = None,
+    tag: str | None = None,
+    user_id: str | None = None,
+    task_id: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[Jobs]:
+    return get(
+        "/v1/jobs",
+        Jobs,
+        status=status,
+        name=name,
+        tag=tag,
+        userId=user_id,
+        taskId=task_id,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> Request[Job]:
+    """With a version it fails if somebody else changed the job meanwhile, so it must not be sent twice."""
+    return Request(
+        method="PATCH",
+        path=of_job(job_id),
+        answer=Job,
+        body=body,
+        headers={} if version is None else {"If-Match": f'"{version}"'},
+        repeatable=version is None,
+    )
+
+
+def delete_job(job_id: str) -> Request[Cancelled]:
+    return Request(method="DELETE", path=of_job(job_id), answer=Cancelled, repeatable=True)
+
+
+def pause(job_id: str, reason: str, until: When | None = None) -> Request[Job]:
+    said = {"reason": reason, "until": moment_text(until)}
+    body = {name: value for name, value in said.items() if value}
+    return post(of_job(job_id, "/pause"), Job, body or None, repeatable=True)
+
+
+def resume(job_id: str) -> Request[Job]:
+    return post(of_job(job_id, "/resume"), Job, repeatable=True)
+
+
+def run_now(job_id: str) -> Request[Triggered]:
+    return post(of_job(job_id, "/run"), Triggered)
+
+
+def status(job_id: str) -> Request[JobStatus]:
+    return get(of_job(job_id, "/status"), JobStatus)
+
+
+def next_of_job(job_id: str, count: int) -> Request[Fires]:
+    return get(of_job(job_id, "/next"), Fires, count=count)
+
+
+def ledger(
+    job_id: str,
+    *,
+    since: When | None = None,
+    until: When | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[Ledger]:
+    window = {"from": moment_text(since), "to": moment_text(until)}
+    return get(of_job(job_id, "/ledger"), Ledger, **window, limit=limit, cursor=cursor)
+
+
+def why_job(job_id: str) -> Request[JobWhy]:
+    return get(of_job(job_id, "/why"), JobWhy)

@@ -1,0 +1,60 @@
+"""Requests about registered tasks, calendars and API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from timeball.client.models.registry import Calendar, Calendars, Key, Keys, Task, Tasks
+from timeball.client.requests.request import Request, get, post
+
+
+def tasks(*, limit: int | None = None, cursor: str | None = None) -> Request[Tasks]:
+    return get("/v1/tasks", Tasks, limit=limit, cursor=cursor)
+
+
+def task(task_id: str) -> Request[Task]:
+    return get(f"/v1/tasks/{quote(task_id, safe='')}", Task)
+
+
+def put_task(task_id: str, body: Mapping[str, Any]) -> Request[Task]:
+    path = f"/v1/tasks/{quote(task_id, safe='')}"
+    return Request(method="PUT", path=path, answer=Task, body=body, repeatable=True)
+
+
+def delete_task(task_id: str) -> Request[bytes]:
+    return Request(method="DELETE", path=f"/v1/tasks/{quote(task_id, safe='')}", answer=bytes, repeatable=True)
+
+
+def calendars(*, limit: int | None = None, cursor: str | None = None) -> Request[Calendars]:
+    return get("/v1/calendars", Calendars, limit=limit, cursor=cursor)
+
+
+def calendar(name: str) -> Request[Calendar]:
+    return get(_of_calendar(name), Calendar)
+
+
+def put_calendar(name: str, body: Mapping[str, Any]) -> Request[Calendar]:
+    return Request(method="PUT", path=_of_calendar(name), answer=Calendar, body=body, repeatable=True)
+
+
+def delete_calendar(name: str) -> Request[bytes]:
+    return Request(method="DELETE", path=_of_calendar(name), answer=bytes, repeatable=True)
+
+
+def _of_calendar(name: str) -> str:
+    return f"/v1/calendars/{quote(name, safe='')}"
+
+
+def create_key(role: str, name: str) -> Request[Key]:
+    return post("/v1/api-keys", Key, {"role": role, "name": name})
+
+
+def keys() -> Request[Keys]:
+    return get("/v1/api-keys", Keys)
+
+
+def revoke_key(key_id: str) -> Request[bytes]:
+    path = f"/v1/api-keys/{quote(key_id, safe='')}"
+    return Request(method="DELETE", path=path, answer=bytes, repeatable=True)

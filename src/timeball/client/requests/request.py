@@ -1,0 +1,65 @@
+"""A request, and the parts that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from timeball.client.job_document import moment
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Params = dict[str, Any]
+When = datetime | str
+Edit = Mapping[str, Any]
+"""The JSON of an edit, such as `{"parameters": {"region": "eu"}, "timeout": "1h"}`."""
+
+
+class Request(Struct, Generic[T_co], frozen=True, kw_only=True):
+    method: str
+    path: str
+    answer: type[T_co]
+    """`bytes` is the body as it came."""
+    params: Params = {}
+    body: Any = None
+    headers: dict[str, str] = {}
+    repeatable: bool
+    """Sending it twice does what sending it once does."""
+
+    @property
+    def target(self) -> str:
+        query = urlencode([pair for pair in self.params.items() if pair[1] is not None], doseq=True)
+        return f"{self.path}?{query}" if query else self.path
+
+
+class Page(Protocol[T_co]):
+    """The answer to a request for a part of a list."""
+
+    @property
+    def items(self) -> Sequence[T_co]: ...
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+def get(path: str, answer: type[T], **params: Any) -> Request[T]:
+    return Request(method="GET", path=path, answer=answer, params=params, repeatable=True)
+
+
+def post(path: str, answer: type[T], body: Any = None, *, repeatable: bool = False) -> Request[T]:
+    return Request(method="POST", path=path, answer=answer, body=body, repeatable=repeatable)
+
+
+def moment_text(value: When | None) -> str | None:
+    return None if value is None else moment(value)
+
+
+def fresh_key() -> str:
+    """An idempotency key that nobody else has."""
+    from timeball.system import dice
+
+    return f"{dice().getrandbits(128):032x}"

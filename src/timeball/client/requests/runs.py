@@ -1,0 +1,122 @@
+"""Requests about runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from timeball.client.models.diagnosis import RunWhy
+from timeball.client.models.jobs import Triggered
+from timeball.client.models.logs import LogChunk, LogPage
+from timeball.client.models.runs import Bulk, Run, Runs, RunSpec
+from timeball.client.requests.request import Edit, Request, When, get, moment_text, post
+from timeball.client.run_selection import RunSelection, narrowed
+
+
+def _of_run(run_id: str, what: str = "") -> str:
+    return f"/v1/runs/{quote(run_id, safe='')}{what}"
+
+
+def runs(
+    *,
+    job_id: str | None = None,
+    status: str | Sequence[str] | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    tag: str | None = None,
+    user_id: str | None = None,
+    task_id: str | None = None,
+    fingerprint: str | None = None,
+    origin: str | None = None,
+    archived: bool = False,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[Runs]:
+    return get(
+        "/v1/runs",
+        Runs,
+        jobId=job_id,
+        status=status,
+        startTime=moment_text(since),
+        endTime=moment_text(until),
+        tag=tag,
+        userId=user_id,
+        taskId=task_id,
+        fingerprint=fingerprint,
+        origin=origin,
+        archived="true" if archived else None,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def run(run_id: str) -> Request[Run]:
+    return get(_of_run(run_id), Run)
+
+
+def why_run(run_id: str) -> Request[RunWhy]:
+    return get(_of_run(run_id, "/why"), RunWhy)
+
+
+def cancel(run_id: str) -> Request[Run]:
+    return post(_of_run(run_id, "/cancel"), Run, repeatable=True)
+
+
+def retry(run_id: str, edit: Edit | None = None) -> Request[Run]:
+    """A run is followed by one other at most: the second time, the server answers that one, or refuses another edit."""
+    return post(_of_run(run_id, "/retry"), Run, _edited(edit) or None, repeatable=edit is None)
+
+
+def replay(run_id: str, edit: Edit | None = None) -> Request[Triggered]:
+    return post(_of_run(run_id, "/replay"), Triggered, _edited(edit) or None)
+
+
+def run_spec(run_id: str) -> Request[RunSpec]:
+    return get(_of_run(run_id, "/spec"), RunSpec)
+
+
+def bulk(action: str, where: RunSelection, *, edit: Edit | None = None, dry_run: bool = False) -> Request[Bulk]:
+    """With the moment of an earlier answer it may be sent twice: nothing is done again."""
+    chosen = narrowed(where)
+    body = {"action": action, "filter": chosen, **_edited(edit), **({"dryRun": True} if dry_run else {})}
+    return post("/v1/runs:bulk", Bulk, body, repeatable=dry_run or "createdBefore" in chosen)
+
+
+def _edited(edit: Edit | None) -> dict[str, Any]:
+    return {} if edit is None else {"edit": dict(edit)}
+
+
+def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
+    """The text as the run wrote it."""
+    return Request(
+        method="GET",
+        path=_of_run(run_id, "/logs"),
+        answer=bytes,
+        params={"attempt": attempt},
+        headers={"Accept": "text/plain"},
+        repeatable=True,
+    )
+
+
+def log_page(
+    run_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[LogPage]:
+    """The same in pages of JSON, with the time and the stream of everything."""
+    return get(_of_run(run_id, "/logs"), LogPage, attempt=attempt, limit=limit, cursor=cursor)
+
+
+def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> Request[LogChunk]:
+    """The same as a stream that lasts until the run ends; each line of the answer is a chunk."""
+    return Request(
+        method="GET",
+        path=_of_run(run_id, "/logs"),
+        answer=LogChunk,
+        params={"attempt": attempt, "follow": 1, "cursor": cursor},
+        headers={"Accept": "application/x-ndjson"},
+        repeatable=True,
+    )
+
+
+def result(run_id: str) -> Request[bytes]:
+    return get(_of_run(run_id, "/result"), bytes)
