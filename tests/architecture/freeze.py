@@ -278,7 +278,20 @@ def _words(renames: Path, name: str) -> dict[str, str]:
 
 def _renamed(path: Path, renames: Path) -> str:
     words = _words(renames, path.name)
-    return re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), path.read_text("utf-8"))
+    text = path.read_text("utf-8")
+    if path.name == "openapi.json" and renames.exists():
+        text = _renamed_components(text, tomllib.loads(renames.read_text("utf-8")).get("components", {}))
+    return re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), text)
+
+
+def _renamed_components(text: str, names: dict[str, str]) -> str:
+    document = json.loads(text)
+    for old, new in names.items():
+        document["components"]["schemas"].get(old, {})["title"] = new
+    text = _json(document)
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return text
 
 
 def _ordered(name: str, text: str) -> str:

@@ -18,9 +18,10 @@ from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
 from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
-from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers, workflows
+from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers
 from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
+from timeball.api.routes.workflows import workflow_runs, workflows
 from timeball.api.routing import Answer, Call, Headers, Permission, Request, Route, Services
 from timeball.domain.errors import NotFound, Unavailable
 from timeball.jobspec import json_input
@@ -37,6 +38,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *job_actions.ROUTES,
     *backfills.ROUTES,
     *workflows.ROUTES,
+    *workflow_runs.ROUTES,
     *runs.ROUTES,
     *why.ROUTES,
     *bulk_runs.ROUTES,

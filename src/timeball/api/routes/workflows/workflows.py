@@ -1,4 +1,4 @@
-"""Workflows: jobs that are made of tasks which need each other, and their runs.
+"""Workflows: jobs that are made of tasks which need each other.
 
 A workflow is a job: its id is the job's id, and whatever can be asked of a job can be asked of it, too. Here it is
 written with its `tasks` in place of a `task`.
@@ -6,11 +6,10 @@ written with its `tasks` in place of a `task`.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import Meta, Struct, structs
 
 from timeball.api import views
 from timeball.api.bodies import PauseBody
@@ -28,23 +27,20 @@ from timeball.api.routes.jobs.jobs import (
 from timeball.api.routes.runs.runs import RunList, answer_runs
 from timeball.api.routing import JSON, Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
-from timeball.api.views import ErrorView, JobView
+from timeball.api.views import JobView
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, TimeballError
 from timeball.domain.job.job import JobSpec
-from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Status
-from timeball.domain.workflow.definition import MAX_TASKS, RunIf, WorkflowTask
+from timeball.domain.run.ledger import Origin
+from timeball.domain.workflow.definition import MAX_TASKS, WorkflowTask
 from timeball.jobspec import job_reader, json_input
 from timeball.jobspec.documents import JobChange
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
-from timeball.operation.runs.cancel import cancel_job, cancel_run
-from timeball.operation.runs.retry_run import retry_run
+from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.runs.run_now import run_now
-from timeball.operation.workflows.find_workflow import FoundWorkflowRun, find_workflow, find_workflow_run
+from timeball.operation.workflows.find_workflow import find_workflow
 from timeball.ports.store.jobs import JobFilter, JobStatus
-from timeball.ports.store.workflows import TaskOfRun
 from timeball.slices import in_slices
 
 EXAMPLE: Final = {
@@ -100,63 +96,6 @@ class WorkflowsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fiel
     status: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
     name: Text = ""
     user_id: Text = ""
-
-
-class InstanceView(Struct, frozen=True, rename="camel", kw_only=True):
-    """One of the runs of a task with `forEach`."""
-
-    name: str
-    index: int
-    status: str
-    reason: str
-    run_id: str | None
-
-
-class TaskView(Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a task of a workflow run stands."""
-
-    name: str
-    status: str
-    """`waiting` for the tasks that it needs; then that of its run; in the end `succeeded`, `failed`, `cancelled`, or
-    `skipped`, if what its `runIf` asks for did not come about."""
-    reason: str
-    needs: list[str]
-    run_if: RunIf
-    waits_for: int
-    """Tasks that it needs and that have not ended."""
-    run_id: str | None
-    instances: int | UnsetType = UNSET
-    """How often it runs, with `forEach`."""
-    instances_open: int | UnsetType = UNSET
-    """Those of them that have not ended."""
-
-
-class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
-    """A run of a workflow, with all its tasks."""
-
-    workflow_run_id: str
-    workflow_id: str
-    name: str
-    version: int
-    status: Status
-    origin: Origin
-    fire_time: str
-    start_time: str | None
-    end_time: str | None
-    error: ErrorView | None
-    verdict: Verdict
-    reason: str
-    cancel_requested_at: str | None
-    retry_of: str | None
-    retried_as: str | None
-    counts: dict[str, int]
-    """How many tasks have which status."""
-    tasks: list[TaskView]
-    instances: list[InstanceView]
-    """Of tasks with `forEach`, the first ten thousand."""
-
-
-# --- workflows ----------------------------------------------------------------------------------------------------
 
 
 async def create(call: Call) -> Answer:
@@ -262,86 +201,6 @@ def _as_workflow(job: bytes) -> bytes:
     return msgspec.json.encode({"workflowId": document["jobId"], **document, "tasks": tasks})
 
 
-# --- workflow runs ------------------------------------------------------------------------------------------------
-
-
-async def read_run(call: Call) -> Answer:
-    return await _answer_run(call, call.workflow_run_id)
-
-
-async def cancel_workflow_run(call: Call) -> Answer:
-    await find_workflow_run(call.context, call.tenant, call.workflow_run_id)
-    await cancel_run(call.context, call.tenant, call.workflow_run_id)
-    return await _answer_run(call, call.workflow_run_id)
-
-
-async def retry_workflow_run(call: Call) -> Answer:
-    await find_workflow_run(call.context, call.tenant, call.workflow_run_id)
-    successor = await retry_run(call.context, call.tenant, call.workflow_run_id)
-    return await _answer_run(call, successor.id)
-
-
-async def _answer_run(call: Call, run_id: str) -> Answer:
-    return answer_json(_run_view(await find_workflow_run(call.context, call.tenant, run_id)))
-
-
-def _run_view(found: FoundWorkflowRun) -> WorkflowRunView:
-    run = found.run
-    tasks = [_task_view(each, found) for each in found.tasks]
-    return WorkflowRunView(
-        workflow_run_id=run.id,
-        workflow_id=run.job_id,
-        name=run.job_name,
-        version=run.version,
-        status=run.status,
-        origin=run.origin,
-        fire_time=instant.render(run.fire_time),
-        start_time=views.moment(run.started_at),
-        end_time=views.moment(run.finished_at),
-        error=views.error_view(run.failure),
-        verdict=run.verdict,
-        reason=run.reason,
-        cancel_requested_at=views.moment(run.cancel_requested_at),
-        retry_of=None if run.is_due_instant else run.retry_of,
-        retried_as=run.retried_as,
-        counts=dict(Counter(task.status for task in tasks)),
-        tasks=tasks,
-        instances=[
-            InstanceView(
-                name=each.name,
-                index=each.index or 0,
-                status=_status(each, found),
-                reason=each.reason,
-                run_id=each.run_id,
-            )
-            for each in found.instances
-        ],
-    )
-
-
-def _task_view(task: TaskOfRun, found: FoundWorkflowRun) -> TaskView:
-    definition = task.definition
-    return TaskView(
-        name=task.name,
-        status=_status(task, found),
-        reason=task.reason,
-        needs=[] if definition is None else definition.needs,
-        run_if="all_succeeded" if definition is None else definition.run_if,
-        waits_for=task.waits,
-        run_id=task.run_id,
-        instances=UNSET if task.instances is None else task.instances,
-        instances_open=UNSET if task.instances is None else task.open,
-    )
-
-
-def _status(task: TaskOfRun, found: FoundWorkflowRun) -> str:
-    """That of its run, while it has one."""
-    live = found.live.get(task.run_id or "")
-    return task.state.value if live is None or live.is_terminal else live.status.value
-
-
-# --- routes -------------------------------------------------------------------------------------------------------
-
 _UPDATE: Final = (
     "Partial: fields that are left out stay as they are; `tasks` and `schedule` are replaced as a whole, null brings"
     " the default back. A run that fell due goes on with the tasks that it began with."
@@ -446,37 +305,5 @@ ROUTES: Final = (
         query=RunListQuery,
         answer=RunList,
         problems=(404,),
-    ),
-    Route(
-        method="GET",
-        path="/v1/workflow-runs/{workflowRunId}",
-        permission=Permission.READ,
-        summary="Read a workflow run, with the state of every task",
-        handle=read_run,
-        answer=WorkflowRunView,
-        problems=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/v1/workflow-runs/{workflowRunId}/cancel",
-        permission=Permission.WRITE,
-        summary="Cancel a workflow run",
-        description="Makes no more runs of its tasks, and cancels those that are alive.",
-        handle=cancel_workflow_run,
-        answer=WorkflowRunView,
-        problems=(404,),
-    ),
-    Route(
-        method="POST",
-        path="/v1/workflow-runs/{workflowRunId}/retry",
-        permission=Permission.WRITE,
-        summary="Retry a workflow run from the tasks that failed",
-        description=(
-            "Answers the run that takes its place. Tasks that succeeded, and need nothing that runs again, are kept"
-            " with their results; all others run by the definition that the old run had."
-        ),
-        handle=retry_workflow_run,
-        answer=WorkflowRunView,
-        problems=(404, 409),
     ),
 )

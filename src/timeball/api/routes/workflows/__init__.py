@@ -1,0 +1,1 @@
+"""Workflows: jobs that are made of tasks which need each other, and their runs."""
