@@ -15,6 +15,7 @@ from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.jobspec import json_input
+from timeball.operation.schedules.delete_calendar import delete_calendar
 from timeball.operation.schedules.put_calendar import put_calendar
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
@@ -65,9 +66,7 @@ async def put(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    name = _known_form(call)
-    if not await call.context.store.delete_calendar(call.tenant, name):
-        raise NotFound("calendar", name)
+    await delete_calendar(call.context, call.tenant, _known_form(call))
     return Answer(status=204)
 
 

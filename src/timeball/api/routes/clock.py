@@ -9,6 +9,7 @@ from msgspec import Struct
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import moment
 from timeball.domain.instant import SECOND, render
+from timeball.operation.storage.accept_clock import accept_clock
 from timeball.ports.store.clock import ClockState
 
 
@@ -31,7 +32,7 @@ async def show(call: Call) -> Answer:
 
 
 async def accept(call: Call) -> Answer:
-    return answer_json(_view(await call.context.store.accept_clock()))
+    return answer_json(_view(await accept_clock(call.context)))
 
 
 def _view(state: ClockState) -> ClockView:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 from msgspec import Struct
@@ -11,9 +10,9 @@ from timeball.api.bodies import NewKey
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import moment
-from timeball.domain import ids
-from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import render
+from timeball.operation.registry.create_key import create_key
+from timeball.operation.registry.revoke_key import revoke_key
 from timeball.ports.store.registry import Key, Role
 
 
@@ -37,20 +36,17 @@ class KeyList(Struct, frozen=True, rename="camel"):
 
 async def create(call: Call) -> Answer:
     body: NewKey = call.body
-    context = call.context
-    now = context.store.now()
     secret = call.services.new_secret()
-    key = Key(
-        id=ids.make("k", now, context.dice),
-        tenant=call.tenant,
-        name=body.name,
-        role=body.role,
-        digest=hashlib.sha256(secret.encode()).hexdigest(),
-        created_at=now,
-    )
-    await context.store.add_key(key)
+    key = await create_key(call.context, call.tenant, body.role, body.name, secret)
     return answer_json(
-        NewKeyAnswer(key_id=key.id, name=key.name, role=key.role, created_at=render(now), revoked_at=None, key=secret),
+        NewKeyAnswer(
+            key_id=key.id,
+            name=key.name,
+            role=key.role,
+            created_at=render(key.created_at),
+            revoked_at=None,
+            key=secret,
+        ),
         201,
     )
 
@@ -61,15 +57,8 @@ async def list_keys(call: Call) -> Answer:
 
 
 async def revoke(call: Call) -> Answer:
-    key_id = call.path["keyId"]
-    keys = await call.context.store.keys()
-    key = next((key for key in keys if key.id == key_id and key.tenant == call.tenant), None)
-    if key is None:
-        raise NotFound("key", key_id[:100])
-    if call.key is not None and key.id == call.key.id:
-        raise Conflict("this is the key you are using; revoke it with another one")
-    await call.context.store.revoke_key(key.id)
-    call.services.forget_key(key)
+    used = None if call.key is None else call.key.id
+    call.services.forget_key(await revoke_key(call.context, call.tenant, call.path["keyId"], used=used))
     return Answer(status=204)
 
 

@@ -15,9 +15,9 @@ from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import render
 from timeball.domain.task.task import Task
 from timeball.jobspec import json_input
-from timeball.operation.jobs.check_tasks import refused_task
+from timeball.operation.registry.delete_task import delete_task
+from timeball.operation.registry.put_task import put_task
 from timeball.ports.store.registry import RegisteredTask
-from timeball.ports.wakeups import Topic
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
 _EXAMPLE: Final = {"kind": "http", "url": "https://example.org/send", "method": "POST"}
@@ -56,21 +56,12 @@ async def put(call: Call) -> Answer:
     if not _TASK_ID.fullmatch(task_id):
         raise Invalid("a taskId has 1 to 200 letters, digits and . _ : @ -", "/path/taskId")
     task = await json_input.read(call.raw, _typed, call.context.clock)
-    if (refused := refused_task(task, "")) is not None:
-        raise refused
-    spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(task))
-    now = call.context.store.now()
-    saved = await call.context.store.put_task(
-        RegisteredTask(id=task_id, tenant=call.tenant, spec=spec, version=1, updated_at=now)
-    )
-    call.context.wakeups.wake(Topic.READY)  # its runs may have waited for a worker that takes another kind
+    saved = await put_task(call.context, call.tenant, task_id, task)
     return answer_json(_view(saved), 201 if saved.version == 1 else 200)
 
 
 async def delete(call: Call) -> Answer:
-    task_id = _known_form(call)
-    if not await call.context.store.delete_task(call.tenant, task_id):
-        raise NotFound("task", task_id)
+    await delete_task(call.context, call.tenant, _known_form(call))
     return Answer(status=204)
 
 

@@ -1,0 +1,24 @@
+"""Create an API key."""
+
+from __future__ import annotations
+
+import hashlib
+
+from timeball.domain import ids
+from timeball.operation.context import Context
+from timeball.ports.store.registry import Key, Role
+
+
+async def create_key(context: Context, tenant: str, role: Role, name: str, secret: str) -> Key:
+    """The store keeps the digest of the secret, and nothing keeps the secret."""
+    now = context.store.now()
+    key = Key(
+        id=ids.make("k", now, context.dice),
+        tenant=tenant,
+        name=name,
+        role=role,
+        digest=hashlib.sha256(secret.encode()).hexdigest(),
+        created_at=now,
+    )
+    await context.store.add_key(key)
+    return key

@@ -1,0 +1,12 @@
+"""Remove a calendar."""
+
+from __future__ import annotations
+
+from timeball.domain.errors import NotFound
+from timeball.operation.context import Context
+
+
+async def delete_calendar(context: Context, tenant: str, name: str) -> None:
+    """`Conflict` while a job that may still fire refers to it."""
+    if not await context.store.delete_calendar(tenant, name):
+        raise NotFound("calendar", name)

@@ -1,0 +1,11 @@
+"""Accept the wall clock of the machine that keeps the store."""
+
+from __future__ import annotations
+
+from timeball.operation.context import Context
+from timeball.ports.store.clock import ClockState
+
+
+async def accept_clock(context: Context) -> ClockState:
+    """Ends a hold of planning. Without a hold it changes nothing."""
+    return await context.store.accept_clock()

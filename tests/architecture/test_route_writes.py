@@ -1,0 +1,76 @@
+"""Routes read the store; every write of theirs goes through an operation, where the rules of that write are."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from timeball import api
+from timeball.ports.store.store import Store
+
+API = Path(api.__file__).parent
+
+READS = {
+    *("now", "clock_state", "planning_held", "verdicts_until", "ping", "listen"),
+    *("answered", "slot_for", "jobs", "list_jobs", "firing_jobs", "mean_durations"),
+    *("due_jobs", "planning_failures", "upstream_events", "cancelled_ahead", "next_plan_at"),
+    *("pauses_over", "next_resume_at", "backfills_to_advance", "backfills", "list_backfills"),
+    *("runs", "list_runs", "count_runs", "match_runs", "specs", "letter_groups", "current_run", "attempts"),
+    *("first_attempts", "ledger", "ledger_sums", "logs", "finished_in", "output_in", "referred_to"),
+    *("circumstances", "standing", "run_marks", "next_eligible_at", "holding", "held", "cancel_orders"),
+    *("pause_orders", "preemptions", "next_look_at", "next_expiry", "lapsed", "unreported", "workers"),
+    *("next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
+    *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
+}
+WRITES = {
+    *("open", "close", "probe_write", "wake_all", "accept_clock"),
+    *("submit", "submit_and_claim", "amend", "trigger", "put_off", "plan_failed_now", "commit_plans"),
+    *("apply_upstream_events", "begin_backfill", "advance_backfills", "cancel_backfill"),
+    *("claim", "settle", "note", "append_logs", "request_cancel", "hurry", "replace_output", "number"),
+    *("repeat", "repeat_letters", "replay", "discard", "preempt", "note_pauses"),
+    *("open_gates", "expire", "forget_unused", "advance_workflows"),
+    *("register", "renew", "give_back", "end_session", "forget_sessions"),
+    *("lead", "prepare_days", "prune_day", "forget_keys", "forget_versions"),
+    *("add_key", "revoke_key", "allow_bootstrap_key"),
+    *("put_task", "delete_task", "put_calendar", "delete_calendar"),
+}
+COMMON = {"open", "close", "discard", "note", "number", "submit"}
+"""Names that other values have, too: they count where the value is called a store."""
+
+
+def port() -> set[str]:
+    return {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
+
+
+def writes_in(source: str) -> Iterator[tuple[int, str]]:
+    """Every attribute with the name of a write, on whatever value: the store may have any name there."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Attribute) or node.attr not in WRITES:
+            continue
+        if node.attr not in COMMON or ast.unparse(node.value).endswith("store"):
+            yield node.lineno, ast.unparse(node)
+
+
+def test_every_method_of_the_store_is_known_to_read_or_to_write() -> None:
+    assert not READS & WRITES
+    assert port() == READS | WRITES
+
+
+@pytest.mark.parametrize("module", sorted(str(path.relative_to(API)) for path in API.rglob("*.py")))
+def test_no_route_writes_to_the_store_by_itself(module: str) -> None:
+    assert list(writes_in((API / module).read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "async def put(call): await call.context.store.put_task(task)",
+        "async def put(store): await store.put_task(task)",
+        "async def put(call): await call.context.store.submit([put_task])",
+        "async def put(call):\n    save = call.context.store.put_task\n    await save(task)",
+    ],
+)
+def test_a_route_that_wrote_by_itself_would_be_found(source: str) -> None:
+    assert len(list(writes_in(source))) == 1
