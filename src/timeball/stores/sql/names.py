@@ -17,7 +17,8 @@ from timeball.domain.job.job import JobState
 from timeball.domain.planning.backfill import BackfillState
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Hold, State, Status
-from timeball.domain.workflow.workflow import WOVEN, TaskState
+from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.progress import TaskState
 
 WEAVER: Final = "weaver"
 """The session that holds workflow runs: that of no worker."""

@@ -13,7 +13,7 @@ from timeball.api.views import ErrorView
 from timeball.domain import instant
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Status
-from timeball.domain.workflow.workflow import RunIf
+from timeball.domain.workflow.definition import RunIf
 from timeball.operation.runs.cancel import cancel_run
 from timeball.operation.runs.retry_run import retry_run
 from timeball.operation.workflows.find_workflow import FoundWorkflowRun, find_workflow_run
