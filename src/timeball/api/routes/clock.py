@@ -9,7 +9,7 @@ from msgspec import Struct
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import moment
 from timeball.domain.instant import SECOND, render
-from timeball.operation.storage.accept_clock import accept_clock
+from timeball.operation.accept_clock import accept_clock
 from timeball.ports.store.clock import ClockState
 
 
