@@ -125,11 +125,14 @@ def work_off(folder: Path, postgres: PostgresCluster, dsn: str) -> Records:
             ended(attempts(limited), crew),
             set(crew.gone),
             succeeded(postgres, dsn),
-            {table: postgres.fetch_value(f"SELECT COUNT(*) FROM {table} WHERE {what}", dsn) for table, what in REST},
+            {
+                table: postgres.fetch_value(f"SELECT COUNT(*) FROM {table} WHERE {what}", dsn)
+                for table, what in LEFTOVER_TABLES
+            },
         )
 
 
-REST = (
+LEFTOVER_TABLES = (
     ("runs", "true"),  # so no permit, and nobody who waits
     ("turns", "holder IS NOT NULL"),
     ("gates", "look_at IS NOT NULL"),
@@ -216,7 +219,7 @@ def test_order_and_limits_hold_while_workers_are_killed(
         assert most_at_once([each for each in records.keys if each.group in pair]) == 2, "keys do not wait for others"
     no_more_than_the_limit_ran_at_once(records)
     each_run_succeeded_once(records)
-    assert records.left == {table: 0 for table, _ in REST}, "no run, no permit and no turn is left"
+    assert records.left == {table: 0 for table, _ in LEFTOVER_TABLES}, "no run, no permit and no turn is left"
 
 
 def runs_of_a_key_went_one_by_one_in_the_order_of_their_fires(records: Records, key: str) -> None:

@@ -32,7 +32,7 @@ def imported() -> dict[str, str]:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
-            for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"timeball"}:
+            for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"timeball", "_typeshed"}:
                 found[canonicalize_name(owners[top][0])] = f"{path.relative_to(ROOT)} imports {top}"
     return found
 

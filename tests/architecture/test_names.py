@@ -75,7 +75,6 @@ SAME_NAME = {
     "Progress": "to be renamed: store_transfer TransferProgress",
     "Refused": "to be renamed: guard StartRefused, manifests FilesRefused",
     "Request": "to be renamed: client ApiRequest",
-    "Runs": "to be renamed: client/run_selection RunSelection",
     "Step": "to be renamed: workflow WorkflowStep, manifests ApplyStep",
     "Target": "to be renamed: diagnosis CalledHost, transfer TransferTarget",
     "Voice": "to be renamed: executors/python ChildReports, WorkerReports",
@@ -93,9 +92,6 @@ VAGUE = re.compile(
 VAGUE_CONSTANTS = {
     "api/routes/jobs/forecast.py LONGEST": "to be renamed",
     "cli/tools/chaos.py MOST": "to be renamed",
-    "config.py MOST_CPUS": "to be renamed",
-    "config.py MOST_CREDIT": "to be renamed",
-    "config.py MOST_SLOTS": "to be renamed",
     "domain/dispatch/preemption.py LONGEST": "to be renamed",
     "domain/dispatch/preemption.py MOST": "to be renamed",
     "domain/duration.py LONGEST": "to be renamed",

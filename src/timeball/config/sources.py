@@ -16,7 +16,7 @@ Flags = Mapping[str, Any]
 """What the command line said, by setting; None or an empty tuple: nothing."""
 
 
-class Found(NamedTuple):
+class FoundValue(NamedTuple):
     """A setting as it was written, before it is read."""
 
     value: Any
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     trust: Trust
 
 
-class Source(NamedTuple):
+class SettingSource(NamedTuple):
     """A place where a setting, or a file with its value, may be named."""
 
     value: Any
@@ -63,7 +63,7 @@ class Given:
             found = setting.default(self) if callable(setting.default) else setting.value.read(setting.default)
         return found if setting.settle is None else setting.settle(self, found)
 
-    def find(self, setting: Setting[Any]) -> Found | None:
+    def find(self, setting: Setting[Any]) -> FoundValue | None:
         """What the first source says that says something."""
         for source in self._sources(setting):
             if setting.protects and source.trust < Trust.USER and (source.value, source.file) != (None, None):
@@ -75,7 +75,7 @@ class Given:
             if source.file is not None:
                 return self._from_file(setting, source)
             if source.value is not None:
-                return Found(source.value, source.title, source.trust)
+                return FoundValue(source.value, source.title, source.trust)
         return None
 
     def secret_files(self) -> list[Path]:
@@ -91,22 +91,22 @@ class Given:
             named.append(self._file_path)
         return [found for path in named for found in secret_files.lasting(path)]
 
-    def _sources(self, setting: Setting[Any]) -> Iterator[Source]:
+    def _sources(self, setting: Setting[Any]) -> Iterator[SettingSource]:
         """Where a setting is looked for, the most trusted source first."""
         flag = self._flags.get(setting.name)
         file_flag = self._flags.get(setting.file_name)
-        yield Source(None if flag == () else flag, file_flag, setting.flag, setting.file_flag, setting.flag)
+        yield SettingSource(None if flag == () else flag, file_flag, setting.flag, setting.file_flag, setting.flag)
         if setting.flag_only:
             return
         variable = self.environ.get(setting.variable) or None
         named = self.environ.get(setting.file_variable) or None
         title = f"the environment variable {setting.variable}"
-        yield Source(variable, named if setting.secret else None, setting.variable, setting.file_variable, title)
+        yield SettingSource(variable, named if setting.secret else None, setting.variable, setting.file_variable, title)
         where, path = f" in {self._file_path}", str(self._file_path)
         written, named = self._file.get(setting.name), self._file.get(setting.file_name)
-        yield Source(written, named, setting.name, setting.file_name, path, where, self._file_trust)
+        yield SettingSource(written, named, setting.name, setting.file_name, path, where, self._file_trust)
 
-    def _from_file(self, setting: Setting[Any], source: Source) -> Found:
+    def _from_file(self, setting: Setting[Any], source: SettingSource) -> FoundValue:
         """The value in a file. Whichever source names the file: what is in it belongs to the user."""
         title = f"{source.file_name}{source.where}"
         path = _read_path(setting, source.file, title)
@@ -115,9 +115,9 @@ class Given:
                 self._secrets[path] = secret_files.read(path)
         except ValueError as error:
             raise InvalidSetting(f"{setting.name} from {title} cannot be used: {error}") from None
-        return Found(self._secrets[path], f"{title} ({path})", Trust.USER)
+        return FoundValue(self._secrets[path], f"{title} ({path})", Trust.USER)
 
-    def _unprotected(self, setting: Setting[Any], source: Source) -> InvalidSetting:
+    def _unprotected(self, setting: Setting[Any], source: SettingSource) -> InvalidSetting:
         name = source.name if source.file is None else source.file_name
         variable = setting.file_variable if setting.secret else setting.variable
         instead = f"Pass {setting.flag} or set {variable}" if setting.flag else f"Set {variable}"
