@@ -13,7 +13,8 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.planning.planning import Span
 from timeball.domain.run.ledger import Verdict
-from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Amended, Amendment, Fired, JobFilter, Outdated
 from timeball.ports.store.registry import RegisteredTask

@@ -23,7 +23,8 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.domain.run import archive_record
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.operation.storage import archive as writing

@@ -10,7 +10,8 @@ from timeball.domain.dispatch.limits import Concurrency, RateLimit
 from timeball.domain.instant import SECOND
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run import circuit_breaker
-from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.jobs import Accepted, Idempotency, Replayed, Submission
 from timeball.ports.store.runs import Claim, SlotRequest

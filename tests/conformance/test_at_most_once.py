@@ -5,18 +5,9 @@ import asyncio
 import pytest
 
 from tests.support.builders import LEASE, one_shot, recurring, run, settlement, worker
-from timeball.domain.run.lifecycle import (
-    INTERRUPTED,
-    SILENT,
-    Failed,
-    Failure,
-    Lost,
-    Outcome,
-    Released,
-    Status,
-    Succeeded,
-)
+from timeball.domain.run.lifecycle import INTERRUPTED, SILENT, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store

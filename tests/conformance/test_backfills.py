@@ -18,7 +18,8 @@ from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job, JobState, decode_spec
 from timeball.domain.planning.backfill import BackfillProgress, BackfillState
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Status
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask

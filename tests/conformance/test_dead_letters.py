@@ -13,8 +13,9 @@ from timeball.domain.instant import HOUR
 from timeball.domain.job.job import Job, JobSpec, JobState, decode_spec
 from timeball.domain.run.error_fingerprint import fingerprint
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import LOST, Failed, Failure, Lost, Outcome, Status, Succeeded
+from timeball.domain.run.lifecycle import LOST, Failed, Failure, Lost, Outcome, Succeeded
 from timeball.domain.run.run import NewRun, Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Shell
 from timeball.ports.store.queries import Match, RunFilter

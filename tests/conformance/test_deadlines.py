@@ -11,7 +11,8 @@ from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.dispatch.placement import Resources
 from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.run.ledger import Verdict
-from timeball.domain.run.lifecycle import Failed, Failure, Released, Status
+from timeball.domain.run.lifecycle import Failed, Failure, Released
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import SlotRequest

@@ -17,8 +17,9 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, HOUR, SECOND, render
 from timeball.domain.job.job import Job
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Follow, Interval
 from timeball.domain.task.retry import Retry
 from timeball.operation.context import Context

@@ -18,8 +18,8 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.domain.retention import day_of
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.store.queries import Match, RunFilter
 from timeball.ports.store.store import Store

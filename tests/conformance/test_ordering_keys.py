@@ -11,7 +11,8 @@ from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import MINUTE, SECOND
 from timeball.domain.job.job import JobState
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released, Status
+from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Amended, Amendment, Submission
 from timeball.ports.store.runs import Claim, SlotRequest

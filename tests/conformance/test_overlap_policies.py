@@ -15,7 +15,8 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.job.job import Job
 from timeball.domain.planning.planning import Span
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.runs import Claim, Wanted
 from timeball.ports.store.store import Store

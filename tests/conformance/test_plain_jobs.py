@@ -9,7 +9,8 @@ import pytest
 from tests.conformance.test_gates import claim
 from tests.support.builders import one_shot, plan_due, recurring, settlement
 from timeball.domain.instant import SECOND
-from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store

@@ -14,8 +14,9 @@ from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.job.job import Job
 from timeball.domain.planning.planning import Fire, Plan, Span, plan
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import JobFilter, Submission
 from timeball.ports.store.queries import RunFilter

@@ -13,7 +13,8 @@ from timeball.domain.instant import HOUR, SECOND
 from timeball.domain.job.job import JobState
 from timeball.domain.planning.planning import Span
 from timeball.domain.run.ledger import Verdict
-from timeball.domain.run.lifecycle import Failed, Failure, Status, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Amendment, JobFilter
 from timeball.ports.store.queries import RunFilter

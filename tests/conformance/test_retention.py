@@ -15,7 +15,7 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import JobState
 from timeball.domain.retention import day_of
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.jobs import Amended, Amendment, Idempotency, Submission
 from timeball.ports.store.runs import Claim

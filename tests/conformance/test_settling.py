@@ -11,8 +11,9 @@ from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MAX, SECOND, Micros
 from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
-from timeball.domain.run.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Status, Succeeded
+from timeball.domain.run.lifecycle import LOST, Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.run.run import NewRun, Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.ports.store.queries import LogLine, RunFilter
 from timeball.ports.store.runs import Claim, Settled, SlotRequest, Wanted

@@ -21,7 +21,8 @@ from timeball.domain import ids, instant, retention
 from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import DAY, MINUTE, SECOND
-from timeball.domain.run.lifecycle import Failed, Failure, Status
+from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Claim, SlotRequest

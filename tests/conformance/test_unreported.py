@@ -10,7 +10,8 @@ from tests.conformance.conftest import Tamper
 from tests.support.builders import one_shot, settlement, worker
 from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.instant import SECOND
-from timeball.domain.run.lifecycle import LEASE, UNREPORTED, Lost, Status, Succeeded
+from timeball.domain.run.lifecycle import LEASE, UNREPORTED, Lost, Succeeded
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.runs import Claim, Settlement, SlotRequest, Wanted
 from timeball.ports.store.store import Store

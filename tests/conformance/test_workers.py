@@ -4,7 +4,8 @@ import asyncio
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
-from timeball.domain.run.lifecycle import Lost, Status
+from timeball.domain.run.lifecycle import Lost
+from timeball.domain.run.status import Status
 from timeball.ports.store.registry import Key
 from timeball.ports.store.runs import Claim, SlotRequest, Wanted
 from timeball.ports.store.store import Store

@@ -17,8 +17,9 @@ from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.job.job import JobState
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Status, Succeeded
+from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Succeeded
 from timeball.domain.run.run import Run, new_run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask

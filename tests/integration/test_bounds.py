@@ -7,7 +7,7 @@ import pytest
 from tests.support.still import START, World
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
-from timeball.domain.run.run import Status
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import CronSchedule, Date, Interval
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.runs.cancel import cancel_run

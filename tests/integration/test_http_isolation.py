@@ -15,8 +15,8 @@ from tests.support.builders import one_shot
 from tests.support.fleet import Fleet, working
 from tests.support.raw_target import RawRequest, listening, response
 from timeball.domain.job.job import JobSpec
-from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
 from timeball.executors.http.executor import HttpExecutor

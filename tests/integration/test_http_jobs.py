@@ -17,7 +17,7 @@ from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.circuit_breaker import TRIPS_AT
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http

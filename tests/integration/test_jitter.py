@@ -10,8 +10,8 @@ from timeball.api import views
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import jitter_of
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate
 from timeball.operation.jobs.pause import pause
 from timeball.ports.store.runs import SlotRequest

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.fleet import Fleet, working
 from timeball.domain.job.job import JobSpec
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import Python
 from timeball.executors.python.executor import PythonExecutor

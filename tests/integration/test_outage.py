@@ -13,7 +13,7 @@ from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
 from timeball.domain.run.ledger import Verdict
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.operation.jobs.pause import pause, resume
 

@@ -14,7 +14,7 @@ from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from timeball.domain.job.job import decode_spec
-from timeball.domain.run.run import Status
+from timeball.domain.run.status import Status
 from timeball.ports.store.maintenance import Lead
 from timeball.ports.store.runs import Claim, SlotRequest
 

@@ -15,7 +15,8 @@ from tests.simulation.weather import S
 from timeball.domain.job.job import JobState
 from timeball.domain.planning.backfill import Backfill, BackfillProgress, BackfillState
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.operation.schedules.backfill import Begun, NewBackfill, begin, cancel_backfill
 from timeball.server.server import Server

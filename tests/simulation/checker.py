@@ -18,7 +18,8 @@ from timeball.domain.errors import IdempotencyMismatch
 from timeball.domain.job.job import Job
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import INTERRUPTED
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http
 from timeball.ports.store.queries import RunFilter
 

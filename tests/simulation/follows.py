@@ -19,7 +19,8 @@ from tests.simulation.records import FOREVER, Micros, Violation
 from tests.simulation.weather import MS
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Follow
 
 if TYPE_CHECKING:

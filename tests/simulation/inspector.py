@@ -12,7 +12,8 @@ from tests.simulation.weather import MS, S
 from timeball.domain.job.job import Job, JobSpec, JobState, decode_spec
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Succeeded
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http
 from timeball.ports.store.runs import Claim, Settled, Settlement
 from timeball.ports.store.workers import Worker

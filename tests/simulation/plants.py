@@ -22,6 +22,7 @@ from timeball.domain.planning import backfill, planning, upcoming_fires
 from timeball.domain.planning.backfill import Backfill
 from timeball.domain.run import circuit_breaker, lifecycle
 from timeball.domain.run.run import NewRun
+from timeball.domain.run.status import Status
 from timeball.domain.workflow import progress
 from timeball.domain.workflow.progress import Step, TaskState
 from timeball.ports.store.jobs import Accepted
@@ -140,7 +141,7 @@ def _unguarded_settle(world: World) -> Patches:
             succeeded = isinstance(item.outcome, lifecycle.Succeeded)
             if answers[index] is None and succeeded and await tx.fetch(status, id=item.run_id):
                 await tx.execute(overwrite, id=item.run_id)
-                answers[index] = Settled(item.run_id, lifecycle.Status.SUCCEEDED)
+                answers[index] = Settled(item.run_id, Status.SUCCEEDED)
         return answers
 
     return [mock.patch.object(settling, "settle", settle)]

@@ -13,7 +13,8 @@ from tests.simulation.weather import S
 from timeball.domain.dispatch.limits import RateLimit
 from timeball.domain.dispatch.overlap import REPLACING, Overlap
 from timeball.domain.run.ledger import DUE, Origin
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Case, Checker

@@ -15,7 +15,8 @@ from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.job.job import JobSpec, workflow_of
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask

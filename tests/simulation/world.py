@@ -29,7 +29,7 @@ from tests.simulation.storage import Connection, at_once, open_migrated
 from tests.simulation.weather import Damage, S, Weather
 from timeball.domain import retention
 from timeball.domain.job.job import JobState
-from timeball.domain.run.run import Status
+from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.store.jobs import JobFilter, JobStatus

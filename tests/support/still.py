@@ -8,8 +8,9 @@ from msgspec import structs
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job, JobSpec
-from timeball.domain.run.lifecycle import Status, Succeeded
+from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.task.task import Shell
 from timeball.operation.context import Context
 from timeball.operation.jobs.submit import Created, NewJob, Submit

@@ -15,7 +15,7 @@ from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import GAVE_UP, WORDS, Status
 from timeball.jobspec.validation_text import did_you_mean, explain
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.store.queries import RunFilter
@@ -41,25 +41,6 @@ JOB_STATUSES: Final = {
     "success": "completed",
 }
 """Words for a job's status, in lower case."""
-
-_WAITING: Final = frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED})
-_BROKEN: Final = frozenset({Status.FAILED, Status.DEAD})
-_DONE: Final = frozenset({Status.SUCCEEDED})
-
-RUN_STATUSES: Final[dict[str, frozenset[Status]]] = {
-    **{status.value: frozenset({status}) for status in Status},
-    "success": _DONE,
-    "completed": _DONE,
-    "done": _DONE,
-    "in_progress": frozenset({Status.RUNNING}),
-    "errored": _BROKEN,
-    "error": _BROKEN,
-    "failure": _BROKEN,
-    "pending": _WAITING,
-    "not_started": _WAITING,
-    "canceled": frozenset({Status.CANCELLED}),
-}
-"""Words for a run's status, in lower case."""
 
 
 class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -241,10 +222,10 @@ def _job_status(word: str) -> str:
 
 def _run_statuses(word: str, under: str) -> frozenset[Status]:
     if word == "FAILED":
-        return _BROKEN  # whoever shouts speaks the legacy vocabulary, which has no dead letters
-    found = RUN_STATUSES.get(word.lower())
+        return frozenset(GAVE_UP)  # whoever shouts speaks the legacy vocabulary, which has no dead letters
+    found = WORDS.get(word.lower())
     if found is None:
-        raise _unknown(word, RUN_STATUSES, _at("status", under))
+        raise _unknown(word, WORDS, _at("status", under))
     return found
 
 

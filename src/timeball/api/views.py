@@ -11,7 +11,8 @@ from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import MILLISECOND, Micros, render
 from timeball.domain.run import lateness, lifecycle
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.run import Attempt, Run, Status
+from timeball.domain.run.run import Attempt, Run
+from timeball.domain.run.status import Status
 from timeball.domain.text.schedule_text import clock
 from timeball.jobspec.spec_view import SpecView, encode, view_of
 from timeball.ports.store.jobs import JobStatus

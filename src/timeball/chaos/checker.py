@@ -16,10 +16,10 @@ from msgspec import Struct, field
 from timeball.chaos.history import Fault, History, Part, Promise, Row, Sighting
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run.ledger import TOLERANCE
+from timeball.domain.run.status import TERMINAL
 
 Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced"]
 BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced")
-TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
 LEASE: Final = 15 * SECOND
 NOTICEABLE: Final = 250 * MILLISECOND
 """A start this late was held up by something."""

@@ -14,13 +14,13 @@ from timeball.client.requests import jobs as job_requests
 from timeball.client.requests import runs as run_requests
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros, of, to_datetime
+from timeball.domain.run.status import LIVE
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
-LIVE: Final = ("scheduled", "blocked", "queued", "running", "retrying")
 
 
 async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, patience: float) -> float | None:

@@ -16,7 +16,8 @@ from typing import Any, Final
 from msgspec import structs
 
 from timeball.domain.instant import SECOND
-from timeball.domain.run.lifecycle import Status, Succeeded
+from timeball.domain.run.lifecycle import Succeeded
+from timeball.domain.run.status import Status
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.server.loops.lease_rescuer import LeaseRescuer

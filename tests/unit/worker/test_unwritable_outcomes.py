@@ -15,7 +15,8 @@ from msgspec import Raw
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from tests.support.fake_worker_protocol import FakeDispatch, python
 from timeball.domain.errors import Unavailable
-from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Status, Succeeded
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.operation.context import Context
 from timeball.operation.runs.settle import Settle

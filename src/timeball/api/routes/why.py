@@ -11,7 +11,7 @@ from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import LatenessView, lateness_view
 from timeball.domain.diagnosis.reasons import Code, Reason
 from timeball.domain.instant import render
-from timeball.domain.run.run import Status
+from timeball.domain.run.status import Status
 from timeball.operation.runs.explain import RunExplained, explain_job, explain_run
 
 

@@ -11,6 +11,7 @@ import click
 
 from timeball.cli.output import times
 from timeball.cli.output.failures import printable
+from timeball.domain.run.status import STATUSES, Tone
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,24 +21,25 @@ T = TypeVar("T")
 Form = Literal["table", "plain", "json"]
 Value = str | int | float | datetime | Sequence[str] | None
 
+_TONES = {
+    Tone.WAITING: "cyan",
+    Tone.ATTENTION: "yellow",
+    Tone.ACTIVE: "blue",
+    Tone.GOOD: "green",
+    Tone.BAD: "red",
+    Tone.WORST: "bold red",
+    Tone.MUTED: "bright_black",
+}
 _COLOURS = {
-    "scheduled": "cyan",
-    "queued": "cyan",
-    "blocked": "yellow",
-    "running": "blue",
-    "retrying": "yellow",
+    **{status.value: _TONES[facts.tone] for status, facts in STATUSES.items()},
     "paused": "yellow",
-    "succeeded": "green",
     "completed": "green",
     "on_time": "green",
-    "failed": "red",
-    "dead": "bold red",
     "missed": "red",
     "late": "yellow",
     "caught_up": "yellow",
-    "skipped": "yellow",
-    "cancelled": "bright_black",
 }
+"""Of words in a table: the statuses of runs, and the words of jobs and of the ledger."""
 
 
 class Column(NamedTuple, Generic[T]):

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from timeball.client.models.runs import TERMINAL, Run
+from timeball.client.models.runs import Run
 from timeball.client.models.workers import Worker
 from timeball.client.requests import runs as requests
 from timeball.domain.errors import Conflict, TimeballError
 from timeball.domain.ids import made_at
 from timeball.domain.instant import SECOND, of, to_datetime
+from timeball.domain.run.status import TERMINAL
 from timeball.system import monotonic
 from timeball.tasks import NOOP
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from timeball.client.models.answer import Answer
 from timeball.client.models.jobs import Refusal
-
-TERMINAL: Final = frozenset({"succeeded", "failed", "dead", "cancelled", "skipped"})
+from timeball.domain.run.status import TERMINAL
 
 
 class Failure(Answer, frozen=True):

@@ -7,7 +7,8 @@ from typing import Any
 
 from timeball.client.models.answer import Answer
 from timeball.client.models.job import Job
-from timeball.client.models.runs import TERMINAL, Failure
+from timeball.client.models.runs import Failure
+from timeball.domain.run.status import TERMINAL
 
 
 class Workflow(Job, frozen=True):

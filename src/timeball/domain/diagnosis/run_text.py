@@ -9,7 +9,8 @@ from timeball.domain.diagnosis.snapshot import MAX_COUNTED, DiagnosisSnapshot, P
 from timeball.domain.dispatch.overlap import REPLACING, Overlap
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.text.english import about, counted, listed, moment, when
 
 

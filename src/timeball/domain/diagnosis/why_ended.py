@@ -9,28 +9,29 @@ from timeball.domain.diagnosis.snapshot import Past
 from timeball.domain.instant import MILLISECOND, render, to_datetime
 from timeball.domain.run import lateness
 from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import STATUSES, End, Status
 from timeball.domain.text.english import about, counted, listed, when
 
 
 def reasons(facts: Past) -> list[Reason]:
     """Of a run that has ended."""
     run = facts.run
-    match run.status:
-        case Status.SUCCEEDED:
+    end = STATUSES[run.status].end
+    match end:
+        case End.SUCCESS:
             return [*late(facts), _succeeded(facts)]
-        case Status.FAILED | Status.DEAD:
+        case End.FAILURE:
             return [_gave_up(facts), *late(facts)]
-        case Status.CANCELLED:
+        case End.CANCEL:
             because = f": {run.reason}" if run.reason else ""
             text = f"It was cancelled{_at(facts)}{because}."
             return [Reason(code=Code.CANCELLED, text=text, unblocks=_again(facts), since=run.finished_at)]
-        case Status.SKIPPED:
+        case End.SKIP:
             return [_never_ran(facts)]
-        case Status.SCHEDULED | Status.BLOCKED | Status.QUEUED | Status.RUNNING | Status.RETRYING:
+        case None:
             return []
         case _:
-            assert_never(run.status)
+            assert_never(end)
 
 
 def archived(facts: Past) -> list[Reason]:

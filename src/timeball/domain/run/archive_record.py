@@ -22,8 +22,9 @@ from msgspec import Raw, Struct
 from timeball.domain import ids, instant
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.lifecycle import Failure
 from timeball.domain.run.run import Attempt, Run
+from timeball.domain.run.status import Status
 
 FORMAT: Final = 1
 NOTHING: Final = Raw(b"null")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import RAN, SUCCESSFUL, Status
 from timeball.domain.schedule.schedule import On
-
-ENDS: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.DEAD})
-"""What counts as the end of a run. Who cancels one, or lets it be skipped, wants nothing to come of it."""
 
 
 def wants(on: On, status: Status) -> bool:
-    return status in ENDS and (on == "finished" or (on == "succeeded") == (status is Status.SUCCEEDED))
+    """Whether an end counts. A run that was cancelled or skipped never does: nothing is to come of it."""
+    return status in RAN and (on == "finished" or (on == "succeeded") == (status in SUCCESSFUL))
 
 
 def goes_on(job: Job) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import STATUSES, End, Status
 
 TOLERANCE: Final = 2 * SECOND
 """A start up to this late is on time; an instant planned later than this was missed and is caught up."""
@@ -48,17 +48,18 @@ class Verdict(StrEnum):
 
 def verdict(status: Status, origin: Origin, due_at: Micros, started_at: Micros | None) -> Verdict:
     """The verdict on a fire that became a run, once the run is terminal. `due_at` is the fire time and its jitter."""
-    match status:
-        case Status.CANCELLED:
-            return Verdict.CANCELLED
-        case Status.SKIPPED:
-            return Verdict.SKIPPED
-        case Status.SUCCEEDED | Status.FAILED | Status.DEAD:
+    end = STATUSES[status].end
+    match end:
+        case End.SUCCESS | End.FAILURE:
             if origin in (Origin.CATCH_UP, Origin.BACKFILL):
                 return Verdict.CAUGHT_UP
             started = due_at if started_at is None else started_at
             return Verdict.ON_TIME if started - due_at <= TOLERANCE else Verdict.LATE
-        case Status.SCHEDULED | Status.BLOCKED | Status.QUEUED | Status.RUNNING | Status.RETRYING:
+        case End.CANCEL:
+            return Verdict.CANCELLED
+        case End.SKIP:
+            return Verdict.SKIPPED
+        case None:
             return Verdict.OPEN
         case _:
-            assert_never(status)
+            assert_never(end)

@@ -18,6 +18,7 @@ from typing import Annotated, Final, assert_never
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from timeball.domain.instant import MINUTE, SECOND, Micros
+from timeball.domain.run.status import Status
 from timeball.domain.task import retry
 from timeball.domain.task.retry import Delivery, Retry
 
@@ -45,27 +46,6 @@ class Hold(IntFlag):
     """Another run has the turn under its ordering key. Under the key's lock."""
     GATE = 4
     """It waits for a permit, a token or a host. Under the gate's lock."""
-
-
-class Status(StrEnum):
-    """What a user sees. The last five are terminal."""
-
-    SCHEDULED = "scheduled"
-    BLOCKED = "blocked"
-    QUEUED = "queued"
-    RUNNING = "running"
-    RETRYING = "retrying"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    """Gave up by policy: another try could not heal it."""
-    DEAD = "dead"
-    """Retries exhausted; waits in the dead letters for a person."""
-    CANCELLED = "cancelled"
-    SKIPPED = "skipped"
-    """Never ran: the overlap or catch-up rule said so. Its verdict and reason are in the ledger."""
-
-
-TERMINAL: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
 
 
 class Event(StrEnum):

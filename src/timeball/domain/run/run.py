@@ -8,9 +8,9 @@ from timeball.domain import duration
 from timeball.domain.dispatch import preemption
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, jitter_of
-from timeball.domain.run import lifecycle
 from timeball.domain.run.ledger import DUE, Origin, Verdict
-from timeball.domain.run.lifecycle import Failure, Hold, State, Status
+from timeball.domain.run.lifecycle import Failure, Hold
+from timeball.domain.run.status import TERMINAL, Status
 from timeball.domain.workflow.definition import WOVEN
 
 
@@ -172,7 +172,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def is_terminal(self) -> bool:
-        return self.status in lifecycle.TERMINAL
+        return self.status in TERMINAL
 
     @property
     def is_due_instant(self) -> bool:
@@ -191,6 +191,3 @@ class Attempt(Struct, frozen=True, kw_only=True):
     claimed_at: Micros | None = None
     eligible_at: Micros | None = None
     """From when it could be claimed."""
-
-
-__all__ = ["Attempt", "NewRun", "Run", "State", "Status"]

@@ -8,8 +8,8 @@ from typing import Final
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.job.job import Job, JobState
-from timeball.domain.run.lifecycle import TERMINAL
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import LIVE, TERMINAL, Status
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run
 from timeball.operation.jobs.amend import amend
@@ -23,7 +23,9 @@ CONFIRMATION: Final = SECOND
 """How long to wait for a reachable worker to say that an attempt it was just handed will not start."""
 CANCELLED_AT_ONCE: Final = 500
 """Runs of a cancelled job that end in one transaction."""
-_WAITING: Final = frozenset({Status.QUEUED, Status.BLOCKED, Status.RETRYING})
+_HELD: Final = frozenset({Status.RUNNING, Status.SCHEDULED})
+"""The live statuses of runs that a worker may have."""
+_WAITING: Final = frozenset(LIVE) - _HELD
 
 
 async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
@@ -42,7 +44,7 @@ async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
 
     await _thin_out(context, tenant, job_id)
     await amend(context, tenant, job_id, decide)
-    held = RunFilter(tenant=tenant, job_id=job_id, status=frozenset({Status.RUNNING, Status.SCHEDULED}))
+    held = RunFilter(tenant=tenant, job_id=job_id, status=_HELD)
     await _confirmed(context, [run.id for run in (await context.store.list_runs(held, None, 1_000)).items])
     return await find_job(context, tenant, job_id)
 

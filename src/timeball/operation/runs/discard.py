@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain.errors import Conflict, NotFound, TimeballError
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import GAVE_UP
 from timeball.operation.context import Context
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.queries import Match
@@ -29,6 +30,6 @@ def _refusal(run_id: str, run: Run | None) -> TimeballError:
         return NotFound("run", run_id)
     if run.retried_as is not None:
         return Conflict(f"run {run_id} was already retried, as {run.retried_as}")
-    if run.status not in (Status.DEAD, Status.FAILED):
+    if run.status not in GAVE_UP:
         return Conflict(f"run {run_id} is {run.status}; only a run that gave up can be discarded")
     return Conflict(f"run {run_id} was already discarded")

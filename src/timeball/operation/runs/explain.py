@@ -9,7 +9,7 @@ from timeball.domain.diagnosis.reasons import Code, Reason
 from timeball.domain.diagnosis.snapshot import Past, Standing
 from timeball.domain.errors import NotFound
 from timeball.domain.job.job import JobState
-from timeball.domain.run.run import Status
+from timeball.domain.run.status import Status
 from timeball.operation.context import Context
 from timeball.operation.find import find_run_anywhere
 from timeball.operation.schedules.closed_times import closures_of_job

@@ -10,8 +10,8 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.edit import Edit
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import TERMINAL
-from timeball.domain.run.run import NewRun, Run, Status, new_run
+from timeball.domain.run.run import NewRun, Run, new_run
+from timeball.domain.run.status import TERMINAL, Status
 from timeball.operation.context import Context
 from timeball.operation.find import find_job, find_run_anywhere
 from timeball.operation.runs.bulk_item_result import BulkItemResult

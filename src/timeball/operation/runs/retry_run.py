@@ -13,7 +13,8 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.edit import Edit
 from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.run import NewRun, Run, Status, new_run
+from timeball.domain.run.run import NewRun, Run, new_run
+from timeball.domain.run.status import SUCCESSFUL, TERMINAL, Status
 from timeball.operation.context import Context
 from timeball.operation.find import find_run
 from timeball.operation.jobs.check_tasks import refused_task
@@ -22,7 +23,7 @@ from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 from timeball.ports.store.queries import Match
 from timeball.ports.wakeups import Topic
 
-RETRYABLE: Final = frozenset({Status.RETRYING, Status.FAILED, Status.DEAD, Status.CANCELLED, Status.SKIPPED})
+RETRYABLE: Final = TERMINAL - SUCCESSFUL | {Status.RETRYING}
 
 
 async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> Run:

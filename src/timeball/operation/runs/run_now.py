@@ -7,7 +7,8 @@ from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.run import NewRun, Status, new_run
+from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.run.status import Status
 from timeball.operation.context import Context
 from timeball.operation.find import find_job
 from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs

@@ -11,8 +11,8 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.planning.planning import Span
-from timeball.domain.run.lifecycle import Status
 from timeball.domain.run.run import NewRun
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.paging import Page
 from timeball.ports.store.runs import Claim, SlotRequest

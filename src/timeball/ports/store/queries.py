@@ -12,8 +12,9 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.archive_record import Finished
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.lifecycle import Failure
 from timeball.domain.run.run import Attempt, Run
+from timeball.domain.run.status import Status
 from timeball.ports.store.paging import Page
 
 

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
-from timeball.domain.run.lifecycle import Outcome, Status
+from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.run.run import NewRun
+from timeball.domain.run.status import Status
 from timeball.ports.attempt import AttemptWithLocks
 from timeball.ports.worker_protocol import Ended, LogChunk, Pausing, Progress, Started
 

@@ -16,7 +16,8 @@ from typing import Final
 from timeball.domain.job.job import JobState
 from timeball.domain.planning.backfill import BackfillState
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Hold, State, Status
+from timeball.domain.run.lifecycle import Hold, State
+from timeball.domain.run.status import Status
 from timeball.domain.workflow.definition import WOVEN
 from timeball.domain.workflow.progress import TaskState
 

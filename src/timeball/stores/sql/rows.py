@@ -15,8 +15,9 @@ from timeball.domain.instant import MAX, Micros
 from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.run import ledger, lifecycle
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Failure, Hold, State, Status
+from timeball.domain.run.lifecycle import Failure, Hold, State
 from timeball.domain.run.run import NewRun, Run
+from timeball.domain.run.status import Status
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.schema import (
     HistoryRow,

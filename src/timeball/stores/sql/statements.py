@@ -6,7 +6,7 @@ Values are mentioned by their names (`{state.ready}`, see `names`), which are re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final
@@ -51,6 +51,11 @@ def query(name: str, **parts: str) -> Query:
     for part, sql in parts.items():
         statement = statement.replace(f"{{{part}}}", sql)
     return Query(name, statement)
+
+
+def literals(words: Iterable[str]) -> str:
+    """Words of the domain, such as statuses, for an `IN (…)`."""
+    return ", ".join(f"'{word}'" for word in words)
 
 
 def many(found: Query) -> Query:

@@ -17,7 +17,8 @@ from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
 from timeball.domain.run.circuit_breaker import Circuit
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell

@@ -11,7 +11,7 @@ from timeball.domain.planning import planning
 from timeball.domain.planning.planning import Fire, Span
 from timeball.domain.run import follow
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Follow, On, is_one_shot

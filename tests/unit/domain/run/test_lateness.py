@@ -7,7 +7,8 @@ import pytest
 
 from timeball.domain.run.lateness import Lateness, split
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.run import Attempt, Run, Status
+from timeball.domain.run.run import Attempt, Run
+from timeball.domain.run.status import Status
 
 
 def run(**fields: Any) -> Run:

@@ -12,7 +12,6 @@ from timeball.domain.run.ledger import Origin, Verdict, verdict
 from timeball.domain.run.lifecycle import (
     INTERRUPTED,
     SILENT,
-    TERMINAL,
     TRANSITIONS,
     Cancelled,
     Event,
@@ -22,12 +21,12 @@ from timeball.domain.run.lifecycle import (
     Outcome,
     Released,
     State,
-    Status,
     Succeeded,
     Transition,
     settle,
     status,
 )
+from timeball.domain.run.status import TERMINAL, Status
 from timeball.domain.task.retry import Delivery, NonRetryable, Retry
 
 NOW = 1_700_000_000 * SECOND

@@ -7,7 +7,7 @@ import random
 from tests.support.builders import LEASE as LONG
 from tests.support.builders import one_shot, worker
 from timeball.domain.instant import MINUTE, SECOND, Micros
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.worker_protocol import LOCAL_KEY

@@ -25,7 +25,8 @@ from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.preview import preview
 from timeball.domain.preview.preview import Marked
 from timeball.domain.run.ledger import Verdict
-from timeball.domain.run.run import Attempt, Run, Status
+from timeball.domain.run.run import Attempt, Run
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.domain.schedule.schedule import sentence
 from timeball.operation.find import find_job

@@ -12,7 +12,7 @@ from timeball.api.routes.runs.runs import page_of_runs
 from timeball.api.routing import Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.views import JobView
 from timeball.domain.instant import MILLISECOND
-from timeball.domain.run.run import Status
+from timeball.domain.run.status import Status
 from timeball.jobspec.documents import JOB_SHAPES
 
 

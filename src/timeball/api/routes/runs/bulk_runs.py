@@ -15,7 +15,7 @@ from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.domain import ids
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import SECOND, render
-from timeball.domain.run.lifecycle import TERMINAL, Status
+from timeball.domain.run.status import GAVE_UP, LIVE, RAN, TERMINAL, Status
 from timeball.operation.runs import bulk
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.cancel import cancel_runs
@@ -25,13 +25,12 @@ from timeball.ports.store.queries import Match, RunFilter
 
 MAX_REASONS: Final = 10
 
-_LIVE: Final = frozenset(Status) - TERMINAL
-_POSSIBLE: Final = {"cancel": _LIVE, "retry": RETRYABLE, "replay": TERMINAL}
+_POSSIBLE: Final = {"cancel": frozenset(LIVE), "retry": RETRYABLE, "replay": TERMINAL}
 """The runs with which each can be done."""
 _USUAL: Final = {
-    "cancel": _LIVE,
-    "retry": frozenset({Status.RETRYING, Status.FAILED, Status.DEAD}),
-    "replay": frozenset({Status.SUCCEEDED, Status.FAILED, Status.DEAD}),
+    "cancel": frozenset(LIVE),
+    "retry": frozenset({Status.RETRYING, *GAVE_UP}),
+    "replay": RAN,
 }
 """The runs that are meant if no status is given: those that ran."""
 

@@ -14,7 +14,8 @@ from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import RunView
 from timeball.domain.errors import Conflict, Invalid
-from timeball.domain.run.run import Run, Status
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.jobspec.spec_view import SpecView, spec_view
 from timeball.operation.find import find_run, find_run_anywhere
 from timeball.operation.runs.cancel import cancel_run

@@ -12,7 +12,7 @@ from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import ErrorView
 from timeball.domain import instant
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import Status
 from timeball.domain.workflow.definition import RunIf
 from timeball.operation.runs.cancel import cancel_run
 from timeball.operation.runs.retry_run import retry_run

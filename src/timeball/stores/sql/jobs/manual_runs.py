@@ -14,8 +14,9 @@ from timeball.domain.dispatch.overlap import REPLACING, TAKEN_OVER, Admission, O
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, encode_spec
 from timeball.domain.run.ledger import Origin, Verdict
-from timeball.domain.run.lifecycle import Hold, Status
+from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.run.status import GAVE_UP, Status
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
@@ -28,7 +29,7 @@ from timeball.stores.sql.runs import ordering_keys, settling
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL, LiveRuns, live_runs
 from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
 from timeball.stores.sql.schema import EDITED, NewHistoryRow
-from timeball.stores.sql.statements import query
+from timeball.stores.sql.statements import literals, query
 
 LIVE_STATES = query("live_states")
 BLOCK_FUTURE = query("block_future")
@@ -37,7 +38,7 @@ MARK_RETRIED = query("mark_retried")
 KEYS_OF_JOBS = query("keys_of_jobs")
 MARK_REPLAYED = query("mark_replayed")
 JOBS_OF_FINISHED = query("jobs_of_finished")
-DISCARD = query("discard")
+DISCARD = query("discard", gave_up=literals(sorted(GAVE_UP)))
 OWN_SPECS = query("own_specs")
 
 

@@ -14,8 +14,9 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning.planning import Fire, Plan, Span
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import DUE, Origin, Verdict
-from timeball.domain.run.lifecycle import Hold, Status
+from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
+from timeball.domain.run.status import Status
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
 from timeball.stores.sql.part import StorePart

@@ -14,7 +14,8 @@ import msgspec
 
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import TERMINAL, State, Status
+from timeball.domain.run.lifecycle import State
+from timeball.domain.run.status import TERMINAL, Status
 from timeball.ports.store.queries import RunFilter
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.names import resolve

@@ -20,8 +20,9 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run.ledger import Verdict
-from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.lifecycle import Failure
 from timeball.domain.run.run import Attempt, Run
+from timeball.domain.run.status import Status
 from timeball.ports.store.paging import Page
 from timeball.ports.store.queries import LedgerSums, LetterGroup, LetterGroups, LogLine, Match, RunFilter, RunSpec
 from timeball.stores.sql.day_ranges import LATELY, DayRange, day_range, is_whole_life

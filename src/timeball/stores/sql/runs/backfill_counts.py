@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
 
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import GAVE_UP, Status
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.schema import NewHistoryRow
 from timeball.stores.sql.statements import query
 
 COUNT_ENDED = query("count_ended")
-
-_GAVE_UP: Final = frozenset({Status.FAILED.value, Status.DEAD.value})
 
 
 async def count_ended(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> None:
@@ -22,7 +19,7 @@ async def count_ended(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> None:
     unlucky = [run for run in ended_runs if run.origin == Origin.BACKFILL and run.status != Status.SUCCEEDED]
     if not unlucky:
         return
-    failed = Counter(run.retry_of for run in unlucky if run.status in _GAVE_UP)
-    others = Counter(run.retry_of for run in unlucky if run.status not in _GAVE_UP)
+    failed = Counter(run.retry_of for run in unlucky if run.status in GAVE_UP)
+    others = Counter(run.retry_of for run in unlucky if run.status not in GAVE_UP)
     backfills = sorted({run.retry_of for run in unlucky if run.retry_of is not None})
     await tx.execute(COUNT_ENDED, i=[(backfill, failed[backfill], others[backfill]) for backfill in backfills])

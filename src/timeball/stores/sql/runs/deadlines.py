@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import DAY, MINUTE, Micros
-from timeball.domain.run.lifecycle import State, Status
+from timeball.domain.run.lifecycle import State
+from timeball.domain.run.status import Status
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows import ended

@@ -24,7 +24,7 @@ from timeball.domain.planning import planning
 from timeball.domain.planning.planning import Fire, Plan, Span
 from timeball.domain.run import follow
 from timeball.domain.run.ledger import FORGONE, Origin, Verdict
-from timeball.domain.run.lifecycle import Status
+from timeball.domain.run.status import RAN, Status
 from timeball.ports.store.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
@@ -52,7 +52,7 @@ CHAIN = query("chain")
 LOCK_JOBS = query("lock_jobs")
 
 MAX_CHAIN_LENGTH: Final = 10_000
-_ENDS: Final = frozenset(status.value for status in follow.ENDS)
+_ENDS: Final = frozenset(status.value for status in RAN)
 
 
 class WaitingEvents(Struct, frozen=True):

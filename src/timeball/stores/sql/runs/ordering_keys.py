@@ -18,10 +18,11 @@ from timeball.domain.job.job import Job
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
+from timeball.domain.run.status import GAVE_UP
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.rows import plain
 from timeball.stores.sql.schema import RunRow
-from timeball.stores.sql.statements import query
+from timeball.stores.sql.statements import literals, query
 
 LOCK_TURNS = query("lock_turns")
 TURN_HOLDERS = query("turn_holders")
@@ -32,7 +33,7 @@ NEXT_IN_TURN = query("next_in_turn")
 GIVE_TURN = query("give_turn")
 WRITE_TURNS = query("write_turns")
 TURNS_HELD = query("turns_held")
-DEAD_HOLDERS = query("dead_holders")
+DEAD_HOLDERS = query("dead_holders", gave_up=literals(GAVE_UP))
 
 FIRST: Final[Micros] = -1
 """Before every fire time."""

@@ -11,7 +11,8 @@ from timeball.domain.dispatch import overlap
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.large_values import REFERENCE
-from timeball.domain.run.lifecycle import State, Status
+from timeball.domain.run.lifecycle import State
+from timeball.domain.run.status import Status
 from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Tx, scalar

@@ -13,7 +13,8 @@ from msgspec import UNSET
 
 from timeball.domain.instant import MAX
 from timeball.domain.run.ledger import TOLERANCE
-from timeball.domain.run.lifecycle import Status, Succeeded
+from timeball.domain.run.lifecycle import Succeeded
+from timeball.domain.run.status import Status
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.rows import bounded, plain

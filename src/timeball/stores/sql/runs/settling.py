@@ -19,7 +19,8 @@ from timeball.domain.instant import MAX, Micros
 from timeball.domain.run import circuit_breaker, lifecycle
 from timeball.domain.run.error_fingerprint import fingerprint, remember_essences
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Status, Succeeded, Transition
+from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Succeeded, Transition
+from timeball.domain.run.status import GAVE_UP, Status
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.runs import Settled, Settlement
@@ -279,7 +280,7 @@ def _share(
     permit or for its host. Whether it may let one of them go. `probing`: a run probes a host, and this may be it."""
     frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
     if run.ordering_key is not None and isinstance(transition.to, Status):
-        gave_up = transition.to in (Status.FAILED, Status.DEAD)
+        gave_up = transition.to in GAVE_UP
         key = (run.tenant, run.ordering_key)
         writes.gone.append(Gone(key, run.id, stays=gave_up and rules.on_failure == "block"))
     elif run.ordering_key is not None and transition.event is Event.GIVE_BACK:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
-from timeball.domain.run.lifecycle import Failure, Status
+from timeball.domain.run.lifecycle import Failure
+from timeball.domain.run.status import Status
 from timeball.domain.text.english import counted
 from timeball.domain.workflow.progress import Step, TaskState
 from timeball.stores.sql.driver import Row, Tx

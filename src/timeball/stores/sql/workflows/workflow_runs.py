@@ -25,7 +25,8 @@ from timeball.domain.job.job import JobSpec, OffloadedSpec, decode_spec, encode_
 from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.run.error_fingerprint import fingerprint
 from timeball.domain.run.ledger import Origin
-from timeball.domain.run.lifecycle import State, Status
+from timeball.domain.run.lifecycle import State
+from timeball.domain.run.status import Status
 from timeball.domain.workflow import progress
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.domain.workflow.progress import Step, TaskState

@@ -22,7 +22,7 @@ SELECT DISTINCT h.job_id FROM {batch b: id text} {each_within history h: b.id};
 -- name: discard
 -- Take runs that gave up, and that nobody dealt with, off the dead letters. The jobs are locked.
 UPDATE history SET discarded_at = {now}
-WHERE status IN ({status.dead}, {status.failed}) AND retried_as IS NULL AND discarded_at IS NULL
+WHERE status IN ({gave_up}) AND retried_as IS NULL AND discarded_at IS NULL
   AND {within id: b} AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
 

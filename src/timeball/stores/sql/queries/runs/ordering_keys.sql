@@ -67,7 +67,7 @@ WHERE r.ordering_key IS NOT NULL;
 -- The keys under which a finished run of these jobs keeps others from their turn.
 SELECT t.tenant, t.ordering_key, t.holder, h.job_id FROM {batch b: id text} JOIN history h ON h.job_id = b.id
 JOIN turns t ON t.holder = h.id AND t.holder IS NOT NULL
-WHERE h.status IN ({status.failed}, {status.dead}) AND h.retried_as IS NULL AND h.discarded_at IS NULL;
+WHERE h.status IN ({gave_up}) AND h.retried_as IS NULL AND h.discarded_at IS NULL;
 
 -- name: forget_turns
 -- Drop keys that nobody uses any more.
