@@ -637,11 +637,11 @@ async def test_the_runs_in_the_way_are_named(store: Store, tamper: Tamper) -> No
 async def test_counting_who_is_ahead_ends_at_a_bound(
     store: Store, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from timeball.domain.diagnosis import why
+    from timeball.domain.diagnosis import run_text
     from timeball.stores.sql.reading import diagnosis_snapshot
 
     monkeypatch.setattr(diagnosis_snapshot, "MAX_COUNTED", 20)
-    monkeypatch.setattr(why, "MAX_COUNTED", 20)
+    monkeypatch.setattr(run_text, "MAX_COUNTED", 20)
     scene = Scene(store, tamper)
     await scene.fill()
     now = store.now()

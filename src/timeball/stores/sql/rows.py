@@ -307,6 +307,11 @@ def ended(
     return RuledHistoryRow(*as_tuple(row), *ruled)
 
 
+def of_span(row: NewHistoryRow) -> NewHistoryRow:
+    """The row of a run that ended, as one that may share its row with other instants: no rule is written of those."""
+    return NewHistoryRow(*[getattr(row, column) for column in NewHistoryRow.__struct_fields__])
+
+
 def unstarted(
     run: NewRun, verdict: Verdict, reason: str, now: Micros, *, until: Micros | None = None, fires: int = 1
 ) -> NewHistoryRow:

@@ -22,7 +22,7 @@ from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profil
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans, planning_failures
 from timeball.stores.sql.planning.ledger_spans import Tail
-from timeball.stores.sql.rows import ended, new_run_row, read_jobs, unstarted
+from timeball.stores.sql.rows import ended, new_run_row, of_span, read_jobs, unstarted
 from timeball.stores.sql.runs import follows, ordering_keys
 from timeball.stores.sql.runs.overlap import LiveRuns, WaitingRun, live_runs
 from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
@@ -162,7 +162,7 @@ async def _decide_blocked(
     for run in sorted(locked, key=lambda run: (run.fire_time, run.id)):
         row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
         if run.origin in DUE:
-            tails[run.job_id].add(row)
+            tails[run.job_id].add(of_span(row))
             if by_job[run.job_id].replaces:  # it may have waited while later instants were closed
                 tails[run.job_id].close()
         else:
