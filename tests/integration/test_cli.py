@@ -20,7 +20,7 @@ from tests.support.both_clients import BOTH, either
 from tests.support.live_server import LiveServer
 from timeball import AsyncClient, Invalid, NotFound, Unauthorized
 from timeball.cli.root import timeball
-from timeball.client.job_document import JobOptions
+from timeball.client.models.job import JobOptions
 
 Timeball = Callable[..., Result]
 

@@ -9,7 +9,7 @@ from typing import Final
 from timeball import system
 from timeball.chaos.history import Promise
 from timeball.client.async_client import AsyncClient
-from timeball.client.job_document import JobOptions
+from timeball.client.models.job import JobOptions
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.ids import made_at
 from timeball.domain.instant import MILLISECOND, SECOND, Micros, of, to_datetime

@@ -2,137 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, TypedDict
+from types import NoneType
+from typing import Any, Final, get_args, get_type_hints
 
+from timeball.client.models.job import Job, JobOptions, Length
 from timeball.domain import duration, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.task.kinds import OFFERED
-
-Length = str | int | timedelta
-"""`"15m"`, seconds, or a timedelta."""
-
-
-class JobOptions(TypedDict, total=False):
-    """Everything that may be said of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`,
-    `python`. When: at most one of `schedule`, `cron`, `every`, `at`, `window`, `follow`; at once without any. In an
-    update, None takes away what the job has."""
-
-    name: str
-    description: str
-    task: Mapping[str, Any] | Callable[..., Any]
-    """The canonical JSON of a task, or a function made with `@timeball.task`."""
-    task_id: str
-    shell: str | Sequence[str]
-    """A command for `sh -c`, or an argv list."""
-    http: str
-    """A URL; the request is a POST with the parameters. For more, give `task` with kind `http`."""
-    script: str
-    python: str
-    """The name of a registered function."""
-    parameters: Mapping[str, Any]
-    schedule: Mapping[str, Any]
-    cron: str
-    every: Length
-    at: datetime | str
-    window: str | Mapping[str, Any]
-    """`"01:00-05:00"`, or `{"from": "01:00", "to": "05:00", "days": ["MON"]}`: daily, in a slot of its own."""
-    follow: str
-    """Another job, by its id, or by its name if no other has it: after each of its runs that ends as `on` says."""
-    on: Literal["succeeded", "failed", "finished"]
-    """Which ends of `follow` count; those that succeeded without it."""
-    timezone: str
-    """Of `cron` or `window`; UTC without it."""
-    dst_gap: Literal["run", "skip"]
-    dst_overlap: Literal["first", "both"]
-    retry: Mapping[str, Any]
-    max_retries: int
-    priority: Literal["high", "medium", "low"] | int
-    timeout: Length | None
-    grace: Length
-    overlap: Literal["allow", "skip", "queue", "queue_one", "cancel_previous", "terminate_previous"]
-    catch_up: Literal["all", "last", "none"]
-    catch_up_window: Length
-    start_at: datetime | str | None
-    """No fire before; the grid of `every` starts here."""
-    end_at: datetime | str | None
-    max_runs: int | None
-    """The schedule ends after this many fires."""
-    jitter: Length | None
-    """Each fire starts up to this much later."""
-    start_deadline: Length | None
-    """What has not started this long after its time is skipped."""
-    ordering_key: str | None
-    """Runs with the same key go strictly one after the other, in the order of their fire times."""
-    on_failure: Literal["block", "continue"]
-    """Whether the runs behind one that gave up wait until it is retried or discarded."""
-    concurrency: Mapping[str, Any] | None
-    """`{"key": "db", "limit": 5}`: at most so many runs with this key at once."""
-    rate_limit: Mapping[str, Any] | None
-    """`{"key": "mails", "limit": 100, "per": "1m", "burst": 10}`: starts of runs with this key."""
-    resources: Mapping[str, Any] | None
-    """`{"cpu": 2, "memoryMb": 512, "slots": 1}`: what a run takes of its worker."""
-    runs_on: Sequence[str] | None
-    """Labels that a worker must have."""
-    calendars: Sequence[str] | None
-    """No fire while one of these is closed."""
-    excluded: Literal["skip", "next_open"]
-    """What becomes of such fires: nothing, or one for all of them when the calendars open."""
-    delivery: Literal["at_least_once", "at_most_once"]
-    """`at_most_once`: an attempt that may have done something is never repeated."""
-    preemptible: bool
-    result_location: str | None
-    """A folder of the object storage in which all results are kept: `reports/daily`."""
-    tags: Sequence[str]
-    user_id: str
-    idempotency_key: str
-    """Two requests with one key make one job."""
-
 
 _KINDS: Final = tuple(kind for kind in OFFERED if kind.name in JobOptions.__annotations__)
 """The kinds of tasks that have a keyword; the others are given as `task`."""
 _WHAT: Final = ("task", "task_id", *(kind.name for kind in _KINDS))
 _WHEN: Final = ("schedule", "cron", "every", "at", "window", "follow")
 _CRON_ONLY: Final = {"timezone": "timezone", "dst_gap": "dstGap", "dst_overlap": "dstOverlap"}
-_PLAIN: Final = {
-    "name": "name",
-    "description": "description",
-    "task_id": "taskId",
-    "parameters": "parameters",
-    "priority": "priority",
-    "overlap": "overlap",
-    "catch_up": "catchUp",
-    "max_runs": "maxRuns",
-    "ordering_key": "orderingKey",
-    "on_failure": "onFailure",
-    "concurrency": "concurrency",
-    "rate_limit": "rateLimit",
-    "resources": "resources",
-    "runs_on": "runsOn",
-    "calendars": "calendars",
-    "excluded": "excluded",
-    "delivery": "delivery",
-    "preemptible": "preemptible",
-    "result_location": "resultLocation",
-    "tags": "tags",
-    "user_id": "userId",
+_PARTS: Final = frozenset({*_WHAT, *_WHEN, *_CRON_ONLY, "on", "retry", "max_retries"} - {"task_id"})
+"""Options that are parts of a task, of a schedule or of the rules of retries."""
+_TYPES: Final = {name: get_args(kind) for name, kind in get_type_hints(JobOptions).items() if name not in _PARTS}
+_FIELDS: Final = {
+    **dict(zip(Job.__struct_fields__, Job.__struct_encode_fields__, strict=True)),
     "idempotency_key": "idempotencyKey",
 }
-_LENGTHS: Final = {
-    "timeout": "timeout",
-    "grace": "grace",
-    "catch_up_window": "catchUpWindow",
-    "jitter": "jitter",
-    "start_deadline": "startDeadline",
-}
-_MOMENTS: Final = {"start_at": "startAt", "end_at": "endAt"}
-_REMOVABLE: Final = frozenset(
-    {
-        *("timeout", "start_at", "end_at", "max_runs", "jitter", "start_deadline"),
-        *("ordering_key", "concurrency", "rate_limit", "resources", "runs_on", "calendars", "result_location"),
-    }
-)
+"""What options are called in JSON."""
+_LENGTHS: Final = {name: _FIELDS[name] for name, kinds in _TYPES.items() if timedelta in kinds}
+_MOMENTS: Final = {name: _FIELDS[name] for name, kinds in _TYPES.items() if datetime in kinds}
+_PLAIN: Final = {name: _FIELDS[name] for name in _TYPES if name not in _LENGTHS and name not in _MOMENTS}
+_REMOVABLE: Final = frozenset(name for name, kinds in _TYPES.items() if NoneType in kinds)
 
 
 def document(options: JobOptions) -> dict[str, Any]:
@@ -160,9 +56,8 @@ def document(options: JobOptions) -> dict[str, Any]:
 
 def amendment(options: JobOptions) -> dict[str, Any]:
     """The JSON of an update: what was said, and null for what is to be taken away."""
-    fields = _PLAIN | _LENGTHS | _MOMENTS
     removed = [name for name, value in options.items() if value is None]
-    return document(options) | {fields[name]: None for name in removed if name in _REMOVABLE}
+    return document(options) | {_FIELDS[name]: None for name in removed if name in _REMOVABLE}
 
 
 def length(value: Length) -> str | int:

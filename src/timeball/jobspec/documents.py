@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import Meta, Struct
 
-from timeball.domain.dispatch.limits import Concurrency, RateLimit
-from timeball.domain.dispatch.overlap import Overlap
-from timeball.domain.dispatch.placement import Label, Resources
 from timeball.domain.duration import Duration
 from timeball.domain.job.job import JobSpec
-from timeball.domain.schedule.calendar import CalendarName, Excluded
-from timeball.domain.schedule.schedule import Schedule
-from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import Task
 
 Millis = Annotated[int, Meta(ge=0, description="Milliseconds since 1970.")]
@@ -58,41 +56,32 @@ class RecurringJob(Struct, frozen=True, rename="camel", kw_only=True):
 JOB_SHAPES: Final = (CanonicalJob, FlatJob, RecurringJob)
 
 
-class JobChange(Struct, frozen=True, rename="camel", kw_only=True):
-    """Fields of a job to change, in any of its shapes."""
+def _without_limits(kind: Any) -> Any:
+    """A type of values whose limits are checked when the change is made."""
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[0]
+    if get_origin(kind) in (Union, UnionType):
+        return reduce(or_, map(_without_limits, get_args(kind)))
+    return kind
 
-    name: str | None = None
-    description: str | None = None
-    task: Task | None = None
-    task_id: str | None = None
-    parameters: dict[str, Any] | None = None
-    schedule: Schedule | None = None
-    retry: Retry | None = None
-    priority: Literal["high", "medium", "low"] | int | None = None
-    timeout: Duration | None = None
-    grace: Duration | None = None
-    overlap: Overlap | None = None
-    catch_up: Literal["all", "last", "none"] | None = None
-    catch_up_window: Duration | None = None
-    start_at: str | None = None
-    end_at: str | None = None
-    max_runs: int | None = None
-    jitter: Duration | None = None
-    start_deadline: Duration | None = None
-    ordering_key: str | None = None
-    on_failure: Literal["block", "continue"] | None = None
-    concurrency: Concurrency | None = None
-    rate_limit: RateLimit | None = None
-    resources: Resources | None = None
-    runs_on: list[Label] | None = None
-    calendars: list[CalendarName] | None = None
-    excluded: Excluded | None = None
-    delivery: Delivery | None = None
-    preemptible: bool | None = None
-    result_location: str | None = None
-    tags: list[str] | None = None
-    user_id: str | None = None
-    schedule_type: str | None = None
-    schedule_time: str | Millis | None = None
-    cron_expression: str | None = None
-    max_retries: int | None = None
+
+_LOOSER: Final[dict[str, Any]] = {"task": Task, "tags": list[str]}
+JobChange: Final = msgspec.defstruct(
+    "JobChange",
+    [
+        *(
+            (name, _LOOSER.get(name, _without_limits(kind)) | None, None)
+            for name, kind in get_type_hints(JobSpec, include_extras=True).items()
+        ),
+        ("schedule_type", str | None, None),
+        ("schedule_time", str | Millis | None, None),
+        ("cron_expression", str | None, None),
+        ("max_retries", int | None, None),
+    ],
+    namespace={"__doc__": "Fields of a job to change, in any of its shapes."},
+    module=__name__,
+    frozen=True,
+    rename="camel",
+    kw_only=True,
+)
+"""Made from the fields of `JobSpec`: any of them, or null. The type is for the OpenAPI document; `job_reader` reads."""

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import timeball
-from timeball.client.job_document import JobOptions, amendment, document
+from timeball.client.job_document import amendment, document
+from timeball.client.models.job import JobOptions
 from timeball.client.requests import dead_letters as dead_letter_requests
 from timeball.client.requests import jobs as job_requests
 from timeball.client.requests import registry as registry_requests

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from timeball.cli import listing, waiting
 from timeball.cli.lazy_group import LazyGroup
-from timeball.cli.options.job_options import job_body, job_options
+from timeball.cli.options.job_options import job_body, job_options, rule_lines
 from timeball.cli.output import rule_text, times
 from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
@@ -136,37 +137,35 @@ def show(session: CliSession, job: str) -> None:
     status = session.client.status(job_id)
     last = f"{status.run_id} {status.status}" if status.run_id else None
     coming = session.client.next(job_id, 3) if found.status == "scheduled" else []
-    session.output.fields(
-        [
-            ("name", found.name),
-            ("id", found.job_id),
-            ("status", found.status),
-            ("paused because", found.pause_reason),
-            ("paused until", found.paused_until),
-            ("description", found.description),
-            ("runs", _what(found)),
-            ("parameters", _compact(found.parameters)),
-            ("schedule", schedule_in_words(found.schedule)),
-            ("from", found.start_at),
-            ("to", found.end_at),
-            ("at most", None if found.max_runs is None else f"{found.max_runs} fires"),
-            ("jitter", None if found.jitter is None else f"up to {found.jitter}"),
-            ("start within", found.start_deadline),
-            ("results in", found.result_location),
-            ("next", found.next_fire_at),
-            *(("then", moment) for moment in coming[1:]),
-            ("last run", last),
-            ("priority", found.priority),
-            ("timeout", found.timeout),
-            ("retries", found.retry.get("maxRetries")),
-            *rule_text.of_job(found),
-            ("catch-up", f"{found.catch_up} within {found.catch_up_window}"),
-            ("tags", found.tags),
-            ("version", found.version),
-            ("created", found.created_at),
-            ("updated", found.updated_at),
-        ]
-    )
+    session.output.fields(job_lines(found, last, coming))
+
+
+def job_lines(found: Job, last: str | None, coming: Sequence[datetime]) -> list[tuple[str, Any]]:
+    """What `show` prints, line by line; those without a value are left out."""
+    return [
+        ("name", found.name),
+        ("id", found.job_id),
+        ("status", found.status),
+        ("paused because", found.pause_reason),
+        ("paused until", found.paused_until),
+        ("description", found.description),
+        ("runs", _what(found)),
+        ("parameters", _compact(found.parameters)),
+        ("schedule", schedule_in_words(found.schedule)),
+        *rule_lines(found),
+        ("next", found.next_fire_at),
+        *(("then", moment) for moment in coming[1:]),
+        ("last run", last),
+        ("priority", found.priority),
+        ("timeout", found.timeout),
+        ("retries", found.retry.get("maxRetries")),
+        *rule_text.of_job(found),
+        ("catch-up", f"{found.catch_up} within {found.catch_up_window}"),
+        ("tags", found.tags),
+        ("version", found.version),
+        ("created", found.created_at),
+        ("updated", found.updated_at),
+    ]
 
 
 @jobs.command("pause")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -14,7 +15,69 @@ from timeball.cli.output import times
 from timeball.domain.errors import Invalid
 from timeball.domain.task.kinds import MAIN_FIELDS, OFFERED, TaskKind
 
+if TYPE_CHECKING:
+    from timeball.client.models.job import Job
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A field of a job that is one option: how it is said, read and shown. `none` takes it away."""
+
+    name: str
+    """Of the option, and of the field as the client calls it."""
+    option: Callable[[Any], Any]
+    label: str
+    """Of its line in `jobs show`."""
+    read: Callable[[str], Any] = str
+    shown: Callable[[Any], Any] = lambda value: value
+
+
+def _when(text: str) -> str:
+    from timeball.system import wall
+
+    return times.when(text, wall())
+
+
+RULES: Final = (
+    Rule(
+        "start_at",
+        click.option("--start-at", metavar="WHEN", help="No fire before; --every counts from here."),
+        "from",
+        read=_when,
+    ),
+    Rule("end_at", click.option("--end-at", metavar="WHEN", help="No fire after."), "to", read=_when),
+    Rule(
+        "max_runs",
+        click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
+        "at most",
+        read=lambda text: whole(text, "--max-runs"),
+        shown=lambda most: f"{most} fires",
+    ),
+    Rule(
+        "jitter",
+        click.option("--jitter", metavar="TIME", help="Start each fire up to this much later."),
+        "jitter",
+        shown=lambda most: f"up to {most}",
+    ),
+    Rule(
+        "start_deadline",
+        click.option("--start-deadline", metavar="TIME", help="Skip what has not started so long after its time."),
+        "start within",
+    ),
+    Rule(
+        "result_location",
+        click.option("--result-location", metavar="FOLDER", help="Keep all results there in the object storage."),
+        "results in",
+    ),
+)
+
+
+def rule_lines(job: Job) -> list[tuple[str, Any]]:
+    """The lines of these fields in `jobs show`; those that a job leaves out have no value."""
+    values = [(rule, getattr(job, rule.name)) for rule in RULES]
+    return [(rule.label, rule.shown(value) if value else None) for rule, value in values]
 
 
 def task_options(command: F) -> F:
@@ -63,12 +126,7 @@ def job_options(command: F) -> F:
             click.option("--retries", type=int, metavar="N", help="How often to try again after a failure; else 3."),
             click.option("--catch-up", metavar="RULE", help="Fires missed during an outage: all, last, none."),
             click.option("--catch-up-window", metavar="TIME", help="How far back --catch-up looks; else 1h."),
-            click.option("--start-at", metavar="WHEN", help="No fire before; --every counts from here."),
-            click.option("--end-at", metavar="WHEN", help="No fire after."),
-            click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
-            click.option("--jitter", metavar="TIME", help="Start each fire up to this much later."),
-            click.option("--start-deadline", metavar="TIME", help="Skip what has not started so long after its time."),
-            click.option("--result-location", metavar="FOLDER", help="Keep all results there in the object storage."),
+            *(rule.option for rule in RULES),
             click.option("--tag", "tags", multiple=True, metavar="TAG", help="Repeatable."),
             click.option("--description", metavar="TEXT", help="A note for people."),
             click.option("--file", "-f", metavar="FILE|-", help="The job as JSON; options add to it and win over it."),
@@ -78,21 +136,13 @@ def job_options(command: F) -> F:
     return task_options(command)
 
 
-_REMOVABLE = {
-    "timeout": "timeout",
-    "start_at": "startAt",
-    "end_at": "endAt",
-    "max_runs": "maxRuns",
-    "jitter": "jitter",
-    "start_deadline": "startDeadline",
-    "result_location": "resultLocation",
-}
 _PARAM_HELP = "A parameter; the value is JSON if it can be read so, else text. Repeatable."
 
 
 def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of a job from the options above."""
-    from timeball.client.job_document import JobOptions, document
+    from timeball.client.job_document import amendment, document
+    from timeball.client.models.job import JobOptions
     from timeball.system import wall
 
     body = read_json(flags["file"]) if flags.get("file") else {}
@@ -110,16 +160,11 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
         "timezone": flags["tz"],
         "parameters": _parameters(flags, body),
         "priority": _level(flags["priority"]),
-        "timeout": _said(flags["timeout"]),
+        "timeout": flags["timeout"] if said(flags["timeout"]) else None,
         "max_retries": flags["retries"],
         "catch_up": flags["catch_up"],
         "catch_up_window": flags["catch_up_window"],
-        "start_at": _when(flags["start_at"]),
-        "end_at": _when(flags["end_at"]),
-        "max_runs": whole(flags["max_runs"], "--max-runs") if said(flags["max_runs"]) else None,
-        "jitter": _said(flags["jitter"]),
-        "start_deadline": _said(flags["start_deadline"]),
-        "result_location": _said(flags["result_location"]),
+        **{rule.name: rule.read(flags[rule.name]) for rule in RULES if said(flags[rule.name])},
         **order_fields(flags),
         "tags": flags["tags"] or None,
         "description": flags["description"],
@@ -127,8 +172,8 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
     job = document(cast(JobOptions, options))
     if "task" in job or "taskId" in job:
         body = {name: value for name, value in body.items() if name not in ("task", "taskId")}
-    removed = {field: None for name, field in _REMOVABLE.items() if flags[name] == NONE} | removed_fields(flags)
-    return {**body, **job, **removed}
+    gone = {name: None for name in ("timeout", *(rule.name for rule in RULES)) if flags[name] == NONE}
+    return {**body, **job, **amendment(cast(JobOptions, gone)), **removed_fields(flags)}
 
 
 def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -198,16 +243,6 @@ def _only_for(flags: Mapping[str, Any], kind: str, kinds: tuple[str, ...], optio
         if flags[option] and kind not in kinds:
             shown = {"headers": "header"}.get(option, option).replace("_", "-")
             raise click.UsageError(f"--{shown} goes with {' or '.join(f'--{name}' for name in kinds)}")
-
-
-def _said(text: str | None) -> str | None:
-    return None if text == NONE else text
-
-
-def _when(text: str | None) -> str | None:
-    from timeball.system import wall
-
-    return None if _said(text) is None else times.when(str(text), wall())
 
 
 def _level(text: str | None) -> str | int | None:

@@ -23,7 +23,7 @@ from timeball.tasks import NOOP
 
 if TYPE_CHECKING:
     from timeball.client.client import Client
-    from timeball.client.job_document import JobOptions
+    from timeball.client.models.job import JobOptions
 
 BATCH: Final = 500
 ONE_BY_ONE: Final = 50

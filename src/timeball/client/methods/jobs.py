@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
 from typing import Unpack
 
-from timeball.client.job_document import JobOptions, amendment
+from timeball.client.job_document import amendment
 from timeball.client.methods.asking import Asking, AsyncAsking
 from timeball.client.models.diagnosis import JobWhy, Ledger
-from timeball.client.models.job import Job
+from timeball.client.models.job import Job, JobOptions
 from timeball.client.models.jobs import Cancelled, Created, JobStatus, Triggered
 from timeball.client.requests import jobs as requests
 from timeball.client.requests.request import When

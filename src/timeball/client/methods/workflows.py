@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Unpack
 
-from timeball.client.job_document import JobOptions, amendment
+from timeball.client.job_document import amendment
 from timeball.client.methods.asking import Asking, AsyncAsking
+from timeball.client.models.job import JobOptions
 from timeball.client.models.jobs import Cancelled, Triggered
 from timeball.client.models.runs import Run
 from timeball.client.models.workflows import Workflow, WorkflowRun

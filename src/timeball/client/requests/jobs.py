@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from timeball.client.job_document import JobOptions, document
+from timeball.client.job_document import document
 from timeball.client.models.diagnosis import JobWhy, Ledger
-from timeball.client.models.job import Job
+from timeball.client.models.job import Job, JobOptions
 from timeball.client.models.jobs import Batch, Cancelled, Jobs, JobStatus, Triggered
 from timeball.client.models.schedules import Fires
 from timeball.client.requests.request import Request, When, fresh_key, get, moment_text, post

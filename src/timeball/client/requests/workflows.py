@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from timeball.client.job_document import JobOptions, document
+from timeball.client.job_document import document
+from timeball.client.models.job import JobOptions
 from timeball.client.models.jobs import Cancelled, Triggered
 from timeball.client.models.runs import Runs
 from timeball.client.models.workflows import Workflow, WorkflowRun, Workflows

@@ -74,10 +74,16 @@ class NewWorkflow(JobSpec, frozen=True, rename="camel", forbid_unknown_fields=Tr
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
-class WorkflowChange(JobChange, frozen=True, rename="camel", kw_only=True):
-    """Fields of a workflow to change. The tasks are replaced as a whole."""
-
-    tasks: list[WorkflowTask] | None = None
+WorkflowChange: Final = msgspec.defstruct(
+    "WorkflowChange",
+    [("tasks", list[WorkflowTask] | None, None)],
+    bases=(JobChange,),
+    namespace={"__doc__": "Fields of a workflow to change. The tasks are replaced as a whole."},
+    module=__name__,
+    frozen=True,
+    rename="camel",
+    kw_only=True,
+)
 
 
 class WorkflowView(JobView, frozen=True, rename="camel", kw_only=True):
