@@ -29,7 +29,7 @@ from timeball.bootstrap.worker import executors
 from timeball.cli.jobs.jobs import create
 from timeball.cli.options.job_options import task_body
 from timeball.cli.output.output import _COLOURS
-from timeball.client import models
+from timeball.client.models.runs import Run
 from timeball.config import readers
 from timeball.domain.dispatch.placement import kind_label
 from timeball.domain.errors import Invalid
@@ -95,7 +95,7 @@ def terminal_status() -> None:
     assert timed_out in WORDS["failure"]
     assert follow.wants("failed", timed_out)
     _shown(timed_out)
-    assert models.Run(run_id="r", status="timed_out").done
+    assert Run(run_id="r", status="timed_out").done
     asyncio.run(_terminal_status(timed_out))
 
 
@@ -134,7 +134,7 @@ def live_state() -> None:
     assert shelved in WORDS["pending"]
     assert {state for state, _ in TRANSITIONS} == set(State)
     _shown(shelved)
-    assert not models.Run(run_id="r", status="shelved").done
+    assert not Run(run_id="r", status="shelved").done
     asyncio.run(_live_state(shelved))
 
 
