@@ -14,7 +14,7 @@ def _witness(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
 
-def _say(path: str, what: str, group: str, ctx: timeball.Context) -> None:
+def say(path: str, what: str, group: str, ctx: timeball.Context) -> None:
     """One line, in one write: writers at the same time do not mix."""
     words = (what, group, ctx.run_id, ctx.attempt, ctx.fire_time.isoformat(), os.getpid(), time.monotonic_ns())
     os.write(_witness(path), (" ".join(map(str, words)) + "\n").encode())
@@ -23,9 +23,9 @@ def _say(path: str, what: str, group: str, ctx: timeball.Context) -> None:
 @timeball.task("order.step")
 async def step(witness: str, group: str, ctx: timeball.Context, failing: float = 0.0, longest: float = 0.0) -> None:
     """Take up to `longest` seconds, and fail with a chance of `failing`."""
-    _say(witness, "start", group, ctx)
+    say(witness, "start", group, ctx)
     await asyncio.sleep(random.uniform(0, longest))
     fails = random.random() < failing
-    _say(witness, "failed" if fails else "end", group, ctx)
+    say(witness, "failed" if fails else "end", group, ctx)
     if fails:
         raise RuntimeError("as it happens")

@@ -53,7 +53,8 @@ def test_no_fire_is_lost_or_doubled_by_the_move(tmp_path: Path, postgres_dsn: st
         until(lambda: len(lines(files["tick"])) >= 2, "some fires")
         api.create(witness_job(files["long"], "sleep 3600", orderingKey="k"))
         once = api.create(witness_job(files["once"], "sleep 3600", delivery="at_most_once"))
-        retried = api.create(witness_job(files["retry"], "exit $((TIMEBALL_ATTEMPT < 2))", retry={"backoff": ["5s"]}))
+        # On a busy machine it takes seconds until the kill, which must come before the retry.
+        retried = api.create(witness_job(files["retry"], "exit $((TIMEBALL_ATTEMPT < 2))", retry={"backoff": ["15s"]}))
         until(lambda: all(lines(files[name]) for name in ("long", "once", "retry")), "everything to start")
         waiting = api.create(witness_job(files["turn"], "true", orderingKey="k"))
         until(lambda: api.run_of(retried)["status"] == "retrying", "it to fail")

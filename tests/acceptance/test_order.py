@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.attempts import Attempt, attempts, ended
 from tests.support.postgres import PostgresCluster
 from tests.support.processes import Api, Process, running_server, start_worker, until
 from tests.support.thorough import THOROUGH
@@ -30,24 +31,6 @@ LONG = 600.0
 RETRY = {"maxRetries": 50, "backoff": "fixed", "base": "0s"}
 
 pytestmark = pytest.mark.timeout(1_200 if THOROUGH else 240)
-
-
-class Attempt(msgspec.Struct):
-    """What a witness saw of one attempt, in nanoseconds of the clock that all processes of a machine share."""
-
-    group: str
-    run: str
-    number: int
-    fire: str
-    pid: int
-    start: int
-    end: int | None = None
-    how: str = "interrupted"
-
-    @property
-    def until(self) -> int:
-        assert self.end is not None
-        return self.end
 
 
 class Crew:
@@ -121,18 +104,18 @@ def work_off(folder: Path, postgres: PostgresCluster, dsn: str) -> Records:
         until(lambda: not postgres.fetch_value("SELECT COUNT(*) FROM runs", dsn), "all runs to end", LONG)
         crew.dismiss()
         return Records(
-            ended(attempts(keys), crew),
-            ended(attempts(limited), crew),
+            ended(attempts(keys), crew.gone),
+            ended(attempts(limited), crew.gone),
             set(crew.gone),
             succeeded(postgres, dsn),
             {
                 table: postgres.fetch_value(f"SELECT COUNT(*) FROM {table} WHERE {what}", dsn)
-                for table, what in LEFTOVER_TABLES
+                for table, what in LEFTOVERS
             },
         )
 
 
-LEFTOVER_TABLES = (
+LEFTOVERS = (
     ("runs", "true"),  # so no permit, and nobody who waits
     ("turns", "holder IS NOT NULL"),
     ("gates", "look_at IS NOT NULL"),
@@ -167,26 +150,6 @@ def submit(api: Api, jobs: list[dict[str, Any]]) -> None:
     assert all("jobId" in item for item in answer["items"])
 
 
-def attempts(file: Path) -> list[Attempt]:
-    seen: dict[tuple[str, str], Attempt] = {}
-    for line in file.read_text().splitlines() if file.exists() else []:
-        what, group, run, number, fire, pid, at = line.split()
-        if what == "start":
-            assert (run, number) not in seen, "an attempt starts once"
-            seen[run, number] = Attempt(group, run, int(number), fire, int(pid), int(at))
-        else:
-            seen[run, number].end, seen[run, number].how = int(at), what
-    return list(seen.values())
-
-
-def ended(seen: list[Attempt], crew: Crew) -> list[Attempt]:
-    """An attempt that was interrupted ended when its process was gone."""
-    for each in seen:
-        if each.end is None:
-            each.end = crew.gone[each.pid]
-    return seen
-
-
 def working(file: Path) -> set[int]:
     """The processes of attempts that started lately and have not ended."""
     running = {}
@@ -219,7 +182,7 @@ def test_order_and_limits_hold_while_workers_are_killed(
         assert most_at_once([each for each in records.keys if each.group in pair]) == 2, "keys do not wait for others"
     no_more_than_the_limit_ran_at_once(records)
     each_run_succeeded_once(records)
-    assert records.left == {table: 0 for table, _ in LEFTOVER_TABLES}, "no run, no permit and no turn is left"
+    assert records.left == {table: 0 for table, _ in LEFTOVERS}, "no run, no permit and no turn is left"
 
 
 def runs_of_a_key_went_one_by_one_in_the_order_of_their_fires(records: Records, key: str) -> None:

@@ -189,10 +189,12 @@ def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tu
 
 
 @contextlib.contextmanager
-def running_server(folder: Path, dsn: str, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
+def running_server(
+    folder: Path, dsn: str, port: int | None = None, *more: str, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[Process, Api]]:
     port = port or free_port()
     arguments = ["server", "--port", str(port), "--data-dir", str(data_dir(folder)), "--store", dsn, *more]
-    with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
+    with Process(folder, arguments, dict(environment or {})) as process, Api(f"http://127.0.0.1:{port}") as api:
         api.await_ready(process)
         yield process, api
 
