@@ -74,7 +74,7 @@ async def stored_spec(api: Api, job_id: str) -> Any:
 
 async def beside(api: Api) -> None:
     """What is done with large values meanwhile is done."""
-    for task in list(api.server.gateway._beside):
+    for task in list(api.server.gateway._background.running):
         await task
 
 

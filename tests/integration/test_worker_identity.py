@@ -186,7 +186,7 @@ async def test_forged_output_moves_nobodys_output_to_objects(scene: Scene) -> No
     forged = [scene.said(attempt=1, seq=seq, stream="stdout", text="z" * 60_000) for seq in range(9)]
     body = {"session": scene.stranger.session, "pollSeq": 1, "free": 1, "logs": forged}
     await scene.stranger.send("report", {**body, "ended": [scene.ended(SUCCEEDED)]})
-    for task in list(scene.api.server.gateway._beside):
+    for task in list(scene.api.server.gateway._background.running):
         await task
     assert await scene.objects.list("logs/") == []
 

@@ -239,8 +239,8 @@ def _overlap_unseen(world: World) -> Patches:
 
 def _early_start(world: World) -> Patches:
     """What is claimed ahead starts at once."""
-    real = gateway._assignment
-    return [mock.patch.object(gateway, "_assignment", lambda claim, now: structs.replace(real(claim, now), delay=0))]
+    real = session.assignment_of
+    return [mock.patch.object(session, "assignment_of", lambda claim, now: structs.replace(real(claim, now), delay=0))]
 
 
 def _edit_keeps_future_run(world: World) -> Patches:

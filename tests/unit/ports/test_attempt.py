@@ -11,7 +11,8 @@ from timeball.domain.run.lifecycle import Succeeded
 from timeball.ports.attempt import AttemptIdentity, AttemptWithLocks
 from timeball.ports.store.runs import Claim, Settlement
 from timeball.ports.worker_protocol import Assignment, Ended, Report
-from timeball.server.worker_gateway import gateway
+from timeball.server.worker_gateway.delivery import released
+from timeball.server.worker_gateway.session import assignment_of
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt
 from timeball.worker.report_queue import Batch, ReportQueue
@@ -52,7 +53,7 @@ def test_an_attempt_keeps_its_identity_from_the_claim_to_the_settlement() -> Non
     """A field that a conversion forgets has another value at the next station: none of these is a default."""
     defaults = {field.name: field.default for field in structs.fields(AttemptWithLocks)}
     assert all(getattr(CLAIM, name) != default for name, default in defaults.items())
-    assignment = gateway._assignment(CLAIM, now=5)
+    assignment = assignment_of(CLAIM, now=5)
     attempt = held(assignment)
     (ended,) = reported(attempt).ended
     settled = Settlement.of(ended, "w_1", ended.outcome, started_at=None, finished_at=9)
@@ -60,7 +61,7 @@ def test_an_attempt_keeps_its_identity_from_the_claim_to_the_settlement() -> Non
     assert {name: getattr(attempt, name) for name in AttemptIdentity.__struct_fields__} == {
         name: getattr(CLAIM, name) for name in AttemptIdentity.__struct_fields__
     }
-    given_back = gateway._released(CLAIM, now=9)
+    given_back = released(CLAIM, now=9)
     assert (identity(given_back), given_back.session) == (identity(CLAIM), CLAIM.session)
 
 

@@ -52,7 +52,7 @@ class Dispatcher(Loop):
         """Nothing has to be claimed before this moment of the steady clock unless a hint says so."""
         self._claiming = asyncio.Lock()
         """One at a time claims for those who wait, and in the order in which they came: this loop, or who submits."""
-        gateway.on_demand = self._demanded
+        gateway.listen(self._demanded)
 
     async def turn(self) -> Micros:
         self._calm_until = AFTER_THE_TURN

@@ -1,83 +1,331 @@
-"""What a server remembers of a worker's session."""
+"""A worker's session, as one server knows it: its newest poll, the claims made for it, and the orders to send.
+
+                 poll_arrived                    wait
+      ┌──────┐ ───────────────▶ ┌─────────┐ ─────────────▶ ┌─────────┐ ◀─┐ slots_changed
+      │ AWAY │                  │ ARRIVED │                │ WAITING │ ──┘
+      └──────┘ ◀─────────────── └─────────┘                └─────────┘
+         ▲ ▲    assign, orders:                                 │ answer: deliver, order_cancel, order_pause,
+         │ │    the answer is ready                             │ mark_uncertain, beat_arrived, poll_arrived (a newer
+         │ └────────────────────────────────────────────────────┘ poll), the poll's time, close, end
+         │
+         └─ EXPECTED: AWAY, with slots that the last answer left free. For `RETURN_TIME` the server claims for the next
+            poll as well; `deliver` keeps such claims until that poll arrives.
+
+    IN DOUBT, in each state: the store may have claims for the session that its worker does not know of.
+      ──▶ opened by another server, mark_uncertain, beat_arrived (the store says so), poll_arrived (polls are missing,
+          or the worker does not hold what it was assigned), drop
+      ◀── verified: the poll that finds the session in doubt gives back all claims that its worker does not name.
+
+Invariants, which only this module keeps:
+
+1. At most one poll is pending, the newest one. An older poll that arrives later is answered with nothing.
+2. A claim is delivered to the poll it was made for, or to none; `deliver` refuses it after that poll was answered.
+3. A session is in `polling` while it is WAITING, and in `expected` at least while it is EXPECTED.
+4. A cancel is sent with one answer, and with a second one if it became a kill; beats repeat it from the store.
+
+A server may lose all of this: the store knows each claim, and a session that a server does not know is in doubt.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterable, Sequence, Set
+from typing import Final
 
-from timeball.domain.instant import Micros
-from timeball.ports.store.runs import Claim, SlotRequest
-from timeball.ports.worker_protocol import PollResponse
+from msgspec import UNSET, Raw, Struct
+
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.job.large_values import LARGE
+from timeball.ports.store.runs import Claim
+from timeball.ports.worker_protocol import Assignment, Ended, LogChunk, PollResponse
+
+RETURN_TIME: Final = 100 * MILLISECOND
+"""A worker whose poll was answered with less than it could take is expected back within this time."""
 
 
-@dataclass(slots=True)
-class PendingPoll:
-    """A poll that hangs."""
+class PendingPoll(Struct, eq=False):
+    """A poll without an answer. `free` slots of the worker are idle."""
 
+    owner: WorkerSession
     seq: int
     free: int
     answer: asyncio.Future[PollResponse]
 
 
-@dataclass(slots=True)
+class SpareSlots(Struct, eq=False):
+    """Slots that the answer to a poll left free, until an instant of the steady clock. 0 slots: the next poll is here,
+    or claims fill them."""
+
+    owner: WorkerSession
+    next_poll: int
+    slots: int
+    until: Micros
+    has_claims: bool = False
+    """Whether claims wait for the next poll."""
+
+
 class WorkerSession:
-    id: str
-    worker: str
-    key: str | None
-    """The key that opened it; None: a server opened it that did not know keys of sessions yet."""
-    handed: set[int] = field(default_factory=set)
-    """Tokens that were handed out and whose end was not yet reported."""
-    to_cancel: dict[int, bool] = field(default_factory=dict)
-    """Tokens whose cancel goes out with the next answer, and whether it is to be at once: there may be no poll to
-    answer right now."""
-    cancelling: dict[int, bool] = field(default_factory=dict)
-    """Tokens whose cancel went out with an answer, and whether at once; beats repeat the order."""
-    to_pause: dict[int, int] = field(default_factory=dict)
-    """Tokens that are to make room, with the number of the order: it goes out with the next answer."""
-    waiting: PendingPoll | None = None
-    polled: int = 0
-    """The number of its newest poll. Messages overtake each other: an older one is of no interest any more."""
-    offered: tuple[int, int] = (0, 0)
-    """A poll's number, and the free slots that a report sent after it told: it may arrive before that poll."""
-    spare: int = 0
-    """Slots that the answer to its newest poll left free, until `spare_until` on the steady clock."""
-    spare_until: Micros = 0
-    pending: list[Claim] = field(default_factory=list)
-    """What was claimed for its next poll."""
-    heard_at: Micros = 0
-    """When it last said something, on this node's steady clock."""
-    printed: dict[int, int] = field(default_factory=dict)
-    """How much attempts printed, by their tokens, as far as this server knows."""
-    unverified: bool = False
-    """Whether the store may know of claims that are not in `handed`: those of another server that the worker left."""
-
-    def belongs_to(self, key: str) -> bool:
-        """Whether a message that came with this key is its worker's."""
-        return self.key is None or self.key == key
-
-
-def expected_want(session: WorkerSession) -> SlotRequest:
-    return SlotRequest(session.id, session.worker, session.spare, session.polled + 1)
-
-
-def with_cancels(session: WorkerSession, orders: PollResponse) -> PollResponse:
-    """The orders, with the cancels that wait for an answer to go out with."""
-    if not session.to_cancel and not session.to_pause:
-        return orders
-    told, session.to_cancel = session.to_cancel, {}
-    pauses, session.to_pause = session.to_pause, {}
-    session.cancelling |= told
-    return PollResponse(
-        assignments=orders.assignments,
-        pause=sorted(pauses.items()),
-        cancel=sorted(token for token, at_once in told.items() if not at_once),
-        kill=sorted(token for token, at_once in told.items() if at_once),
+    __slots__ = (
+        "_cancelling",
+        "_expected",
+        "_handed",
+        "_heard_at",
+        "_in_doubt",
+        "_kept",
+        "_key",
+        "_offered",
+        "_polled",
+        "_polling",
+        "_printed",
+        "_spare",
+        "_to_cancel",
+        "_to_pause",
+        "_waiting",
+        "id",
+        "worker",
     )
 
+    def __init__(
+        self,
+        session_id: str,
+        worker: str,
+        key: str | None,
+        *,
+        polling: dict[str, PendingPoll],
+        expected: dict[str, SpareSlots],
+        now: Micros,
+        in_doubt: bool = False,
+    ) -> None:
+        """`polling` and `expected` are those of all sessions of the server; `now` is of the steady clock."""
+        self.id: Final = session_id
+        self.worker: Final = worker
+        self._key: Final = key
+        """The key that opened it; None: a server opened it that did not know keys of sessions yet."""
+        self._polling: Final = polling
+        self._expected: Final = expected
+        self._heard_at = now
+        self._polled = 0
+        """The number of the newest poll."""
+        self._waiting: PendingPoll | None = None
+        self._offered = (0, 0)
+        """A poll's number, and the free slots that a report stated after it: the report may arrive before that poll."""
+        self._spare: SpareSlots | None = None
+        self._kept: list[Claim] = []
+        """Claims for the next poll."""
+        self._handed: set[int] = set()
+        """Tokens that were assigned, and whose end was not reported yet."""
+        self._in_doubt = in_doubt
+        self._to_cancel: dict[int, bool] = {}
+        """Tokens whose cancel goes out with the next answer, and whether it is a kill: there may be no pending poll."""
+        self._cancelling: dict[int, bool] = {}
+        """Tokens whose cancel went out with an answer, and whether it was a kill."""
+        self._to_pause: dict[int, int] = {}
+        """Tokens that are to make room, with the number of the order, which goes out with the next answer."""
+        self._printed: dict[int, int] = {}
+        """Characters of output by token, as far as this server received it."""
 
-def by_poll(claims: Sequence[Claim]) -> dict[tuple[str, int], list[Claim]]:
-    grouped: dict[tuple[str, int], list[Claim]] = {}
-    for claim in claims:
-        grouped.setdefault((claim.session, claim.poll), []).append(claim)
-    return grouped
+    def belongs_to(self, key: str) -> bool:
+        """Whether a message with this key is from the session's worker."""
+        return self._key is None or self._key == key
+
+    def heard(self, key: str, now: Micros) -> bool:
+        """A message arrived. False: it has the key of another worker, and changes nothing."""
+        if not self.belongs_to(key):
+            return False
+        self._heard_at = now
+        return True
+
+    def is_silent_since(self, instant: Micros) -> bool:
+        return self._waiting is None and self._heard_at < instant
+
+    # --- polls -------------------------------------------------------------------------------------------------
+
+    def poll_arrived(self, seq: int, held: Collection[int]) -> list[Claim] | None:
+        """The worker polls, and holds these attempts. Returns the claims that were kept for this poll; None: a newer
+        poll arrived before it."""
+        if seq <= self._polled:
+            return None
+        claims, self._kept = self._kept, []
+        if self._spare is not None:
+            self._spare.slots, self._spare = 0, None
+        if seq != self._polled + 1:  # the polls between these two went to another server, or were lost
+            claims, self._in_doubt = [], True
+        self._polled = seq
+        if self._waiting is not None:
+            self.answer(PollResponse())  # a worker that polls again has given up the poll before
+        if self._in_doubt or not self._handed.issubset(held):
+            # An answer did not arrive. A worker never acts on a poll that it gave up: nothing executes what was
+            # claimed for earlier polls and is not among what the worker holds.
+            self._in_doubt = True
+            self._cancelling.clear()
+            self._handed.intersection_update(held)
+        return claims
+
+    @property
+    def in_doubt(self) -> bool:
+        return self._in_doubt
+
+    def verified(self) -> None:
+        """The store has no claims for earlier polls that the worker does not hold."""
+        self._in_doubt = False
+
+    def is_newest(self, seq: int) -> bool:
+        return seq == self._polled
+
+    def drop(self, claims: Sequence[Claim]) -> None:
+        """The poll for which these were kept was overtaken: the next poll gives them back."""
+        if claims:
+            self._in_doubt = True
+
+    def assign(self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros) -> PollResponse:
+        """The answer to the newest poll, which has so many free slots: these runs, and the orders that are due. `now`
+        is of the store, `steady_now` of the steady clock."""
+        response = self._assign(claims, free, now, steady_now)
+        return self._with_orders(response) if self._to_cancel or self._to_pause else response
+
+    def orders(self) -> PollResponse | None:
+        """The answer to the newest poll with the orders that are due; None: there are none."""
+        return self._with_orders(PollResponse()) if self._to_cancel or self._to_pause else None
+
+    def wait(self, seq: int, free: int, answer: asyncio.Future[PollResponse]) -> PendingPoll:
+        """There is no answer yet to the newest poll."""
+        if self._offered[0] == seq:
+            free = self._offered[1]
+        self._waiting = self._polling[self.id] = PendingPoll(self, seq, free, answer)
+        return self._waiting
+
+    def answer(self, response: PollResponse, only: PendingPoll | None = None) -> None:
+        """Answer the pending poll, if there is one; with `only`: if it is this one. Orders that are due go with it."""
+        waiting = self._waiting
+        if waiting is None or (only is not None and waiting is not only):
+            return
+        self._waiting = None
+        self._polling.pop(self.id, None)
+        if not waiting.answer.done():
+            has_orders = self._to_cancel or self._to_pause
+            waiting.answer.set_result(self._with_orders(response) if has_orders else response)
+
+    def stop_waiting(self, poll: PendingPoll) -> None:
+        """The worker's request is over without an answer."""
+        if self._waiting is poll:
+            self._waiting = None
+            self._polling.pop(self.id, None)
+
+    # --- claims ------------------------------------------------------------------------------------------------
+
+    def deliver(self, poll: int, claims: Sequence[Claim], now: Micros, steady_now: Micros) -> bool:
+        """Answer the poll that these were claimed for, or keep them for it if it is the next one. False: it has its
+        answer, or a newer poll has overtaken it, which may have given the claims back by now."""
+        waiting = self._waiting
+        if waiting is not None and waiting.seq == poll and not waiting.answer.done():
+            self.answer(self._assign(claims, waiting.free, now, steady_now))
+            return True
+        spare = self._spare
+        slots = sum([claim.slots for claim in claims])
+        if spare is None or spare.next_poll != poll or spare.slots < slots:
+            return False
+        self._kept += claims
+        spare.slots -= slots
+        spare.has_claims = True
+        return True
+
+    def mark_uncertain(self) -> None:
+        """The store's answer to a claim for this session was lost."""
+        self._in_doubt = True
+        self.answer(PollResponse())  # the next poll gives back what the worker did not get
+
+    # --- reports and beats -------------------------------------------------------------------------------------
+
+    def slots_changed(self, seq: int, free: int) -> bool:
+        """A report states the free slots of a poll. True: that poll is pending, and has free slots that are news."""
+        self._offered = (seq, free)
+        waiting = self._waiting
+        if waiting is None or waiting.seq != seq or waiting.free == free:
+            return False
+        waiting.free = free
+        return free > 0
+
+    def printed(self, chunks: Iterable[LogChunk], stale: Container[int]) -> None:
+        """Output was stored, except that of stale attempts."""
+        for chunk in chunks:
+            if chunk.token not in stale:
+                self._printed[chunk.token] = self._printed.get(chunk.token, 0) + len(chunk.text)
+
+    def ended(self, attempts: Sequence[Ended]) -> list[Ended]:
+        """The ends of attempts were reported. Returns those with large output."""
+        tokens = [each.token for each in attempts]
+        self._handed.difference_update(tokens)
+        if self._to_cancel or self._cancelling:
+            for token in tokens:
+                self._to_cancel.pop(token, None)
+                self._cancelling.pop(token, None)
+        return [each for each in attempts if self._printed.pop(each.token, 0) > LARGE] if self._printed else []
+
+    def beat_arrived(self, held: Set[int], claimed: Set[int]) -> None:
+        """The worker holds these attempts, and the store has those claimed for it."""
+        self._in_doubt = not claimed <= held
+        if self._in_doubt:
+            self.answer(PollResponse())  # the next poll gives back what the worker does not hold
+
+    # --- orders ------------------------------------------------------------------------------------------------
+
+    def order_cancel(self, token: int, at_once: bool) -> None:
+        """Each order is sent once, and once more if a cancel became a kill."""
+        sent = self._cancelling.get(token)
+        if sent is None or (at_once and not sent):
+            self._to_cancel[token] = at_once
+            self.answer(PollResponse())
+
+    def order_pause(self, token: int, number: int) -> None:
+        self._to_pause[token] = number
+        self.answer(PollResponse())
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def close(self) -> list[Claim]:
+        """The server stops: nothing more is claimed for the next poll, which goes to another server. Returns what was
+        claimed for it. The pending poll has yet to be answered."""
+        claims, self._kept = self._kept, []
+        if self._spare is not None:
+            self._spare.slots, self._spare = 0, None
+        return claims
+
+    def end(self) -> None:
+        """The session is over: its worker left, or its lease lapsed."""
+        self._expected.pop(self.id, None)
+        self.answer(PollResponse())
+
+    # --- within ------------------------------------------------------------------------------------------------
+
+    def _assign(self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros) -> PollResponse:
+        self._handed.update([claim.token for claim in claims])
+        slots = free - sum([claim.slots for claim in claims])
+        if slots > 0:
+            self._spare = self._expected[self.id] = SpareSlots(self, self._polled + 1, slots, steady_now + RETURN_TIME)
+        return PollResponse(assignments=[assignment_of(claim, now) for claim in claims])
+
+    def _with_orders(self, response: PollResponse) -> PollResponse:
+        cancels, self._to_cancel = self._to_cancel, {}
+        pauses, self._to_pause = self._to_pause, {}
+        self._cancelling |= cancels
+        return PollResponse(
+            assignments=response.assignments,
+            pause=sorted(pauses.items()),
+            cancel=sorted(token for token, at_once in cancels.items() if not at_once),
+            kill=sorted(token for token, at_once in cancels.items() if at_once),
+        )
+
+
+def assignment_of(claim: Claim, now: Micros) -> Assignment:
+    return Assignment(
+        run_id=claim.run_id,
+        job_id=claim.job_id,
+        attempt=claim.attempt,
+        token=claim.token,
+        delay=max(0, claim.eligible_at - now),
+        fire_time=claim.fire_time,
+        serial=claim.serial,
+        turn=claim.turn,
+        spec=Raw(claim.spec),
+        task=UNSET if claim.task is None else Raw(claim.task),
+    )

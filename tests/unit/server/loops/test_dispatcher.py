@@ -53,9 +53,9 @@ class House(SystemClock):
     async def poll(self, session: str, free: int, seq: int | None = None) -> asyncio.Task[PollResponse]:
         self._seq += 1
         here = self.gateway._sessions[session]
-        asked = Poll(session=session, seq=seq or self._seq, free=free, held=list(here.handed), wait=60 * SECOND)
+        asked = Poll(session=session, seq=seq or self._seq, free=free, held=list(here._handed), wait=60 * SECOND)
         polling = asyncio.create_task(self.gateway.poll(asked))
-        while here.polled < asked.seq or not here.waiting:
+        while here._polled < asked.seq or not here._waiting:
             await asyncio.sleep(0)
         return polling
 
@@ -137,7 +137,7 @@ async def test_what_was_claimed_ahead_is_for_others_when_the_server_stops(
     await house.dispatcher.turn()
     assert len((await waiting).assignments) == 2
     house.gateway.close()
-    while house.gateway._beside:
+    while house.gateway._background.running:
         await asyncio.sleep(0)
     assert len((await house.store.claim([SlotRequest(session, "w", 4, 9)], 0)).claims) == 2
 
@@ -153,7 +153,8 @@ async def test_what_is_claimed_ahead_fits_into_the_slots_that_are_left(
     await house.dispatcher.turn()
     assert len((await waiting).assignments) == 2
     there = house.gateway._sessions[session]
-    assert (len(there.pending), there.spare) == (2, 2)
+    assert there._spare is not None
+    assert (len(there._kept), there._spare.slots) == (2, 2)
 
 
 async def test_a_turn_ends_however_much_there_is_to_claim(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

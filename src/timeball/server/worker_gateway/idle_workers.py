@@ -1,0 +1,87 @@
+"""The idle workers of a server: sessions with a pending poll and free slots, and those that are expected back soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from timeball.ports.clock import Clock
+from timeball.ports.store.runs import SlotRequest
+from timeball.ports.worker_protocol import PollResponse
+from timeball.server.worker_gateway.session import PendingPoll, SpareSlots, WorkerSession
+
+
+class IdleSessions:
+    """Sessions enter and leave the two tables by their own transitions; see `session`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._polling: dict[str, PendingPoll] = {}
+        """By session, in the order in which they began to wait. Of a thousand workers, most are not in it."""
+        self._expected: dict[str, SpareSlots] = {}
+        self._withheld: set[tuple[str, int]] = set()
+        """Sessions and numbers of polls for which nothing is to be claimed now."""
+        self.on_demand: Callable[[], None] = lambda: None
+        """Called when a worker has free slots; the dispatcher listens."""
+
+    def open(self, session_id: str, worker: str, key: str | None, *, in_doubt: bool = False) -> WorkerSession:
+        return WorkerSession(
+            session_id,
+            worker,
+            key,
+            polling=self._polling,
+            expected=self._expected,
+            now=self._clock.monotonic(),
+            in_doubt=in_doubt,
+        )
+
+    @property
+    def has_demand(self) -> bool:
+        return any(True for _ in self._pending())
+
+    def wants(self) -> list[SlotRequest]:
+        """The pending polls with free slots."""
+        return list(self._pending())
+
+    def wants_soon(self, most: int) -> list[SlotRequest]:
+        """At most so many pending polls with free slots, and at most so many polls that are expected soon."""
+        return [*islice(self._pending(), most), *[_next_poll(each) for each in islice(self._coming(), most)]]
+
+    def wants_ahead(self) -> list[SlotRequest]:
+        """The pending polls with free slots, and the expected ones for which nothing was claimed yet. More claims for
+        these might find them answered with the first ones."""
+        return [*self._pending(), *[_next_poll(each) for each in self._coming() if not each.has_claims]]
+
+    def withhold(self, polls: set[tuple[str, int]]) -> None:
+        """Let nothing more be claimed for these polls."""
+        self._withheld |= polls
+
+    def offer_again(self, polls: set[tuple[str, int]]) -> None:
+        self._withheld -= polls
+
+    def answer_all(self) -> None:
+        """Answer each pending poll, with nothing but the orders that are due."""
+        for poll in list(self._polling.values()):
+            poll.owner.answer(PollResponse())
+
+    def _pending(self) -> Iterator[SlotRequest]:
+        return (
+            SlotRequest(poll.owner.id, poll.owner.worker, poll.free, poll.seq)
+            for poll in self._polling.values()
+            if poll.free > 0 and (not self._withheld or (poll.owner.id, poll.seq) not in self._withheld)
+        )
+
+    def _coming(self) -> Iterator[SpareSlots]:
+        now = self._clock.monotonic()
+        for spare in list(self._expected.values()):
+            if spare.slots <= 0 or now >= spare.until:
+                del self._expected[spare.owner.id]
+        return (
+            spare
+            for spare in self._expected.values()
+            if not self._withheld or (spare.owner.id, spare.next_poll) not in self._withheld
+        )
+
+
+def _next_poll(spare: SpareSlots) -> SlotRequest:
+    return SlotRequest(spare.owner.id, spare.owner.worker, spare.slots, spare.next_poll)
