@@ -12,7 +12,6 @@ UNIT = ROOT / "tests/unit"
 STATEMENTS = SRC / "stores/sql/queries"
 
 LONG_MODULES = {
-    "server/worker_gateway/gateway.py": "to be split",
     "stores/sql/reading/runs.py": "to be split",
     "stores/sql/rows.py": "to be split",
     "stores/sql/runs/claiming.py": "to be split",

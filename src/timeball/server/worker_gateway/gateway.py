@@ -92,12 +92,12 @@ class WorkerGateway:
         claims = session.poll_arrived(poll.seq, poll.held)
         if claims is None:
             return PollResponse()
-        is_over = self._closed
+        is_over = bool(self._closed)  # since the session was looked up
         if session.in_doubt:
             if await self._store.give_back(session.id, poll.held, poll.seq):
                 self._wakeups.wake(Topic.READY)
             session.verified()
-            is_over = self._closed or not session.is_newest(poll.seq) or poll.session not in self._sessions
+            is_over = bool(self._closed) or not session.is_newest(poll.seq) or poll.session not in self._sessions
         if is_over:
             session.drop(claims)
             return PollResponse()
