@@ -36,7 +36,7 @@ from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Claim
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LogChunk
-from timeball.stores.sql.schema import HistoryRow
+from timeball.stores.sql.schema.runs import HistoryRow
 
 MONDAY = date(2026, 3, 2)
 MONDAY_NOON: Micros = instant.parse("2026-03-02T12:00:00Z")

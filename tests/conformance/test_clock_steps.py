@@ -1,4 +1,4 @@
-"""The twelve ways in which the wall clock of an embedded store may step: I3, I7, I15, I22 (see docs/clock.md)."""
+"""The twelve ways in which the wall clock of an embedded store may step: I3, I7, I15, I22 (see docs/howto/clock.md)."""
 
 import contextlib
 import sqlite3

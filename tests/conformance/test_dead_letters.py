@@ -101,7 +101,7 @@ async def test_letters_with_the_same_error_are_one_group(store: Store) -> None:
 
 
 async def test_grouping_looks_at_the_newest_letters_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timeball.stores.sql.reading.runs.MAX_GROUPED", 3)
+    monkeypatch.setattr("timeball.stores.sql.reading.dead_letters.MAX_GROUPED", 3)
     await ended(store, *[Failed(OTHERWISE)] * 2)
     await ended(store, *[Failed(BROKEN)] * 3)
     found = await store.letter_groups(EVERYTHING, 10)

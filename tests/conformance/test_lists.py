@@ -25,8 +25,9 @@ from timeball.ports.store.queries import Match, RunFilter
 from timeball.ports.store.store import Store
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Driver, Tx
-from timeball.stores.sql.reading import runs
-from timeball.stores.sql.schema import HISTORY, HistoryRow, as_tuple
+from timeball.stores.sql.reading import run_search
+from timeball.stores.sql.schema.runs import HISTORY, HistoryRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sqlite.store import SqliteStore
 
 EVERY = 10 * MINUTE
@@ -226,7 +227,7 @@ async def test_every_filter_means_the_same_runs_however_they_are_found(
     store: Store, few: int, nearby: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"FEW_JOBS": few, "NEARBY": nearby, "MAX_JOBS": most}.items():
-        monkeypatch.setattr(runs, name, value)
+        monkeypatch.setattr(run_search, name, value)
     past = Past(store, jobs=8, turns=400)
     await past.fill()
     everything = sorted(await pages(store, RunFilter(tenant="default"), 1_000), key=lambda run: (run.fire_time, run.id))

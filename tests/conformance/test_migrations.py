@@ -16,7 +16,7 @@ from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql import migrate
 from timeball.stores.sql.migrate import Migration, known
-from timeball.stores.sql.schema import TABLES
+from timeball.stores.sql.schema.tables import TABLES
 from timeball.stores.sqlite.store import SqliteStore
 
 BROKEN = Migration(9_998, "broken", "CREATE TABLE half (id BIGINT);\nINSERT INTO no_such_table VALUES (1);\n")

@@ -18,7 +18,7 @@ from timeball.stores.postgres.store import _CLOCK
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.runs import gates
-from timeball.stores.sql.schema import Table
+from timeball.stores.sql.schema.table import Table
 
 JOBS = 1_000
 ONE_SHOTS = [

@@ -22,7 +22,7 @@ from timeball.stores.postgres.tx import array
 from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.schema import TAGS
+from timeball.stores.sql.schema.jobs import TAGS
 
 
 def make(dsn: str, **options: float) -> PostgresStore:

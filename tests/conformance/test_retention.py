@@ -21,7 +21,8 @@ from timeball.ports.store.jobs import Amended, Amendment, Idempotency, Submissio
 from timeball.ports.store.runs import Claim
 from timeball.ports.store.store import Store
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.schema import HISTORY, HistoryRow, as_tuple
+from timeball.stores.sql.schema.runs import HISTORY, HistoryRow
+from timeball.stores.sql.schema.table import as_tuple
 
 MONTH = 30 * DAY
 

@@ -23,7 +23,8 @@ from timeball.domain.instant import HOUR, SECOND
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import SlotRequest
 from timeball.stores.sql.dialect import SQLITE
-from timeball.stores.sql.reading.runs import LEDGER_SUMS
+from timeball.stores.sql.reading.ledger import LEDGER_SUMS
+from timeball.stores.sql.runs.settle_plain_success import RECORD_SUCCESSES
 from timeball.stores.sqlite.clock import SteadyClock
 from timeball.stores.sqlite.file import Database
 from timeball.stores.sqlite.store import SqliteStore
@@ -391,4 +392,20 @@ async def test_what_was_on_time_is_counted_in_an_index_alone(tmp_path: Path) -> 
     counted, notable, *_ = [step for step in await store._db.read(plan) if step.startswith("SEARCH r ")]
     assert counted.startswith("SEARCH r USING COVERING INDEX history_of_job ")
     assert notable.startswith("SEARCH r USING INDEX history_notable_of_job ")
+    await store.close()
+
+
+@pytest.mark.parametrize("rows", [0, 3], ids=["as JSON", "as values"])
+async def test_successes_look_their_runs_up_by_id(tmp_path: Path, rows: int) -> None:
+    """However many runs the session holds. By the index on sessions, the report of one success would read all."""
+    store = make(tmp_path / "timeball.db", inline=True)
+    await store.open()
+    compiled = SQLITE.compile(RECORD_SUCCESSES.text, rows)
+    names = dict.fromkeys(re.findall(r":(\w+)", compiled.sql), 0)
+    nothing = [0] * (len(compiled.parameters) + 6 * rows) if rows else names
+
+    async def plan(tx: Any) -> list[str]:
+        return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", nothing)]
+
+    assert [step for step in await store._db.read(plan) if " r " in step] == ["SEARCH r USING PRIMARY KEY (id=?)"]
     await store.close()

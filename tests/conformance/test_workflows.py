@@ -31,7 +31,7 @@ from timeball.ports.store.workflows import WorkflowRun
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
-from timeball.stores.sql.schema import Table
+from timeball.stores.sql.schema.table import Table
 
 TRUE = Shell(command="true")
 BROKEN = Failed(Failure(kind="exit", message="exit code 3", exit_code=3))

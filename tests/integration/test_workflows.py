@@ -188,7 +188,7 @@ async def test_what_only_tasks_have_is_refused(api: Api) -> None:
 
 
 async def test_the_workflow_of_the_documentation_is_one(api: Api) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "howto" / "workflows.md").read_text()
     document = json.loads(text.split("```json\n")[1].split("```")[0])
     answer = await api("POST", "/v1/workflows", json=document)
     assert answer.status_code == 201, answer.text

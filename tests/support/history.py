@@ -8,7 +8,8 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
 from timeball.ports.store.store import Store
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.schema import HISTORY, HistoryRow, as_tuple
+from timeball.stores.sql.schema.runs import HISTORY, HistoryRow
+from timeball.stores.sql.schema.table import as_tuple
 
 
 class Numbered:

@@ -1,8 +1,10 @@
-"""Submit jobs: accepted means durable, and a fire that is near is already a run when the answer goes out."""
+"""Submit jobs. An accepted job is durable, and a fire in the near future is stored as a run before the answer is
+sent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, assert_never
 
 import msgspec
@@ -43,39 +45,41 @@ class NewJob(Struct, frozen=True, gc=False):
     tenant: str
     spec: JobSpec
     key: str | None = None
-    """The idempotency key, if the client gave one."""
+    """The idempotency key, if the client sent one."""
     fingerprint: str = ""
-    """A hash of what the client sent, to tell a repetition from another request under the same key."""
+    """A hash of the request, which separates a repetition from another request with the same key."""
     size: int = 0
-    """How long it is, about, as the client sent it."""
+    """The approximate size of the request."""
 
 
 class Created(Struct, frozen=True, gc=False):
     job_id: str
     answer: bytes | None
-    """What the first request with this key was answered; only for jobs with an idempotency key."""
+    """The answer to the first request with this key; only for jobs with an idempotency key."""
     job: JobStatus | None
-    """None when this was a repetition."""
+    """None if the request was a repetition."""
 
 
 class _Around(Struct, frozen=True):
-    """What there is around jobs that refer to something, by their positions where it is about one of them."""
+    """Tasks, calendars and jobs that submitted jobs refer to. Mappings are keyed by the position of the job."""
 
     refused: Mapping[int, TimeballError] = {}
     closures: Mapping[int, Closures] = {}
-    """Of jobs that have calendars."""
+    """The closed times of jobs with calendars."""
     warnings: Mapping[int, tuple[str, ...]] = {}
 
 
 _NOTHING: Final = _Around()
 QUICK: Final = frozenset({Immediate, Date})
-"""The types of schedules whose first fire takes microseconds to compute."""
+"""The schedule types whose first fire is computed in microseconds."""
 MAX_SLOW_TOGETHER: Final = 4
-"""Jobs with other schedules that are prepared between two looks at the clock: each takes 10 ms at most."""
+"""Maximum number of jobs with other schedules that are prepared before other work gets its turn: each takes at most 10
+ms."""
+_SIZE: Final = attrgetter("size")
 
 
 class Submit:
-    """Callable; concurrent calls share commits."""
+    """Submits jobs. Concurrent calls share commits."""
 
     def __init__(self, context: Context, render: Callable[[JobStatus], bytes]) -> None:
         self._context = context
@@ -90,7 +94,7 @@ class Submit:
         return await self._submit(jobs)
 
     async def _named_by_ids(self, jobs: Sequence[NewJob]) -> list[NewJob]:
-        """The same, where jobs to follow are named by their ids. What is wrong with one is told later."""
+        """Return the same jobs with the jobs that they follow named by id. Errors are reported later."""
         found = await self._followed(jobs)
         return [
             structs.replace(job, spec=pointed_at(job.spec, job_id))
@@ -100,8 +104,7 @@ class Submit:
         ]
 
     async def _followed(self, jobs: Sequence[NewJob]) -> dict[tuple[str, str], str | InvalidSchedule]:
-        """The ids of jobs that others are to follow, by tenant and how they are named; or why there are none. Each is
-        looked for once."""
+        """Return the ids of jobs to follow, or the error for each, by tenant and given name. Each is looked up once."""
         wanted = dict.fromkeys((job.tenant, job.spec.follows.job) for job in jobs if job.spec.follows is not None)
         found: dict[tuple[str, str], str | InvalidSchedule] = {}
         for tenant, named in wanted:
@@ -112,7 +115,7 @@ class Submit:
         return found
 
     async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
-        """Parameters that are large are elsewhere, for good, before anything else happens."""
+        """Submit jobs with large parameters. These are offloaded durably before anything else happens."""
         job_ids = ids.many("j", self._context.store.now(), self._context.dice, len(jobs))
         named = dict(zip(job_ids, jobs, strict=True))
         specs = {job_id: job.spec for job_id, job in named.items() if job.size > LARGE}
@@ -143,8 +146,7 @@ class Submit:
                 for at in places
             ]
 
-        may_be_slow = count > MAX_SLOW_TOGETHER and (around is not _NOTHING or not _schedule_types(jobs) <= QUICK)
-        together = MAX_SLOW_TOGETHER if may_be_slow else FEW
+        together = _prepared_together(jobs, around)
         prepared = await map_in_slices(prepare, range(count), self._context.clock, together=together)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
@@ -187,7 +189,8 @@ class Submit:
         calendars: Mapping[tuple[str, str], NamedCalendar],
         wrong: dict[int, Invalid | None],
     ) -> dict[int, Closures]:
-        """When the calendars of jobs are closed, by the jobs' positions. What is never open is wrong."""
+        """Return the closed times of the calendars of jobs, by position. Calendars that are never open together are an
+        error."""
         shared: dict[tuple[tuple[str, str], ...], Closures | Invalid] = {}
         found: dict[int, Closures] = {}
         for at, job in enumerate(jobs):
@@ -206,7 +209,7 @@ class Submit:
     def _missing(
         self, new: NewJob, unknown: set[tuple[str, str]], calendars: Container[tuple[str, str]]
     ) -> Invalid | None:
-        """What is not there that it refers to."""
+        """Return the error for a task, calendar or object storage that the job refers to and that does not exist."""
         if new.spec.task_id is not None and (new.tenant, new.spec.task_id) in unknown:
             return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
         for at, name in enumerate(new.spec.calendars):
@@ -246,7 +249,7 @@ class Submit:
         return Submission(job, runs, answer, render if isinstance(new.spec.schedule, Window) else None)
 
     async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
-        """A repetition gets the first answer, also if it comes too late to be accepted today."""
+        """Give repeated requests the first answer, even if they would be refused now."""
         refused = {
             at: (job.tenant, job.key, job.fingerprint)
             for at, job in enumerate(jobs)
@@ -259,7 +262,7 @@ class Submit:
                     prepared[at] = _repetition(known, key)
 
     async def _persist(self, submissions: Sequence[Submission]) -> Sequence[Submitted]:
-        """One commit for all who came meanwhile; who waits for work gets what is due of it at once."""
+        """Persist one batch. Due runs are assigned to idle workers in the same transaction."""
         context = self._context
         async with context.idle_workers.reserve() as wants:
             try:
@@ -267,7 +270,7 @@ class Submit:
             except Unavailable:
                 if not wants:
                     raise
-                # Whether it was committed is known as soon as the store answers; what was claimed by it is not.
+                # The repeated call finds out whether the jobs were committed, but not which runs were claimed.
                 context.idle_workers.mark_uncertain(wants)
                 results, claims = await context.store.submit_and_claim(submissions, ())
             await context.idle_workers.deliver(claims)
@@ -285,17 +288,26 @@ class Submit:
         }
 
 
+def _prepared_together(jobs: Sequence[NewJob], around: _Around) -> int:
+    """How many jobs are prepared between two looks at the clock."""
+    if len(jobs) <= MAX_SLOW_TOGETHER:
+        return 1
+    if around is not _NOTHING or not _schedule_types(jobs) <= QUICK:
+        return MAX_SLOW_TOGETHER
+    return FEW if max(map(_SIZE, jobs)) <= LARGE else 1
+
+
 def _schedule_types(jobs: Sequence[NewJob]) -> set[type]:
     return {type(job.spec.schedule) for job in jobs}
 
 
 def no_place() -> Invalid:
-    return Invalid("this server has no object storage; it is started with one by --objects", "/resultLocation")
+    return Invalid("this server has no object storage; start it with --objects", "/resultLocation")
 
 
 def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | TimeballError:
-    """What was created, with its parameters. Who repeats a request has sent the same ones again: the key's fingerprint
-    says so."""
+    """Return the created job with its parameters. A repeated request contains the same ones, as its fingerprint
+    shows."""
     if isinstance(created, TimeballError):
         return created
     answer, job = created.answer, created.job
@@ -308,12 +320,12 @@ def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | Ti
 
 
 def _task_ids(spec: JobSpec) -> set[str]:
-    """The registered tasks that a workflow names."""
+    """Return the ids of the registered tasks that a workflow refers to."""
     return {task.task_id for task in workflow_of(spec) if task.task_id is not None}
 
 
 def unknown_tasks(spec: JobSpec, unknown: Container[str]) -> Invalid | None:
-    """What is wrong with a workflow that names tasks which nobody registered."""
+    """Return the error for a workflow that refers to tasks which are not registered; None if there are none."""
     problems = tuple(
         Problem(f"/task/tasks/{place}/taskId", f"there is no registered task {task.task_id!r}")
         for place, task in enumerate(workflow_of(spec))
@@ -361,7 +373,7 @@ def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballErr
 
 
 def _status(job: Job, runs: Sequence[NewRun], warnings: tuple[str, ...], bound: Mapping[str, Closures]) -> JobStatus:
-    """`bound`: what the calendars of jobs say that have some, by their ids."""
+    """Return the status of a new job. `bound` has the closed times of jobs with calendars, by job id."""
     upcoming = runs[0].fire_time if runs else job.next_fire_at
     if not runs and job.id in bound:
         upcoming = next(upcoming_fires.coming(job, job.created_at, bound[job.id]), None)

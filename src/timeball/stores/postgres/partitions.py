@@ -1,15 +1,15 @@
-"""History on PostgreSQL: one partition per day, prepared ahead, and gone as a whole.
+"""History on PostgreSQL: one partition per day, created in advance and dropped as a whole.
 
-    history ── history_20261114      the runs that were made on that day, whenever they ended
-            ├─ history_20261115      the same of `attempts` and `logs`
-            └─ history_rest          what no day is prepared for
+    history ── history_20261114      the runs that were created on that day, whenever they ended
+            ├─ history_20261115      the same for `attempts` and `logs`
+            └─ history_rest          rows of days without a partition
 
-A day goes in three steps, none of which keeps others waiting. First its partitions leave their tables, in a moment;
-from then on nothing in them changes, and what may still change is brought back: into the rest, since its day is gone.
-Then its runs are counted into the daily sums, some at a time; `departures` remembers how far. Then they are dropped.
+A day is removed in three steps, none of which blocks other transactions for long. First its partitions are detached
+from their tables. Then its runs are added to the daily sums, some at a time; `departures` stores the progress. Then the
+partitions are dropped.
 
-Moving a partition takes a lock for which everybody else has to wait who comes later. So it is asked for in vain rather
-than waited for.
+Attaching and detaching needs a lock, and every later transaction would wait behind the request for it. So the request
+gives up after 100 ms and is repeated later.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from timeball.stores.sql.maintenance.maintenance import (
     drop_what_runs_had,
     lock_one_shots,
 )
-from timeball.stores.sql.schema import TABLES
+from timeball.stores.sql.schema.tables import TABLES
 from timeball.stores.sql.statements import query
 
 DAILY: Final = {"history": "id", "attempts": "run_id", "logs": "run_id"}
-"""The tables that have a partition per day, and the column that tells which."""
+"""The tables with one partition per day, and the column that determines the day."""
 PREPARING: Final = 7_463_911_302
-"""The lock under which partitions come and go."""
+"""The advisory lock for creating and removing partitions."""
 
 NOW = query("now")
 DAYS_WITH_ROOM = query("days_with_room")
@@ -54,7 +54,7 @@ STAYING = query("staying")
 
 @lru_cache(maxsize=256)
 def _statement(text: str) -> Query:
-    """A statement whose names tell a day."""
+    """Return a statement whose table names contain a day."""
     return Query("of_day", text)
 
 
@@ -93,10 +93,11 @@ class DailyPartitions(Maintenance):
 
 
 async def prepare(tx: Tx, day: Micros) -> None:
-    """Make the partitions of a day, unless they are there, or some of its rows are in the rest already: these would
-    have to be moved, and the next day is not far.
+    """Create the partitions of a day, unless they exist or the default partition has rows of that day: these would have
+    to be moved.
 
-    They are attached when they are complete: to create them in place would keep everybody from the table."""
+    The partitions are attached when they are complete: creating them in place would lock the table for all others.
+    """
     await tx.execute(_NO_WAITING)
     await tx.execute(_ALONE)
     since, until = ids.first_run(day), ids.first_run(day + DAY)
@@ -131,13 +132,13 @@ def name(table: str, day: Micros) -> str:
 
 
 async def _prepared(tx: Tx) -> set[Micros]:
-    """The days that have partitions."""
+    """Return the days that have partitions."""
     return {int(day) * instant.SECOND for (day,) in await tx.fetch(DAYS_WITH_ROOM)}
 
 
 async def _leave(tx: Tx, day: Micros) -> None:
-    """Take the partitions of a day out of their tables. What live runs and those that have a turn may still need comes
-    back at once."""
+    """Detach the partitions of a day. Rows of live runs, and of runs that hold an ordering key, are copied back at
+    once."""
     await tx.execute(_NO_WAITING)
     await tx.execute(_ALONE)
     since, until = ids.first_run(day), ids.first_run(day + DAY)
@@ -151,7 +152,8 @@ async def _leave(tx: Tx, day: Micros) -> None:
 
 
 async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, most: int) -> None:
-    """Count some more runs of a day that departs; those that ended lately come back. If none is left, drop them."""
+    """Add more runs of a detached day to the daily sums; those that ended recently are copied back. If none is left,
+    drop the partitions."""
     partition = name("history", day)
     rows = await tx.fetch(
         _statement(
@@ -184,14 +186,14 @@ async def _bring_back(tx: Tx, day: Micros, run_ids: Iterable[str]) -> None:
 
 
 async def _run(tx: Tx, *statements: str) -> None:
-    """Statements that take no parameters, not even for names."""
+    """Execute statements that take no parameters."""
     for statement in statements:
         await tx.execute(_statement(statement))
 
 
 @contextlib.asynccontextmanager
 async def not_waiting() -> AsyncIterator[None]:
-    """Who would have to wait gives up; so does who finds that the rest has a row for a day that was to be apart."""
+    """Raise `Occupied` if a lock is not available at once, or if the default partition has a row of the day."""
     try:
         yield
     except (Locked, asyncpg.LockNotAvailableError, asyncpg.CheckViolationError) as error:

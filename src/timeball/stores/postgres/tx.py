@@ -1,4 +1,4 @@
-"""A transaction on PostgreSQL, with as few round trips as it can do with: one costs both sides more than a row."""
+"""A transaction on PostgreSQL with few round trips: a round trip costs both sides more than a row."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from typing import Any, Final, TypeAlias, TypeVar
 from timeball.stores.postgres.connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
-from timeball.stores.sql.schema import TABLES, Table
+from timeball.stores.sql.schema.table import Table
+from timeball.stores.sql.schema.tables import TABLES
 
 T = TypeVar("T")
 Insert: TypeAlias = tuple[Table, Sequence[Row], dict[str, Any]]
-"""Rows for a table, and columns that are the same in all of them."""
+"""Rows for a table, and columns with one value for all rows."""
 _Inserts: TypeAlias = tuple[tuple[Table, tuple[str, ...]], ...]
 
 FEW: Final = 64
-"""Rows up to which a statement takes less than COPY: that costs a third less for each row, and two round trips."""
+"""Maximum number of rows for which an INSERT is cheaper than COPY: COPY costs a third less per row, but two round
+trips."""
 
 
 def _storable(value: Any) -> Any:
-    """PostgreSQL refuses a statement for one NUL in a text, and with it the neighbours of whoever sent that."""
+    """Replace NUL in texts: PostgreSQL would refuse the whole statement, with the rows of other requests in it."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
 def array(values: Sequence[Any], kind: str) -> str:
-    """An array as PostgreSQL writes it: asyncpg asks of each element whether it is an array itself, which takes longer
-    than all the rest (0.5 µs for an id instead of 0.1)."""
+    """Return an array in the text format of PostgreSQL. asyncpg would check for each element whether it is an array
+    itself, which takes longer than the rest (0.5 µs per id instead of 0.1)."""
     if kind == "bigint":
         numbers = ",".join(map(str, values))
         return "{" + (numbers.replace("None", "NULL") if None in values else numbers) + "}"
@@ -47,7 +49,7 @@ def _element(value: Any) -> str:
 
 
 class Compiler:
-    """Remembers what each query and insert is in this dialect."""
+    """A cache of the SQL text of each query and insert in the dialect of PostgreSQL."""
 
     def __init__(self) -> None:
         self._queries: dict[Query, Compiled] = {}
@@ -73,7 +75,7 @@ class Compiler:
         return compiled.sql, [values[name] for name in compiled.parameters]
 
     def inserts(self, waiting: Sequence[Insert]) -> tuple[str, list[Any]]:
-        """One statement for all of them."""
+        """Return one statement for all waiting inserts, and its arguments."""
         which = tuple((table, tuple(same)) for table, _, same in waiting)
         alone = all(len(rows) == 1 for _, rows, _ in waiting)
         sql = self._inserts.get((alone, which))
@@ -100,7 +102,8 @@ class Compiler:
 
 
 def _statement(inserts: _Inserts, alone: bool) -> str:
-    """`alone`: for one row each, which takes the server half as long without arrays."""
+    """Return the SQL for these inserts. With `alone` each has one row, which takes the server half as long without
+    arrays."""
     statements, places = [], itertools.count(1)
     for table, same in inserts:
         kinds = dict(zip(TABLES[table.name].columns, TABLES[table.name].kinds, strict=True))
@@ -163,9 +166,9 @@ class Tx:
 class WritingTx(Tx):
     """A transaction that begins when it has to.
 
-    Inserts of a few rows wait until something else is asked for, and then go together, as one statement. If nothing
-    else is asked for, that statement is the transaction, and needs neither a BEGIN nor a COMMIT: jobs that are
-    submitted together take one round trip, and four if they are handed to who waits; three if it is only one.
+    Inserts of a few rows wait until another statement is needed, and are then sent together as one statement. If no
+    other statement is needed, that one is the whole transaction, without BEGIN and COMMIT: a batch of submitted jobs
+    takes one round trip; four if runs are assigned to idle workers, three if it is a single job.
     """
 
     def __init__(
@@ -189,7 +192,7 @@ class WritingTx(Tx):
             self._has_begun = True
 
     async def finish(self) -> None:
-        """What follows is the COMMIT, if there was a BEGIN."""
+        """Send the waiting inserts. COMMIT follows if there was a BEGIN."""
         if self._waiting and not self._has_begun:
             await self._stack.enter_async_context(self._connections.alone(self._connection))
         await self._insert_waiting()
@@ -219,11 +222,11 @@ class WritingTx(Tx):
         return await super().fetch_unlocked(query, **parameters)
 
     async def tokens(self, count: int) -> Sequence[int]:
-        await self._stay()  # they have nothing to do with what is inserted
+        await self._stay()  # tokens do not depend on the inserts
         return await super().tokens(count)
 
     async def _stay(self) -> None:
-        """Before what need not be part of the transaction."""
+        """Prepare for a statement that need not be part of the transaction."""
         if not self._connections.stay:
             await self.begin()
 
@@ -242,7 +245,7 @@ class WritingTx(Tx):
 async def writing(
     connection: Connection, compiler: Compiler, connections: Own, *, may_be_done: bool
 ) -> AsyncIterator[WritingTx]:
-    """Committed at the end, unless something goes wrong."""
+    """Return a transaction that is committed at the end of the block, and rolled back on an error."""
     async with contextlib.AsyncExitStack() as stack:
         tx = WritingTx(connection, compiler, connections, stack, may_be_done)
         yield tx
@@ -250,4 +253,5 @@ async def writing(
 
 
 _TAKE_TOKENS: Final = "SELECT array_agg(nextval('tokens')::text) FROM generate_series(1, $1::bigint)"
-"""As texts: of other arrays, each new connection first asks the server for their type, which costs it 8 ms."""
+"""The tokens are an array of texts: for arrays of other types each new connection asks the server for the type first,
+which costs the server 8 ms."""

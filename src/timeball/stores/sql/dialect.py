@@ -1,44 +1,44 @@
 """One SQL text for both databases: placeholders, batches, and the few fragments in which they differ.
 
-In the texts stand
+The texts contain
 
     :name                                  a parameter
-    {now}                                  the store's time, in microseconds, when the statement runs
+    {now}                                  the time of the store, in microseconds, when the statement runs
     {state.ready}, {hold.turn}, ...        a value by its name, see `names`
     {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
     {numbered b: id text}                  the parameter `b`, a list, as a table `b` with a column `nth`, from 0
-    {in b: text}                           whether a value is one of those of the parameter `b`, a list
-    {each runs r: b.id}                    join the row of `runs` with this id, as `r`, by looking it up: what a join
-                                           would do depends on what the planner believes of a table that was empty a
-                                           second ago
-    {each_locked runs r: b.id}             the same, and keep it from other writers until the end; in the order of what
-                                           it is joined to, which must be that of the ids
-    {within h.id: b}                       whether it is between the first and the last value of the first column of the
-                                           batch `b`: PostgreSQL then leaves other days of the history out of its plan,
-                                           which otherwise takes longer to make than all the rest
-    {each_within history h: b.id}          `{each}` with that
-    {days r.id >= :made_from}              a condition that is true anyway, and tells PostgreSQL which days of the
-                                           history it may leave out: see `day_ranges.py`
+    {in b: text}                           true if a value is in the parameter `b`, a list
+    {each runs r: b.id}                    join the row of `runs` with this id, as `r`, by an index lookup; the plan of
+                                           an ordinary join depends on statistics, which are wrong for a table that was
+                                           empty a second ago
+    {each_locked runs r: b.id}             the same with a row lock until the end of the transaction; rows are locked in
+                                           the order of the joined table, which must be sorted by id
+    {within h.id: b}                       true if the value is between the first and the last value of the first column
+                                           of the batch `b`: PostgreSQL then leaves other days of the history out of the
+                                           plan, which otherwise takes longer to make than the statement to execute
+    {each_within history h: b.id}          `{each}` with `{within}`
+    {days r.id >= :made_from}              a condition that is always true and lets PostgreSQL leave days of the history
+                                           out of the plan, see `day_ranges.py`
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {shown history r}                      the same for a list: NULL in place of results, which no list shows
-    {size j.spec}                          how long a text is, in bytes or characters, whichever costs less to ask
-    {lock r}                               keep the rows found of `r` from other writers until the end; taken in the
-                                           order of their ids, so that nobody waits in a circle
-    {keep c}, {share c}                    the same, in an order that the statement says; `share`: only from who writes
-    {skip_locked}, {skip_locked_of r}      keep them too, but pass over rows that others keep
-    {among} (SELECT ... {among_end})       IN, for a subquery that names a column from outside: evaluated once per row
-                                           of that, not once per pair
+    {size j.spec}                          the length of a text, in bytes or characters, whichever is cheaper
+    {lock r}                               lock the rows of `r` until the end of the transaction, in the order of their
+                                           ids, which avoids deadlocks
+    {keep c}, {share c}                    the same in the order of the statement; `share` locks out only writers
+    {skip_locked}, {skip_locked_of r}      lock rows, but skip those that other transactions have locked
+    {among} (SELECT ... {among_end})       IN, for a subquery that uses a column from outside: evaluated once per outer
+                                           row, not once per pair
     {firsts history r} (SELECT {of_firsts} FROM history r ... ORDER BY ... LIMIT ...) {firsts_end}
-                                           join the first rows of `history`, as `r`, of a subquery that names a column
+                                           join the first rows of `history`, as `r`, of a subquery that uses a column
                                            from outside
     {for_each_level} SELECT ... {level} ... {end_of_level}
-                                           all that a SELECT finds for one priority after the other; PostgreSQL plans
-                                           it once, SQLite finds it written down once for each
-    {unindexed r.fire_time}                a column that no index is to be chosen for: SQLite, which has no statistics
-                                           here, might prefer it to a better one
-    {unindexed_text r.tenant}              the same for PostgreSQL, too: it knows little of a day that has just begun
-    {fresh_token}                          a fencing token, or NULL where it costs nothing to ask for one later
-    {same}, {greatest}, {id}, ...          words that are spelled differently, see `Dialect.fragments`
+                                           the union of a SELECT over all priorities; PostgreSQL plans the SELECT once,
+                                           for SQLite it is repeated for each priority
+    {unindexed r.fire_time}                a column whose indexes are not used: SQLite, which has no statistics here,
+                                           might prefer them to a better one
+    {unindexed_text r.tenant}              the same for both databases: PostgreSQL has no statistics of a new day
+    {fresh_token}                          a fencing token, or NULL where asking for one later costs no round trip
+    {same}, {greatest}, {id}, ...          words that differ, see `Dialect.fragments`
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from timeball.domain.dispatch.priority import LEVELS
-from timeball.stores.sql.schema import TABLES
+from timeball.stores.sql.schema.tables import TABLES
 
 _LEVELS = re.compile(r"\{for_each_level\}(.*?)\{end_of_level\}", re.DOTALL)
 _PIECE = re.compile(r"\{(\w+)(?: ([^{}]*))?\}|(?<![:\w]):([a-z_]+)")
@@ -57,14 +57,14 @@ _PIECE = re.compile(r"\{(\w+)(?: ([^{}]*))?\}|(?<![:\w]):([a-z_]+)")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Query:
-    """A statement in the shared language, told apart by identity, so that compiling it can be remembered."""
+    """A statement in the shared language. Queries are compared by identity, so that the compiled form can be cached."""
 
     name: str
     text: str
     many: bool = False
-    """A SELECT that may answer many rows while others are busy."""
+    """True for a SELECT that may return many rows while other requests wait."""
     piecemeal: bool = False
-    """The rows of its only batch have nothing to do with each other: it may be executed for some after the others."""
+    """True if the rows of its only batch are independent: the statement may be executed for parts of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +78,25 @@ class Batch:
 class Compiled:
     sql: str
     parameters: tuple[str, ...]
-    """Names in the order of their positions; a batch takes one position per column where `columnar`."""
+    """Parameter names in the order of their positions. Where `numbered`, a batch has one position per column."""
     batches: Mapping[str, Batch] = field(default_factory=dict)
     asks_time: bool = False
-    """Whether there is a `{now}` in it."""
+    """True if the statement contains `{now}`."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Dialect:
-    """One of the two below, told apart by identity."""
+    """The SQL dialect of one database: `SQLITE` or `POSTGRES`. Dialects are compared by identity."""
 
     name: str
     fragments: Mapping[str, str]
     numbered: bool
-    """Placeholders are `$1`, `$2`, and a batch is an array per column, as a text; else `:name`, and a batch is JSON."""
+    """True: placeholders are `$1`, `$2`, and a batch is one array per column, as text. False: placeholders are `:name`,
+    and a batch is JSON."""
 
     def compile(self, text: str, rows: int = 0) -> Compiled:
-        """Every connection asks for the same few hundred texts, so they are remembered for all of them. With a number
-        of rows, for SQLite: their values come one by one, after all other parameters."""
+        """Return the SQL text for this database, from a cache that all connections share. `rows` is for SQLite: the
+        batch becomes that many rows of single values, which come after all other parameters."""
         return _compiled(self, text, rows)
 
     def translate(self, text: str, rows: int) -> Compiled:
@@ -107,7 +108,9 @@ class Dialect:
                 return f":{name}"
             if name not in parameters:
                 if rows and batches:
-                    raise ValueError(f"the parameter {name!r} comes after the batch, whose values are to be the last")
+                    raise ValueError(
+                        f"the parameter {name!r} comes after the batch; the values of the batch must be last"
+                    )
                 parameters.append(name)
             return f"{'$' if self.numbered else '?'}{parameters.index(name) + 1}"
 
@@ -209,9 +212,10 @@ SQLITE = Dialect(
         "lock": "",
         "keep": "",
         "share": "",
-        "each": "JOIN {0} AS {1} ON {1}.id = {2}",
-        "each_locked": "JOIN {0} AS {1} ON {1}.id = {2}",
-        "each_within": "JOIN {0} AS {1} ON {1}.id = {2}",
+        # SQLite never reorders a CROSS JOIN. With a JOIN it read every run of a session, because of an index on it.
+        "each": "CROSS JOIN {0} AS {1} ON {1}.id = {2}",
+        "each_locked": "CROSS JOIN {0} AS {1} ON {1}.id = {2}",
+        "each_within": "CROSS JOIN {0} AS {1} ON {1}.id = {2}",
         "skip_locked": "",
         "skip_locked_of": "",
         "among": "IN",

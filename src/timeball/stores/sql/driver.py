@@ -1,7 +1,7 @@
-"""What the store logic needs of a database.
+"""The interface between the store logic and a database.
 
-A transaction is written once, as a coroutine function that awaits nothing but the methods of its `Tx`. PostgreSQL
-really suspends in them; SQLite never does, so its driver runs the same coroutine to its end inside one thread.
+A transaction is written once, as a coroutine function that awaits nothing but the methods of its `Tx`. On PostgreSQL
+these methods suspend. On SQLite they never do, so its driver runs the same coroutine to its end in one thread.
 """
 
 from __future__ import annotations
@@ -12,61 +12,61 @@ from typing import Any, Final, Protocol, TypeVar
 from timeball.domain.instant import Micros
 from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.dialect import Query
-from timeball.stores.sql.schema import Table
+from timeball.stores.sql.schema.table import Table
 
 T = TypeVar("T")
 TOO_LONG: Final = "reading this takes too long; ask for less at once, such as one job or a shorter time"
 Row = Any
-"""A row as the database hands it out: a sequence of values, in the order of the query's columns. It is read by names:
-unpacked, or as the row type of a table or a statement (see `schema`)."""
+"""A row as the database returns it: a sequence of values in the order of the columns of the query. Callers unpack it,
+or convert it to the row type of a table or a statement (see `schema`)."""
 
 
 def scalar(rows: Sequence[Row]) -> Any:
-    """The value of a statement that answers one column of at most one row; None: it answered none."""
+    """Return the value of a statement with one column and at most one row; None if it returned no row."""
     ((value,),) = rows or ((None,),)
     return value
 
 
 class Tx(Protocol):
-    """A transaction. A parameter that the query declares as a batch takes one tuple per row."""
+    """A database transaction. A parameter that the query declares as a batch takes a list with one tuple per row."""
 
     @property
     def may_be_done(self) -> bool:
-        """Whether a work that inserts rows with ids of its own has to look for them first, since it may have been
-        committed before. If not, and it was after all, it is run again."""
+        """True if the transaction may have been committed before, so that it must look for the rows it inserts. If it
+        is False and the rows exist nevertheless, the transaction is run again."""
         ...
 
     @property
     def has_days(self) -> bool:
-        """Whether the days of the history are apart, so that it costs less to look at some than at all."""
+        """True if the history has one partition per day, so that reading some days is cheaper than reading all."""
         ...
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
 
     async def fetch_unlocked(self, query: Query, **parameters: Any) -> list[Row]:
-        """The same for rows that are only looked at and may have changed by the end of the transaction: it need not
-        have begun for that. What it inserts may not be among them."""
+        """Fetch rows without locks; they may change before the transaction ends. The driver may execute this before the
+        transaction begins, so the rows must not include any that the transaction inserts."""
         ...
 
     async def execute(self, query: Query, **parameters: Any) -> int:
-        """How many rows were written."""
+        """Execute a statement and return the number of rows written."""
         ...
 
     async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
-        """Insert tuples in the order of the table's columns, with other columns that are the same in all rows."""
+        """Insert tuples in the order of the table's columns. `same` are further columns with one value for all rows."""
         ...
 
     async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
-        """Insert tuples in the order of the table's columns, but for those that are there already."""
+        """Insert tuples in the order of the table's columns, except those that exist already."""
         ...
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """Work that takes long and needs no database, such as reading a large spec. Where the event loop's thread runs
-        transactions, another thread does it: Python takes turns between the two every few milliseconds."""
+        """Run a long computation that needs no database, such as parsing a large spec. Where transactions run in the
+        thread of the event loop, the computation runs in another thread, so that the event loop is not blocked."""
         ...
 
     async def tokens(self, count: int) -> Sequence[int]:
-        """Fresh fencing tokens: greater than all before, whoever asks."""
+        """Return new fencing tokens, greater than all that any server has received before."""
         ...
 
 
@@ -81,14 +81,15 @@ class Driver(Protocol):
     def now(self) -> Micros: ...
 
     async def write(self, work: Work[T], *, once: bool = False) -> T:
-        """Run a transaction; durable when this returns. May run `work` again if the database asks for it, also when
-        nobody knows whether it was committed; that not if it counts `once`."""
+        """Run a transaction, which is durable when this returns. `work` may run again if the database requires it,
+        also when it is unknown whether the transaction was committed. With `once` it is not run again in that
+        unknown case."""
         ...
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
-        """Run statements that only read. A slow read is one that people ask for and that may look at much: it never
-        holds up the others, and is `Unavailable` if it takes too long. One that `may_lag` is only looked at: nothing
-        is decided by it, and a replica that is a little behind may answer it."""
+        """Run statements that only read. `slow` is for reads that users request and that may read many rows: they never
+        delay other reads, and raise `Unavailable` if they take too long. `may_lag` is for reads on which no decision
+        depends: a replica that is slightly behind may answer them."""
         ...
 
     def listen(self, hint: WakeupListener) -> None: ...

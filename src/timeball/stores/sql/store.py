@@ -1,4 +1,4 @@
-"""The store: its operations, each in the part it belongs to, on one driver."""
+"""The store: all its operations, combined from parts that share one driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from timeball.stores.sql.planning.planning_failures import PlanningFailures
 from timeball.stores.sql.planning.plans import NOW, Plans
 from timeball.stores.sql.planning.preemption import Preempting
 from timeball.stores.sql.reading.archive import Archiving
+from timeball.stores.sql.reading.dead_letters import DeadLetterReads
 from timeball.stores.sql.reading.diagnosis_snapshot import DiagnosisSnapshots
+from timeball.stores.sql.reading.ledger import LedgerReads
 from timeball.stores.sql.reading.runs import Reads
 from timeball.stores.sql.registry.api_keys import Keys
 from timeball.stores.sql.registry.calendars import Calendars
@@ -46,6 +48,8 @@ class SqlStore(
     WorkflowRuns,
     Workers,
     Reads,
+    LedgerReads,
+    DeadLetterReads,
     DiagnosisSnapshots,
     Keys,
     Tasks,

@@ -1,4 +1,4 @@
-"""What a work does inside a transaction of SQLite."""
+"""The statements of a transaction on SQLite."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import msgspec
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
 from timeball.stores.sql.maintenance.clock import move_timers
-from timeball.stores.sql.schema import Table
+from timeball.stores.sql.schema.table import Table
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 
 T = TypeVar("T")
 
 ROWS_TOGETHER: Final = (1_000, 500, 50, 40, 32, 24, 16, 8)
-"""Each step of a statement gives the interpreter's lock away and waits to get it back, so rows go in in company: as
-many as these numbers allow, the larger first, and what is left as one piece of JSON, which costs each row a third
-more."""
+"""Numbers of rows that are inserted with one statement, the larger first. Each step of a statement releases the lock of
+the interpreter and waits to get it back, so several rows per statement are faster. The remaining rows are sent as JSON,
+which costs a third more per row."""
 MAX_VALUES: Final = 30_000
-"""In one statement; SQLite's own limit is 32,766."""
+"""Maximum number of values in one statement; the limit of SQLite is 32,766."""
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 _widths: Final[dict[str, int]] = {}
-"""How many columns a statement answers: the same for every connection, and dear to find out."""
+"""The number of columns of each statement, cached for all connections because it is expensive to find out."""
 
 
 class _Zeros(dict[str, int]):
-    """Parameters for a statement of which only the columns are wanted."""
+    """Parameters for a statement of which only the columns are needed."""
 
     def __missing__(self, name: str) -> int:
         return 0
@@ -53,14 +53,14 @@ class Tx:
         self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
 
     def careful(self) -> Tx:
-        """The same for a work that may have been committed before."""
+        """Return a copy for a transaction that may have been committed before."""
         twin = copy(self)
         twin.may_be_done = True
         return twin
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         if query.many:
-            with contextlib.suppress(sqlite3.DataError):  # so much that it does not go into one piece
+            with contextlib.suppress(sqlite3.DataError):  # the result is too large for one value
                 (piece,) = self._run(query, dict(parameters), whole=True).fetchone()
                 return cast("list[Row]", _decode(piece))
         return self._run(query, parameters).fetchall()
@@ -98,8 +98,8 @@ class Tx:
                 self._connection.execute(self._insert_sql(verb, table, names, size), [*shared, *values])
 
     def _insert_sql(self, verb: str, table: Table, same: tuple[str, ...], count: int) -> str:
-        """For so many rows, or for 0: for as many as there are in a piece of JSON. The values that all rows share come
-        first, and once."""
+        """Return the SQL for `count` rows; for 0, for all rows in a JSON array. Values that all rows share come first,
+        once."""
         sql = self._inserts.get((verb, table, same, count))
         if sql is None:
             shared = [f"?{at}" for at in range(1, len(same) + 1)]
@@ -121,8 +121,8 @@ class Tx:
         return range(last - count + 1, last + 1)
 
     def _compile(self, query: Query, whole: bool) -> Compiled:
-        """Each row that is fetched gives the interpreter's lock away and waits to get it back, so many of them come as
-        a whole."""
+        """Compile a query. With `whole`, all rows are returned as one JSON value: each fetched row releases the lock of
+        the interpreter and waits to get it back."""
         compiled = SQLITE.compile(query.text)
         if not whole:
             return compiled
@@ -147,7 +147,7 @@ class Tx:
 
 
 def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
-    """As many at once as `ROWS_TOGETHER` allows, with that number; with 0, those that are left."""
+    """Yield parts of the rows with their sizes, which are numbers of `ROWS_TOGETHER`; the remaining rows with 0."""
     done, most = 0, MAX_VALUES // len(rows[0]) if rows else 0
     for size in ROWS_TOGETHER:
         while most >= size <= len(rows) - done:
@@ -158,7 +158,7 @@ def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
 
 
 def run(work: Work[T], tx: Tx) -> T:
-    """Run a transaction's coroutine to its end: nothing it may await suspends."""
+    """Run the coroutine of a transaction to its end. Nothing that it may await suspends."""
     coroutine = cast("Coroutine[Any, Any, T]", work(tx))
     try:
         coroutine.send(None)
@@ -169,7 +169,8 @@ def run(work: Work[T], tx: Tx) -> T:
 
 
 def run_or_repeat(work: Work[T], tx: Tx, undo: Callable[[], object]) -> T:
-    """Run it; and once more, looking at what is there, if an id is there already: it may have been committed before."""
+    """Run a transaction. If an id exists already, run it again with checks for existing rows: it may have been
+    committed before."""
     try:
         return run(work, tx)
     except sqlite3.IntegrityError:
@@ -183,7 +184,7 @@ def begin_again(connection: sqlite3.Connection) -> None:
 
 
 def absorb(connection: sqlite3.Connection, tx: Tx, clock: SteadyClock) -> None:
-    """Move leases and timers by the step that is pending, and then the clock. No transaction is open."""
+    """Move leases and timers by the pending step of the clock, then the clock. No transaction is open."""
     now, step = clock.pending()
     if not step:
         return

@@ -3,8 +3,8 @@
 from tests.support.builders import job, run
 from timeball.domain.run.ledger import Verdict
 from timeball.stores.sql.planning.ledger_spans import Tail
-from timeball.stores.sql.rows import unstarted
-from timeball.stores.sql.schema import NewHistoryRow
+from timeball.stores.sql.rows.runs import unstarted
+from timeball.stores.sql.schema.runs import NewHistoryRow
 
 JOB = job(0)
 

@@ -13,17 +13,11 @@ from timeball.stores.sql.dialect import SQLITE, Query
 from timeball.stores.sql.jobs import backfills, manual_runs
 from timeball.stores.sql.migrate import known
 from timeball.stores.sql.planning import preemption
-from timeball.stores.sql.reading import archive, diagnosis_snapshot, run_filters
+from timeball.stores.sql.reading import archive, dead_letters, diagnosis_snapshot, ledger, run_filters
 from timeball.stores.sql.reading import runs as reading
-from timeball.stores.sql.runs import claim_kinds, claimants, claiming, ordering_keys, runs, workers
-from timeball.stores.sql.schema import (
-    ArchivedHistoryRow,
-    ListedBackfillRow,
-    ListedHistoryRow,
-    ListedRunRow,
-    LiveBackfillRow,
-    LockedRunRow,
-)
+from timeball.stores.sql.runs import candidates, claim_kinds, claimants, claiming, ordering_keys, runs, workers
+from timeball.stores.sql.schema.jobs import ListedBackfillRow, LiveBackfillRow
+from timeball.stores.sql.schema.runs import ArchivedHistoryRow, ListedHistoryRow, ListedRunRow, LockedRunRow
 from timeball.stores.sql.workflows import workflow_runs
 from timeball.stores.sql.workflows.rows import Flow
 
@@ -35,13 +29,13 @@ LIST_FINISHED = run_filters.statement("list_finished", jobs="", where="true", or
 
 CASES = [
     (reading.LIVE_RUNS, ListedRunRow.__struct_fields__),
-    (reading.LEDGER_LIVE, ListedRunRow.__struct_fields__),
+    (ledger.LEDGER_LIVE, ListedRunRow.__struct_fields__),
     (reading.LIVE_OF_JOB, ListedRunRow.__struct_fields__),
     (LIST_LIVE, ListedRunRow.__struct_fields__),
     (diagnosis_snapshot.LIVE_OF_JOB, ListedRunRow.__struct_fields__),
     (reading.FINISHED_RUNS, ListedHistoryRow.__struct_fields__),
     (reading.LAST_STARTED, ListedHistoryRow.__struct_fields__),
-    (reading.LEDGER_DONE, ListedHistoryRow.__struct_fields__),
+    (ledger.LEDGER_DONE, ListedHistoryRow.__struct_fields__),
     (LIST_FINISHED, ListedHistoryRow.__struct_fields__),
     (diagnosis_snapshot.NEWEST_OF_JOB, ListedHistoryRow.__struct_fields__),
     (diagnosis_snapshot.EXCEPTIONS, ListedHistoryRow.__struct_fields__),
@@ -49,7 +43,7 @@ CASES = [
     (archive.LOGS, ("run_id", *LogLine.__struct_fields__)),
     (reading.LOGS_OF_RUN, LogLine.__struct_fields__),
     (reading.LOGS_OF_ATTEMPT, LogLine.__struct_fields__),
-    (LETTER_GROUPS, reading._LetterGroupRow.__struct_fields__),
+    (LETTER_GROUPS, dead_letters.LetterGroupRow.__struct_fields__),
     (runs.LOCK_RUNS, LockedRunRow.__struct_fields__),
     (runs.RUN_MARKS, ("id", *RunMark.__struct_fields__)),
     (backfills.LOCK_BACKFILLS, LiveBackfillRow.__struct_fields__),
@@ -60,10 +54,10 @@ CASES = [
     (preemption.FIRST_WAITING, preemption._FirstWaiting.__struct_fields__),
     (claim_kinds.TASKS_OF_RUNS, claim_kinds._TaskOfRun.__struct_fields__),
     (claimants.LEASED_SESSIONS, claimants.LeasedSession._fields),
-    (claiming._claimable(1, False), claiming._Candidate.__struct_fields__),
-    (claiming._claimable(1, True), claiming._Candidate.__struct_fields__),
-    (claiming.FITTABLE, claiming._Candidate.__struct_fields__),
-    (ordering_keys.TURN_HOLDERS, ordering_keys._LiveHolder.__struct_fields__),
+    (claiming._claimable(1, False), candidates.ClaimCandidate.__struct_fields__),
+    (claiming._claimable(1, True), candidates.ClaimCandidate.__struct_fields__),
+    (claiming.FITTABLE, candidates.ClaimCandidate.__struct_fields__),
+    (ordering_keys.TURN_HOLDERS, ordering_keys.LiveHolder.__struct_fields__),
     (ordering_keys.NEXT_IN_TURN, ordering_keys._Head.__struct_fields__),
     (workers.HELD_BY, workers._HeldAttempt.__struct_fields__),
     (workers.LOST_RUNS, workers._LostAttempt.__struct_fields__),

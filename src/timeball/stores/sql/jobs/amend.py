@@ -1,4 +1,7 @@
-"""Changes of jobs, and runs that people ask for: both under the job's lock."""
+"""Amendments: update, pause, resume or cancel stored jobs, under the lock on each job.
+
+A batch is loaded, decided by a pure function, and written, in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,16 @@ from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans
 from timeball.stores.sql.planning.ledger_spans import Tail
 from timeball.stores.sql.planning.plans import NOW, UNBLOCK
-from timeball.stores.sql.rows import job_row, plain, read_jobs, tag_rows, unstarted
+from timeball.stores.sql.rows.jobs import job_row, read_jobs, tag_rows
+from timeball.stores.sql.rows.runs import unstarted
+from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
 from timeball.stores.sql.runs.follows import WaitingEvents
+from timeball.stores.sql.runs.ordering_keys import OrderingKey
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL
 from timeball.stores.sql.runs.settling import DELETE_RUNS
-from timeball.stores.sql.schema import TAGS, VERSIONS, RunRow
+from timeball.stores.sql.schema.jobs import TAGS, VERSIONS
+from timeball.stores.sql.schema.runs import RunRow
 from timeball.stores.sql.statements import query
 
 LOCK_JOBS = query("lock_jobs")
@@ -47,26 +54,56 @@ KEYS_OF_JOBS = query("keys_of_jobs")
 END_BACKFILLS = query("end_backfills")
 
 MAX_LIVE: Final = 2_000
-"""Live runs of a job that are read when the job changes. Of a job with more, those that have to be decided one by one:
-a million of them would be more than a gigabyte."""
+"""Maximum number of live runs of a job that are all read when the job changes. Of a job with more, only the runs that
+need a decision each are read: a million runs would take more than a gigabyte."""
 
 
 class Writes(Struct):
-    """What a batch of amendments comes to."""
+    """The rows that a batch of amendments writes, by kind of write."""
 
     jobs: list[Job] = []
     dropped: list[RunRow] = []
     kept_specs: list[tuple[str, str, str | None]] = []
     versions: list[tuple[str, int, str, Micros]] = []
     serial: list[str] = []
-    """Jobs whose runs have to look at each other from now on."""
+    """Jobs whose runs may not overlap from now on: their runs become serial."""
     free: list[str] = []
     cancelled: list[RunRow] = []
     retagged: list[Job] = []
     rebound: list[Job] = []
     """Jobs that refer to other calendars."""
     moved: list[tuple[Job, Job]] = []
-    """Jobs with other slots than before."""
+    """Jobs that get another window slot, each after and before the change."""
+
+
+class Loaded(Struct, frozen=True):
+    """What a batch of amendments is decided on. The rows of the jobs, of their ordering keys and of their live runs are
+    locked."""
+
+    now: Micros
+    jobs: dict[str, Job]
+    live: dict[str, list[RunRow]]
+    """The live runs of each job."""
+    waiting: dict[str, WaitingEvents] = {}
+    """Upstream events that are not planned yet, by the job that follows."""
+    closed: frozenset[tuple[str, Micros]] = frozenset()
+    """Jobs and fires ahead that have a verdict already."""
+    slots: tuple[int, ...] = ()
+    """The window slots that were chosen, in the order of the amendments that need one."""
+    dead_holders: dict[OrderingKey, tuple[str, str]] = {}
+    """Ordering keys that a finished run of a job keeps, each with that run and its job."""
+    holders: dict[OrderingKey, str | None] = {}
+
+
+class Decided(Struct, frozen=True):
+    """What to write, and what to answer, for a batch of amendments."""
+
+    writes: Writes
+    tails: dict[str, Tail]
+    """The last ledger row of each job, with what the amendments add to it."""
+    changes: list[tuple[Amendment, Job, Job]]
+    """The amendments that take effect, each with the job before and after."""
+    answers: list[Amended | Outdated | Fired]
 
 
 class Amendments(StorePart):
@@ -74,65 +111,77 @@ class Amendments(StorePart):
         async def work(tx: Tx) -> list[Amended | Outdated | Fired]:
             await follows.check(tx, amendments)
             await calendars.check(tx, amendments)
-            windows = [each.spec.schedule for each in amendments if window_slots.needs_slot(each)]
-            chosen = await window_slots.choose(
-                tx, [each for each in windows if isinstance(each, Window)], self._db.now()
-            )
-            places = iter(chosen)
-            named = list({each.job.id for each in amendments})
-            jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=named))}
-            jobs |= await follows.apply_upstream_events(
-                tx, {job.id: job for job in jobs.values() if job.spec.follows is not None}
-            )
-            waiting = await follows.waiting_of(tx, jobs.values())
-            keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
-            dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
-            kept = await ordering_keys.kept_by_dead(tx, dying)
-            holders = await ordering_keys.lock(tx, keys | kept.keys())
-            cancelling = {each.job.id for each in amendments if each.cancel_runs}
-            live = await _live_runs(tx, jobs, cancelling)
-            ((now,),) = await tx.fetch(NOW)
-            await require_fresh(tx, [each.spec for each in amendments if not _at_the_same_place(each)])
-            closed: set[tuple[str, Micros]] = set()
-            if renewed := [each.job.id for each in amendments if not each.keep_schedule]:
-                closed = {(job_id, at) for job_id, at in await tx.fetch(FUTURE_VERDICTS, b=renewed)}
-            tails = {job_id: Tail(None) for job_id in jobs}
-            writes = Writes()
-            changes: list[tuple[Amendment, Job, Job]] = []
-            answers: list[Amended | Outdated | Fired] = []
-            for each in amendments:
-                slot = next(places) if window_slots.needs_slot(each) else window_slots.kept_slot(each)
-                job = jobs.get(each.job.id)
-                if job is None or job.version != each.job.version or _came_too_late(each, job, live[job.id], now):
-                    answers.append(Outdated())
-                elif held := [run.fire_time for run in live[job.id] if _is_held_ahead(run, now)]:
-                    answers.append(Fired(max(held)))
-                elif (heard := waiting.get(job.id)) is not None and job.state is JobState.ACTIVE:
-                    answers.append(Fired(heard.last))
-                else:
-                    each, job = _with_waiting(each, job, waiting.get(job.id))
-                    amended = _amend(writes, each, job, live[job.id], tails[job.id], closed, now, slot)
-                    changes.append((each, job, amended.job))
-                    jobs[job.id] = amended.job
-                    answers.append(amended)
-            await persist(tx, writes, now)
-            await follows.rewire(tx, changes)
-            # Nobody will deal with what gave up and kept the turn.
-            over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
-            await ordering_keys.advance(
-                tx, [key for key, (run, job) in kept.items() if job in over and holders[key] == run]
-            )
-            if over:
-                await tx.execute(END_BACKFILLS, b=sorted(over), reason="its job was cancelled")
-            await ledger_spans.write(tx, tails.values())
-            await window_slots.add(tx, (job for job, _ in writes.moved), (job for _, job in writes.moved))
-            return answers
+            loaded = await _load(tx, amendments, self._db.now())
+            decided = decide(amendments, loaded)
+            await _write(tx, loaded, decided)
+            return decided.answers
 
         return await self._db.write(work) if amendments else []
 
 
+async def _load(tx: Tx, amendments: Sequence[Amendment], store_time: Micros) -> Loaded:
+    windows = [each.spec.schedule for each in amendments if window_slots.needs_slot(each)]
+    slots = await window_slots.choose(tx, [each for each in windows if isinstance(each, Window)], store_time)
+    named = list({each.job.id for each in amendments})
+    jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=named))}
+    jobs |= await follows.apply_upstream_events(
+        tx, {job.id: job for job in jobs.values() if job.spec.follows is not None}
+    )
+    waiting = await follows.waiting_of(tx, jobs.values())
+    keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
+    dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
+    dead_holders = await ordering_keys.kept_by_dead(tx, dying)
+    holders = await ordering_keys.lock(tx, keys | dead_holders.keys())
+    cancelling = {each.job.id for each in amendments if each.cancel_runs}
+    live = await _live_runs(tx, jobs, cancelling)
+    ((now,),) = await tx.fetch(NOW)
+    await require_fresh(tx, [each.spec for each in amendments if not _at_the_same_place(each)])
+    closed: frozenset[tuple[str, Micros]] = frozenset()
+    if renewed := [each.job.id for each in amendments if not each.keep_schedule]:
+        closed = frozenset((job_id, at) for job_id, at in await tx.fetch(FUTURE_VERDICTS, b=renewed))
+    return Loaded(now, jobs, live, waiting, closed, tuple(slots), dead_holders, holders)
+
+
+def decide(amendments: Sequence[Amendment], loaded: Loaded) -> Decided:
+    """Decide on each amendment in turn; a second amendment of a job sees the first. A pure function."""
+    now, jobs, slots = loaded.now, dict(loaded.jobs), iter(loaded.slots)
+    decided = Decided(Writes(), {job_id: Tail(None) for job_id in jobs}, [], [])
+    for each in amendments:
+        slot = next(slots) if window_slots.needs_slot(each) else window_slots.kept_slot(each)
+        job = jobs.get(each.job.id)
+        if job is None or job.version != each.job.version or _came_too_late(each, job, loaded.live[job.id], now):
+            decided.answers.append(Outdated())
+        elif held := [run.fire_time for run in loaded.live[job.id] if _is_held_ahead(run, now)]:
+            decided.answers.append(Fired(max(held)))
+        elif (events := loaded.waiting.get(job.id)) is not None and job.state is JobState.ACTIVE:
+            decided.answers.append(Fired(events.last))
+        else:
+            each, job = _with_waiting(each, job, events)
+            tail = decided.tails[job.id]
+            amended = _amend(decided.writes, each, job, loaded.live[job.id], tail, loaded.closed, now, slot)
+            decided.changes.append((each, job, amended.job))
+            jobs[job.id] = amended.job
+            decided.answers.append(amended)
+    return decided
+
+
+async def _write(tx: Tx, loaded: Loaded, decided: Decided) -> None:
+    writes = decided.writes
+    await persist(tx, writes, loaded.now)
+    await follows.rewire(tx, decided.changes)
+    # A finished run of a cancelled job is never retried, so it must not keep its ordering key.
+    over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
+    freed = [key for key, (run, job) in loaded.dead_holders.items() if job in over and loaded.holders[key] == run]
+    await ordering_keys.advance(tx, freed)
+    if over:
+        await tx.execute(END_BACKFILLS, b=sorted(over), reason="its job was cancelled")
+    await ledger_spans.write(tx, decided.tails.values())
+    await window_slots.add(tx, (job for job, _ in writes.moved), (job for _, job in writes.moved))
+
+
 async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[str] = ()) -> dict[str, list[RunRow]]:
-    """The live runs of jobs, locked; of a crowded job those that matter, unless all of them are wanted."""
+    """Lock and return the live runs of jobs. Of a job with more than `MAX_LIVE`, return only the runs that need a
+    decision each, unless the job is in `wanted_whole`."""
     crowded = {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(job_ids), most=MAX_LIVE)}
     some = sorted(job_id for job_id in crowded if job_id not in wanted_whole)
     rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
@@ -144,8 +193,8 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[s
 
 
 def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None) -> tuple[Amendment, Job]:
-    """The same for a job that follows another and has heard of ends that wait: a new schedule closes their instants,
-    which nobody can tell but who holds the lock."""
+    """Return the amendment and the job with the upstream events that wait to be planned. A new schedule closes their
+    fires, which are known only under the lock on the job."""
     if waiting is None:
         return amendment, job
     if not amendment.keep_schedule:
@@ -154,14 +203,14 @@ def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None)
 
 
 def _at_the_same_place(amendment: Amendment) -> bool:
-    """Whether the parameters stay where they are, if they are elsewhere."""
+    """True if the parameters are offloaded to object storage and the amendment keeps that object."""
     old, new = amendment.job.spec, amendment.spec
     return isinstance(old, OffloadedSpec) and isinstance(new, OffloadedSpec) and old.parameters_at == new.parameters_at
 
 
 def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:
-    """Whether an instant passed between the decision and now: of the old schedule, which has to be planned under its
-    own version first, or of the new one, which the old one may have fired."""
+    """True if a fire fell due after the amendment was made: one of the old schedule, which has to be planned under the
+    old version first, or one of the new schedule, which the old one may have fired already."""
     if is_overdue(job, now):
         undecided = any(run.holds & Hold.OVERLAP and run.fire_time <= now for run in live)
         if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
@@ -174,8 +223,8 @@ def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: 
 
 
 def _is_future(run: RunRow, now: Micros) -> bool:
-    """Whether it is for an instant of the schedule that has not come. What people asked for is always due, and so is
-    what began before a clock that was ahead was set back."""
+    """True if the run is for a fire of the schedule that has not come. A run that a user asked for is always due, and
+    so is a run that started before the clock was set back."""
     return run.fire_time > now and run.due > now and run.origin in DUE
 
 
@@ -193,7 +242,8 @@ def _amend(
     now: Micros,
     slot: int | None,
 ) -> Amended:
-    """Change one job. No run of it is held for a fire time that has not come."""
+    """Decide one amendment: add to `writes` and `tail`, and return the changed job. No worker holds a run of the job
+    for a fire that has not come."""
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
@@ -254,15 +304,15 @@ def _amend(
 
 
 def _given_back(job: Job, future: Sequence[RunRow]) -> Micros | None:
-    """The next fire, when there is no run any more for these instants."""
+    """Return the next fire of a job after the runs of its fires ahead are deleted."""
     return min(
         [*(run.fire_time for run in future), *(at for at in (job.next_fire_at,) if at is not None)], default=None
     )
 
 
 async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
-    """Give the instants of jobs that have not come back to their schedules, but for those whose runs are already in a
-    worker's hands. The jobs are locked."""
+    """Delete the runs of fires that have not come, and give these fires back to the schedules of their jobs. A job with
+    such a run in the hands of a worker is left as it is. The jobs are locked."""
     if not job_ids:
         return
     jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
@@ -279,7 +329,8 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
 
 
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
-    """The first instant that has no verdict yet: what was cancelled does not come back with a new schedule."""
+    """Return the first fire, from `first` on, that has no verdict: a fire that was cancelled does not come back with a
+    new schedule."""
     while first is not None and (job.id, first) in closed:
         first = next(planning.fires(job, first), None)
     return first
@@ -293,7 +344,9 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
 async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
-        await settling.release(tx, [job.id for job in writes.jobs])  # one of them may have been in another's way
+        await settling.release(
+            tx, [job.id for job in writes.jobs]
+        )  # a dropped run may have held back another run of its job
         await ordering_keys.release(
             tx, [gone for run in writes.dropped if (gone := ordering_keys.gone(run)) is not None]
         )

@@ -1,7 +1,7 @@
 """Backfills: the fires of a past range become runs, each exactly once, a few at a time.
 
-The cursor moves in the transaction that inserts the runs before it, under the lock on the job: so a crash at any moment
-neither skips a fire nor doubles one, and two servers that advance the same backfill do it one after the other.
+The cursor of a backfill moves in the transaction that inserts the runs before it, under the lock on the job. A crash at
+any moment therefore neither skips a fire nor runs it twice, and two servers advance a backfill one after the other.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ import msgspec
 from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.planning import backfill as rules
 from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress, BackfillState
-from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.store.jobs import Accepted, Answered, Idempotency
 from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.inserts import insert_runs, keep_profiles
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.jobs import NEWEST, repeated_key
+from timeball.stores.sql.new_runs import insert_runs
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
-from timeball.stores.sql.rows import as_json, new_run_row, plain, read_jobs, unread
+from timeball.stores.sql.rows.jobs import read_jobs
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.rows.values import as_json, plain
 from timeball.stores.sql.runs import ordering_keys, runs
-from timeball.stores.sql.schema import BACKFILLS, BackfillRow, ListedBackfillRow, LiveBackfillRow, as_tuple
+from timeball.stores.sql.schema.jobs import BACKFILLS, BackfillRow, ListedBackfillRow, LiveBackfillRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
 TO_ADVANCE = query("backfills_to_advance")
@@ -139,15 +141,8 @@ async def _lock_jobs(tx: Tx, ids: Sequence[str]) -> dict[str, Job]:
 
 
 async def _insert(tx: Tx, new: Sequence[NewRun]) -> None:
-    """Insert runs; limits and ordering keys hold them like all others, the overlap policy does not."""
-    if not new:
-        return
-    waiting = await ordering_keys.enqueue(tx, new)
-    await keep_profiles(tx, new)
-    rows = [
-        new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=True, eligible_at=run.eligible_at) for run in new
-    ]
-    await insert_runs(tx, rows)
+    """Insert the runs of backfills. Limits and ordering keys apply to them, the overlap policy does not."""
+    await insert_runs(tx, [(run, 0, True) for run in new])
 
 
 def _row(backfill: Backfill) -> BackfillRow:
@@ -199,7 +194,8 @@ def _backfill(found: BackfillRow) -> Backfill:
 
 
 def _readable(rows: Iterable[_R]) -> Iterator[tuple[Backfill, _R]]:
-    """Backfills, each with its row; without those that this version cannot read: one of them stops no other."""
+    """Yield backfills with their rows. A backfill that this version cannot decode is logged and left out, so that it
+    does not stop the others."""
     for row in rows:
         try:
             found = _backfill(row)

@@ -15,8 +15,6 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, OffloadedSpec
 from timeball.domain.planning import planning
 from timeball.domain.run import follow
-from timeball.domain.run.lifecycle import Hold
-from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.jobs import (
     Accepted,
@@ -33,18 +31,21 @@ from timeball.ports.store.paging import Page
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.inserts import insert_jobs, insert_runs, keep_profiles
+from timeball.stores.sql.inserts import insert_jobs
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
 from timeball.stores.sql.names import resolve
+from timeball.stores.sql.new_runs import insert_runs
 from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, ids_that_fit
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars
-from timeball.stores.sql.rows import WORKFLOW_TAG, new_job_row, new_run_row, plain, read_jobs, readable, tag_rows
-from timeball.stores.sql.runs import follows, ordering_keys
+from timeball.stores.sql.rows.jobs import WORKFLOW_TAG, new_job_row, read_jobs, readable, tag_rows
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.runs import follows
 from timeball.stores.sql.runs.assign_on_submit import assign_on_submit
 from timeball.stores.sql.runs.claiming import claim
-from timeball.stores.sql.schema import IDEMPOTENCY, TAGS, IdempotencyRow, NewJobRow, as_tuple
+from timeball.stores.sql.schema.jobs import IDEMPOTENCY, TAGS, IdempotencyRow, NewJobRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
@@ -56,9 +57,9 @@ NEWEST = "\U0010ffff"
 """Sorts after every id."""
 
 ROWS_TOGETHER = 8
-"""Rows that are encoded before their sizes are looked at."""
+"""Number of jobs that are encoded before the event loop may get a turn."""
 ROW_BYTES = 1_024
-"""What the encoding of a row takes beside its spec, measured in bytes of that."""
+"""Cost of encoding one job beside its spec, expressed as bytes of spec."""
 _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
 _ACTIVE = resolve("j.state = {job.active}")
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")
@@ -72,7 +73,7 @@ class Jobs(StorePart):
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
-        # All that can be done before the transaction is: on SQLite, one thread writes for all.
+        # As much as possible happens before the transaction: on SQLite one thread executes all writes.
         ids = [each.job.id for each in submissions]
         rows = await _new_job_rows(submissions)
         accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]
@@ -151,7 +152,7 @@ class Jobs(StorePart):
 
 
 async def _new_job_rows(submissions: Sequence[Submission]) -> list[NewJobRow]:
-    """Their rows. To encode many, or large ones, takes a while, in which others have a turn now and then."""
+    """Encode jobs as rows. A large batch yields to the event loop each time it has encoded `MAX_PAGE_BYTES`."""
     if len(submissions) <= ROWS_TOGETHER:
         return [new_job_row(each.job) for each in submissions]
     rows: list[NewJobRow] = []
@@ -167,7 +168,8 @@ async def _new_job_rows(submissions: Sequence[Submission]) -> list[NewJobRow]:
 
 
 async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, Submission], dict[int, Submitted]]:
-    """Those with windows, by their positions, in the slots that they get; and those to which that leaves no fire."""
+    """Choose slots for jobs with a window. Return the submissions with their slots, and the refusals of those whose
+    slot leaves no fire, both by position in the batch."""
     found: dict[int, Submission] = {}
     fireless: dict[int, Submitted] = {}
     wanted = window_slots.unplaced(submissions)
@@ -190,7 +192,7 @@ async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, 
 async def _with_slots(
     tx: Tx, answers: Sequence[Submitted], placed: Mapping[int, Submission], known: Collection[str]
 ) -> list[Submitted]:
-    """The answers, with the slots that jobs got: those that were sent again have theirs already."""
+    """Return the answers with the slots that jobs got. A job that was submitted before keeps the slot it has."""
     again = [each.job.id for each in placed.values() if each.job.id in known]
     stored = {job.id: job for job in readable(await tx.fetch(JOBS_BY_ID, b=again))} if again else {}
     return [
@@ -202,7 +204,7 @@ async def _with_slots(
 
 
 async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Container[int]) -> dict[int, Submitted]:
-    """Insert the idempotency keys; answers what repetitions get, by their position."""
+    """Insert the idempotency keys of a batch. Return the answers to repeated requests, by position in the batch."""
     rows: dict[tuple[str, str], IdempotencyRow] = {}
     for at, each in enumerate(submissions):
         if (key := each.idempotency) is not None and at not in refused:
@@ -212,7 +214,7 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Con
             rows.setdefault((row.tenant, row.key), row)
     if not rows:
         return {}
-    # Sorted: two servers that insert the same keys wait for each other in one direction only.
+    # Sorted, so that two servers that insert the same keys cannot deadlock.
     await tx.insert_missing(IDEMPOTENCY, [as_tuple(rows[key]) for key in sorted(rows)])
     first = await _first_requests(tx, list(rows))
     answers: dict[int, Submitted] = {}
@@ -225,7 +227,8 @@ async def _repeated_keys(tx: Tx, submissions: Sequence[Submission], refused: Con
 
 
 async def repeated_key(tx: Tx, tenant: str, key: Idempotency, ident: str, now: Micros) -> Replayed | Mismatched | None:
-    """Insert one idempotency key of something that is not a job; what a repetition gets. None: it is the first."""
+    """Insert the idempotency key of a request that creates something other than a job. Return the answer to a repeated
+    request; None if the request is the first with its key."""
     row = IdempotencyRow(tenant, plain(key.key), key.fingerprint, ident, key.answer, now)
     await tx.insert_missing(IDEMPOTENCY, [as_tuple(row)])
     known = (await _first_requests(tx, [(tenant, row.key)]))[tenant, row.key]
@@ -246,11 +249,12 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
 async def _insert(
     tx: Tx, submissions: Sequence[Submission], rows: Sequence[NewJobRow], wants: Sequence[SlotRequest], credit: Micros
 ) -> list[Claim]:
-    """Insert them, with the rows of their jobs; what of them is claimed at once, and of what was ready before."""
+    """Insert jobs and their runs. Return the claims for the workers in `wants`: of the new runs, or of runs that were
+    ready before."""
     if not submissions:
         return []
     runs = [run for each in submissions for run in each.runs]
-    # Nobody else knows them yet, so they may be inserted last, with their runs.
+    # No other transaction sees the new jobs before the commit, so that their runs may be assigned before the insert.
     claims = await assign_on_submit(tx, submissions, [row.spec for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
     if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
@@ -258,22 +262,11 @@ async def _insert(
     await calendars.bind(tx, [each.job for each in submissions])
     await follows.begin(tx, [each.job for each in submissions])
     if claims is None:
-        await _insert_runs(tx, runs)
+        await insert_runs(tx, [(run, 0, run.serial) for run in runs])
         return (await claim(tx, wants, 0, credit, 0)).claimed().claims
     if len(claims) < len(runs):
-        await _insert_runs(tx, [run for run in runs if run.id not in claims])
+        await insert_runs(tx, [(run, 0, run.serial) for run in runs if run.id not in claims])
     return list(claims.values())
-
-
-async def _insert_runs(tx: Tx, new: Sequence[NewRun]) -> None:
-    waiting = await ordering_keys.enqueue(tx, new)
-    await keep_profiles(tx, new)
-    runs = [
-        new_run_row(run, Hold.TURN if run.id in waiting else 0, serial=run.serial, eligible_at=run.eligible_at)
-        for run in new
-    ]
-    if runs:
-        await insert_runs(tx, runs)
 
 
 def _is_tagged(job: Job) -> bool:
@@ -282,7 +275,8 @@ def _is_tagged(job: Job) -> bool:
 
 @lru_cache(maxsize=1024)
 def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...]:
-    """The statements whose rows, merged, are the jobs of these statuses; each follows an index."""
+    """Return the statements that list the jobs of these statuses; their rows are merged. An index serves each of
+    them."""
     narrow = ["j.tenant = :tenant", "j.id < :before"]
     narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
     if "task_id" in given:

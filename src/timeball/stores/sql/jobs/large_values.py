@@ -1,4 +1,5 @@
-"""What rows say about objects elsewhere: which are referred to, and that nobody begins to when it is too late."""
+"""References from rows to large values in object storage. A row may not start to refer to an object that maintenance
+may already delete."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
 from timeball.stores.sql.runs.runs import LOCK_HOLDERS
-from timeball.stores.sql.schema import LOGS, LogRow, as_tuple
+from timeball.stores.sql.schema.runs import LOGS, LogRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
 NUMBER_STORE = query("number_store")
@@ -22,7 +24,7 @@ DROP_PIECES = query("drop_pieces")
 
 
 class _Changed(Exception):
-    """Output is not what it was when it was read."""
+    """Raised when output has changed since it was read, so that it cannot be replaced by an object."""
 
 
 class LargeValues(StorePart):
@@ -60,7 +62,8 @@ class LargeValues(StorePart):
 
 
 async def require_fresh(tx: Tx, specs: Iterable[JobSpec | None]) -> None:
-    """Objects that nobody refers to are swept in the end: a row that begins to refer to one must not come later."""
+    """Raise `Unavailable` if the parameters of a spec were offloaded too long ago. Maintenance deletes objects without
+    references after some time, so a new row must not refer to an object of that age."""
     keys = [spec.parameters_at for spec in specs if isinstance(spec, OffloadedSpec)]
     if keys:
         ((now,),) = await tx.fetch(NOW)

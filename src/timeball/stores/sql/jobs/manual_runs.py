@@ -1,9 +1,12 @@
-"""Runs that people ask for, and what they do with runs that ended: under the job's lock, by its overlap policy."""
+"""Runs that users ask for: triggers, retries and replays, and the discarding of dead letters.
+
+They happen under the lock on the job, and the overlap policy of the job decides whether they run, wait or are skipped.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import assert_never
 
@@ -19,16 +22,19 @@ from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.run.status import GAVE_UP, Status
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
+from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.large_values import require_fresh
+from timeball.stores.sql.new_runs import HeldRun, insert_runs
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
-from timeball.stores.sql.rows import new_run_row, plain, read_jobs, shown_as, unstarted
+from timeball.stores.sql.rows.jobs import read_jobs
+from timeball.stores.sql.rows.runs import shown_as, unstarted
+from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.runs import ordering_keys, settling
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL, LiveRuns, live_runs
 from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
-from timeball.stores.sql.schema import EDITED, NewHistoryRow
+from timeball.stores.sql.schema.runs import EDITED, NewHistoryRow
 from timeball.stores.sql.statements import literals, query
 
 LIVE_STATES = query("live_states")
@@ -43,7 +49,7 @@ OWN_SPECS = query("own_specs")
 
 
 class _Finished(Struct, frozen=True):
-    """What counts of a run that ended, for those that may follow it: a row of `runs_to_follow`."""
+    """A finished run that a user wants to retry or replay: a row of `runs_to_follow`."""
 
     id: str
     job_id: str
@@ -104,7 +110,8 @@ class ManualRuns(StorePart):
 async def _follow(
     tx: Tx, pairs: Sequence[tuple[str, NewRun]], is_free: Callable[[_Finished, NewRun], bool], mark: Query
 ) -> list[Status | None]:
-    """Insert the runs that may follow the finished ones they are paired with, and link both."""
+    """Insert each run whose finished run may still get a successor (`is_free`), and link the two with `mark`. Return
+    the status of each new run; None where nothing was inserted."""
     await _locked(tx, [run.job_id for _, run in pairs])
     rows = await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])
     finished = {old.id: old for old in starmap(_Finished, rows)}
@@ -117,12 +124,12 @@ async def _follow(
         return [None] * len(pairs)
     answers = await _trigger(tx, list(linked.values()), record_skips=False)
     statuses = {run.id: status for run, status in zip(linked.values(), answers, strict=True)}
-    # A successor that overlap forbade leaves the old run where it was: to be followed later.
+    # If the overlap policy skipped the successor, the old run is not marked, and can be retried later.
     if followed := [
         (old_id, run.id) for old_id, run in linked.items() if statuses[run.id] not in (None, Status.SKIPPED)
     ]:
         await tx.execute(mark, b=followed)
-        if mark is MARK_RETRIED:  # it may have had the turn under a key that its successor has not
+        if mark is MARK_RETRIED:  # the old run may hold an ordering key that its successor does not have
             await ordering_keys.drop_holder(tx, [old_id for old_id, _ in followed])
     return [statuses.get(run.id) for _, run in pairs]
 
@@ -141,7 +148,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     for run in runs:
         job = jobs.get(run.job_id)
         if run.id not in known and job is not None and job.state is not JobState.CANCELLED:
-            # The job may have changed since the run was made: what runs now runs the version of now.
+            # The job may have changed since the run was made: the run executes the current version.
             fresh = new_run(
                 job,
                 run.id,
@@ -153,32 +160,10 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
                 edited=run.spec,
             )
             wanted.setdefault(run.id, fresh)
-    crowded = {job_id for job_id, count in Counter(run.job_id for run in wanted.values()).items() if count > 1}
     concerned = [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}]
     heirs = await _lock_turns(tx, concerned, wanted.values())
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
-    last = {run.job_id: run.id for run in wanted.values()}
-    live: list[tuple[NewRun, int, bool]] = []
-    skipped: dict[str, NewHistoryRow] = {}
-    for run in wanted.values():
-        crowd = by_job.get(run.job_id)
-        if crowd is not None and crowd.replaces and run.id != last[run.job_id]:
-            skipped[run.id] = unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now)
-            continue
-        admission = Admission.RUN if crowd is None else crowd.admit()
-        if admission is Admission.SKIP and run.id in heirs and crowd is not None and crowd.is_kept_back:
-            admission = Admission.WAIT  # what is in its way waits for it
-        serial = run.serial or (crowd is not None and (not crowd.alone or run.job_id in crowded))
-        match admission:
-            case Admission.RUN | Admission.WAIT | Admission.REPLACE:
-                live.append((run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial))
-                if crowd is not None:
-                    crowd.join(run.id, admission, run.fire_time)
-            case Admission.SKIP:
-                assert crowd is not None
-                skipped[run.id] = unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now)
-            case _:
-                assert_never(admission)
+    live, skipped = admit(list(wanted.values()), by_job, heirs, now)
     known |= await insert(tx, live, now)
     known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
@@ -187,40 +172,58 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     return [known.get(run.id) for run in runs]
 
 
+def admit(
+    runs: Sequence[NewRun], live_by_job: Mapping[str, LiveRuns], heirs: Container[str], now: Micros
+) -> tuple[list[HeldRun], dict[str, NewHistoryRow]]:
+    """Decide by the overlap policies which runs are inserted, and which are skipped, by id. `live_by_job` has the
+    live runs of jobs whose runs may not overlap; each inserted run is added to it. `heirs` are retries of a run that
+    still holds an ordering key. A pure function otherwise."""
+    last = {run.job_id: run.id for run in runs}
+    several = {job_id for job_id, count in Counter(run.job_id for run in runs).items() if count > 1}
+    inserted: list[HeldRun] = []
+    skipped: dict[str, NewHistoryRow] = {}
+    for run in runs:
+        others = live_by_job.get(run.job_id)
+        if others is None:
+            inserted.append((run, 0, run.serial))
+            continue
+        if others.replaces and run.id != last[run.job_id]:
+            skipped[run.id] = unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now)
+            continue
+        admission = others.admit()
+        if admission is Admission.SKIP and run.id in heirs and others.is_kept_back:
+            admission = Admission.WAIT  # the runs in its way wait for its ordering key
+        serial = run.serial or not others.alone or run.job_id in several
+        match admission:
+            case Admission.RUN | Admission.WAIT | Admission.REPLACE:
+                inserted.append((run, 0 if admission is Admission.RUN else Hold.OVERLAP, serial))
+                others.join(run.id, admission, run.fire_time)
+            case Admission.SKIP:
+                skipped[run.id] = unstarted(run, Verdict.SKIPPED, others.skip_reason, now)
+            case _:
+                assert_never(admission)
+    return inserted, skipped
+
+
 async def _take_over(tx: Tx, taken: Sequence[LiveRuns]) -> dict[str, Status]:
-    """Have all other runs of jobs end for their successors; answers how these stand, which may be free at once."""
+    """End all other runs of jobs in favour of their successors, and return the statuses of the successors: a successor
+    may be READY at once."""
     for crowd in taken:
         await replace(tx, crowd)
     successors = [crowd.successor for crowd in taken if crowd.successor is not None]
     return await _known(tx, successors) if successors else {}
 
 
-async def insert(tx: Tx, live: Sequence[tuple[NewRun, int, bool]], now: Micros) -> dict[str, Status]:
-    """Insert runs with what holds each and whether it is serial; answers how they begin."""
-    if not live:
-        return {}
-    new = [run for run, _, _ in live]
-    waiting = await ordering_keys.enqueue(tx, new)
-    await keep_profiles(tx, new)
-    overtaking = await ordering_keys.swap_with_waiting(tx, [(run, holds) for run, holds, _ in live], waiting)
-    held = {
-        run.id: (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0)
-        for run, holds, _ in live
-    }
-    await insert_runs(
-        tx,
-        [
-            new_run_row(run, held[run.id], serial=serial, eligible_at=max(run.eligible_at, now))
-            for run, _, serial in live
-        ],
-    )
-    await _keep_edits(tx, new)
-    return {run_id: Status.BLOCKED if holds else Status.QUEUED for run_id, holds in held.items()}
+async def insert(tx: Tx, live: Sequence[HeldRun], now: Micros) -> dict[str, Status]:
+    """Insert runs, with the specs that users edited, and return the first status of each."""
+    rows = await insert_runs(tx, live, not_before=now)
+    await _keep_edits(tx, [run for run, _, _ in live])
+    return {row.id: Status.BLOCKED if row.holds else Status.QUEUED for row in rows}
 
 
 async def _lock_turns(tx: Tx, jobs: Sequence[Job], runs: Collection[NewRun]) -> set[str]:
-    """Before anything of the jobs' runs is touched: the turns of those that come, and of those that may have to go.
-    Answers the runs that repeat one that kept all others from their turn."""
+    """Lock the ordering keys of the new runs, and of runs that these may replace, before any run is locked. Return the
+    ids of the new runs that retry a finished run which still holds its ordering key."""
     keys = {ordering_keys.key_of(run) for run in runs}
     if ordered := [job for job in jobs if job.spec.ordering_key is not None or job.spec.overlap in REPLACING]:
         keys.update((tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=[job.id for job in ordered]))
@@ -235,7 +238,7 @@ async def _lock_turns(tx: Tx, jobs: Sequence[Job], runs: Collection[NewRun]) -> 
 
 
 async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:
-    """Let edited runs execute what they were given, and remember it when they have ended."""
+    """Store the edited specs of runs: with the live run, and in a table that keeps them after the run has ended."""
     edited = [
         (run.id, encode_spec(run.spec).decode(), run.spec.task_id and plain(run.spec.task_id))
         for run in runs
@@ -247,7 +250,7 @@ async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:
 
 
 async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
-    """What became of runs, those of them that are in the store."""
+    """Return the statuses of those runs that are in the store, live or finished."""
     known: dict[str, Status] = {}
     for run_id, state, attempt, due_at, eligible_at, now in await tx.fetch(LIVE_STATES, b=list(run_ids)):
         known[run_id] = shown_as(now, state, attempt, due_at, eligible_at)
@@ -256,7 +259,8 @@ async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
 
 
 async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, LiveRuns]:
-    """The crowds of jobs whose runs may not overlap; their future runs that nobody holds are blocked first."""
+    """Return the live runs of those jobs whose runs may not overlap. Their runs for fires ahead that no worker holds
+    are blocked first, so that the new run goes before them."""
     exclusive = [job for job in jobs.values() if job.spec.overlap is not Overlap.ALLOW]
     if not exclusive:
         return {}

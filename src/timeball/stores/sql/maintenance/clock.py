@@ -1,13 +1,13 @@
-"""What is written when the clock of an embedded store steps.
+"""Writes that correct stored times when the clock of the machine of an SQLite store steps.
 
-A store that was ahead of its clock is set back in one transaction, when a user accepts the clock:
+If the store was ahead of the clock, one transaction sets it back when a user accepts the clock:
 
-- What waits for time to pass (a lease, a backoff, a rate) waits as long as before.
-- Runs for instants of a schedule that have not come, and that no worker has begun, go back to their schedules. All
-  other live runs stay; whatever happened to them happened earlier.
-- Instants that were missed or skipped and have not come are undecided again.
-- Every schedule is planned anew from now on. Instants that have not come but were executed, or cancelled, keep their
-  verdict: `verdicts_until` tells the planner to look for such.
+- Timers (leases, retry delays, rate limits) keep their remaining time.
+- Runs whose scheduled fire is in the future, and that no worker has begun, are deleted and planned again. All other
+  live runs stay; their times move back.
+- Future fires that were recorded as missed or skipped lose their verdict.
+- Every schedule is planned again from the corrected time. Future fires that were executed or cancelled keep their
+  verdict: `verdicts_until` tells the planner to look for them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from timeball.domain.run.lifecycle import State
 from timeball.domain.schedule.schedule import Immediate
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.amend import Writes, persist
-from timeball.stores.sql.rows import readable
-from timeball.stores.sql.schema import JobRow, RunRow
+from timeball.stores.sql.rows.jobs import readable
+from timeball.stores.sql.schema.jobs import JobRow
+from timeball.stores.sql.schema.runs import RunRow
 from timeball.stores.sql.statements import query
 
 MAX_LEASE: Final = 15 * SECOND
-"""What is left of a lease when the store is opened is at most this."""
+"""Maximum remaining time of a lease when the store is opened."""
 MAX_JOBS_PER_PAGE: Final = 1_000
 MOVE_LENGTHS: Final = tuple(map(query, ("move_leases", "move_leads", "move_gates")))
 MOVE_WAITS: Final = tuple(map(query, ("move_let_through", "move_attempts", "move_pauses", "move_backoffs")))
@@ -66,27 +67,27 @@ SET_TO_NOW: Final = tuple(
 
 
 class SetBack(Struct, frozen=True):
-    """What it came to."""
+    """The numbers of rows that were set back after a user accepted the clock."""
 
     jobs: int
-    """Planned anew."""
+    """Jobs whose next fire was planned again."""
     runs: int
-    """Given back to their schedules."""
+    """Runs that were deleted, because their scheduled fire is in the future."""
     spans: int
-    """Ledger rows whose instants are undecided again."""
+    """Ledger rows whose future fires lost their verdict."""
 
 
 async def move_timers(tx: Tx, step: Micros) -> None:
-    """Let all that waits for time to pass wait as long as before, although the clock is about to step. Dates stay."""
+    """Move all timers by a step of the clock, so that their remaining time stays the same. Dates do not move."""
     for each in (*MOVE_LENGTHS, *MOVE_WAITS):
         await tx.execute(each, step=step)
 
 
 async def keep_leases(tx: Tx, away: Micros, mark: Micros) -> None:
-    """Leases stand still while no server is up: a step of the clock between two starts cannot be told from time that
-    passed, and a worker may have held its runs all the while."""
+    """Extend the leases by the time for which no server was running. A step of the clock between two starts looks the
+    same as time that passed, and a worker may have held its runs all the time."""
     await tx.execute(KEEP_LEASES, away=away, mark=mark)
-    if away > MAX_LEASE:  # no attempt outlives its lease, so what is still running has not run for longer
+    if away > MAX_LEASE:  # no attempt outlives its lease, so none has run for longer than a lease
         for each in MOVE_ATTEMPTS:
             await tx.execute(each, step=away - MAX_LEASE)
     await tx.execute(CAP_LEASES, longest=MAX_LEASE)
@@ -97,7 +98,7 @@ async def verdicts_until(tx: Tx) -> Micros:
 
 
 async def set_back(tx: Tx, mark: Micros, now: Micros) -> SetBack:
-    """Set a store that had come to `mark` back to `now`, which the clock of the transaction says already."""
+    """Set a store whose time was `mark` back to `now`. The clock of the transaction returns `now` already."""
     back = mark - now
     for each in MOVE_LENGTHS:
         await tx.execute(each, step=-back)
@@ -165,7 +166,7 @@ async def _reopen_spans(tx: Tx, now: Micros) -> int:
 
 
 def _up_to(job: Job | None, first: Micros, now: Micros) -> tuple[Micros, int]:
-    """The last instant of a span that has come, and how many have."""
+    """Return the last fire of a ledger span that is not in the future, and the number of such fires."""
     if job is None:
         return first, 1
     last, count = first, 1

@@ -1,5 +1,6 @@
-"""What jobs have to do with calendars. Whoever plans, submits or amends jobs with calendars keeps these from changing
-until the end, and locks them before any job: so who changes a calendar finds all runs that were made under the old."""
+"""References of jobs to calendars. A transaction that plans, submits or amends jobs with calendars locks these against
+changes, before it locks any job. A transaction that changes a calendar therefore sees all runs that were created with
+the old version."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from timeball.domain.job.job import Job, JobState
 from timeball.domain.planning.planning import Plan
 from timeball.ports.store.jobs import Amendment, NoCalendar, Submission, Submitted
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.rows import calendar_rows
-from timeball.stores.sql.schema import JOB_CALENDARS
+from timeball.stores.sql.rows.jobs import calendar_rows
+from timeball.stores.sql.schema.jobs import JOB_CALENDARS
 from timeball.stores.sql.statements import query
 
 SHARE_CALENDARS = query("share_calendars")
@@ -22,14 +23,14 @@ CalendarKey = tuple[str, str]
 
 
 async def share(tx: Tx, keys: Iterable[CalendarKey]) -> dict[CalendarKey, int]:
-    """The versions of those of the calendars that there are, kept from changing."""
+    """Return the versions of those calendars that exist, and lock them against changes."""
     if wanted := sorted(set(keys)):
         return {(tenant, name): version for tenant, name, version in await tx.fetch(SHARE_CALENDARS, b=wanted)}
     return {}
 
 
 async def outdated(tx: Tx, plans: Sequence[Plan]) -> set[str]:
-    """The jobs whose plans were made with calendars that have changed since."""
+    """Return the ids of jobs whose plans were made with calendars that have changed since."""
     made_with = [(plan.job.id, plan.calendars) for plan in plans if plan.calendars]
     if not made_with:
         return set()
@@ -42,7 +43,7 @@ async def outdated(tx: Tx, plans: Sequence[Plan]) -> set[str]:
 
 
 async def missing(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submitted]:
-    """What those get, by their position, that refer to a calendar which is not there."""
+    """Return an error for each submission that refers to a calendar which does not exist, by position."""
     bound = [(at, each.job) for at, each in enumerate(submissions) if each.job.spec.calendars]
     if not bound:
         return {}
@@ -51,7 +52,7 @@ async def missing(tx: Tx, submissions: Sequence[Submission]) -> dict[int, Submit
 
 
 async def check(tx: Tx, amendments: Sequence[Amendment]) -> None:
-    """Refuse changes to jobs that leave them with a calendar which is not there."""
+    """Raise `Invalid` if an amended job refers to a calendar that does not exist."""
     changed = [
         each.job.with_(spec=each.spec)
         for each in amendments
@@ -67,7 +68,7 @@ async def check(tx: Tx, amendments: Sequence[Amendment]) -> None:
 
 
 async def bind(tx: Tx, jobs: Iterable[Job]) -> None:
-    """Remember which calendars new jobs refer to."""
+    """Insert the references of new jobs to their calendars."""
     if rows := [row for job in jobs if job.spec.calendars for row in calendar_rows(job)]:
         await tx.insert(JOB_CALENDARS, rows)
 

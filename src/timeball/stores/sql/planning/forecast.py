@@ -1,4 +1,4 @@
-"""What a forecast is made of: the jobs that will fire, and how long their runs took."""
+"""Input of the forecast: the jobs that will fire, and how long their runs took."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.page_bytes import ids_that_fit
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import read_jobs
+from timeball.stores.sql.rows.jobs import read_jobs
 from timeball.stores.sql.statements import many, query
 
 FIRING_JOBS = many(query("firing_jobs"))
@@ -20,7 +20,7 @@ JOBS_OF_PAGE = many(query("jobs_by_id"))
 RECENT_DURATIONS = many(query("recent_durations"))
 
 LAST: Final = 10
-"""Runs that a mean is made of."""
+"""Number of newest runs from which a mean duration is computed."""
 
 
 class Forecasts(StorePart):

@@ -1,4 +1,4 @@
-"""Ledger rows of instants that never ran: consecutive ones with the same verdict and reason share a row."""
+"""Ledger rows of fires that never ran: consecutive fires with the same verdict and reason share one row, a span."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from timeball.domain.instant import Micros
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.schema import NEW_HISTORY, NewHistoryRow, as_tuple
+from timeball.stores.sql.schema.runs import NEW_HISTORY, NewHistoryRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
 SPANS = query("spans")
@@ -17,21 +18,21 @@ GROW_SPANS = query("grow_spans")
 
 
 class Tail(Struct):
-    """The end of one job's ledger: the row that the next instant may join, and what was added so far."""
+    """The end of the ledger of one job: the row that the next fire may extend, and what was added so far."""
 
     last: str | None
-    """The id of that row. None: a run came last."""
+    """The id of that row; None if the newest fire became a run."""
     verdict: str = ""
     reason: str = ""
     until: Micros = 0
-    """The last instant of that row."""
+    """The last fire of that row."""
     grown: tuple[str, Micros, int] | None = None
-    """The stored row that grows, until when, and by how many instants."""
+    """The stored row to extend: its id, its new last fire, and the number of added fires."""
     new: list[NewHistoryRow] = []
 
     def add(self, row: NewHistoryRow) -> None:
-        """Append instants that follow everything added before; or one that waited while later ones were closed, and
-        shares no row with them."""
+        """Add fires that are later than all fires added before. A deferred fire may be earlier; it gets a row of its
+        own."""
         if row.fire_time <= self.until:
             self.new.insert(0, row)
             return
@@ -47,17 +48,17 @@ class Tail(Struct):
             self.grown = (self.last, row.fire_until, before + row.fires)
 
     def close(self) -> None:
-        """A run follows: nothing joins the row any more."""
+        """Start a new row for the next fire, because a run comes before it."""
         self.last = None
 
     def close_before(self, instants: Iterable[Micros]) -> None:
-        """Close it if one of these, at which runs stand, comes behind it."""
+        """Start a new row for the next fire if a run has its fire after the last one of the row."""
         if any(instant > self.until for instant in instants):
             self.close()
 
 
 async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[str, Tail]:
-    """The tails of jobs, given the id of each one's newest ledger row."""
+    """Return the ends of the ledgers of jobs, from the id of the newest ledger row of each."""
     by_job = {job_id: Tail(last) for job_id, last in last_spans}
     if known := [tail.last for tail in by_job.values() if tail.last is not None]:
         rows = await tx.fetch(SPANS, b=known)
@@ -69,7 +70,7 @@ async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[st
 
 
 async def write(tx: Tx, written: Iterable[Tail]) -> None:
-    """Persist what was added."""
+    """Persist the added fires."""
     everything = list(written)
     if grown := [tail.grown for tail in everything if tail.grown is not None]:
         await tx.execute(GROW_SPANS, b=grown)

@@ -1,8 +1,8 @@
-"""Jobs that cannot be planned: put off one by one, each with its reason.
+"""Jobs whose planning failed: each is delayed by itself, with its reason.
 
-`plan_at` moves, `next_fire_at` does not: the plan that succeeds starts at the instant that was due first. The row in
-`planning_failures` counts only while the job's version and `plan_at` are the ones that it names, so that no plan or
-change of a job has to delete it.
+`plan_at` moves, `next_fire_at` does not: the next successful plan starts at the fire that was due first. A row in
+`planning_failures` is valid only while the job has the version and the `plan_at` that the row names, so no plan or
+change of a job has to delete the row.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning.planning_failure import PlanningFailure, retry_delay
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import plain
-from timeball.stores.sql.schema import JobRow
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.schema.jobs import JobRow
 from timeball.stores.sql.statements import query
 
 PLANNING_FAILURES = query("planning_failures")
@@ -55,8 +55,8 @@ async def current(tx: Tx, job_ids: Sequence[str]) -> dict[str, PlanningFailure]:
 
 
 async def put_off(tx: Tx, failed: Sequence[tuple[str, int, int | None, str]]) -> None:
-    """Put jobs off, given as id, version, `plan_at` and reason; those that have changed or were planned since then stay
-    as they are."""
+    """Delay the planning of jobs, given as id, version, `plan_at` and reason. Jobs that have changed or were planned
+    since then stay as they are."""
     before = await current(tx, [job_id for job_id, *_ in failed])
     counts = {job_id: 1 + (before[job_id].failures if job_id in before else 0) for job_id, *_ in failed}
     reasons = {job_id: plain(reason) for job_id, _, _, reason in failed}
@@ -68,6 +68,6 @@ async def put_off(tx: Tx, failed: Sequence[tuple[str, int, int | None, str]]) ->
 
 
 def unreadable(row: Row, reason: str) -> tuple[str, int, int | None, str]:
-    """What `put_off` takes, of a row of `jobs` that cannot be read."""
+    """Return the arguments of `put_off` for a row of `jobs` that cannot be decoded."""
     found = JobRow(*row)
     return found.id, found.version, found.plan_at, reason

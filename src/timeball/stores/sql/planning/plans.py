@@ -1,4 +1,4 @@
-"""Planning: fires become runs, or ledger rows, exactly once."""
+"""Plans of the planner, committed: each fire becomes a run or part of a ledger row, exactly once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.run.status import Status
 from timeball.stores.sql.driver import Row, Tx, scalar
-from timeball.stores.sql.inserts import insert_history, insert_runs, keep_profiles
+from timeball.stores.sql.inserts import insert_history
+from timeball.stores.sql.new_runs import HeldRun, insert_runs
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans, planning_failures
 from timeball.stores.sql.planning.ledger_spans import Tail
-from timeball.stores.sql.rows import ended, new_run_row, of_span, read_jobs, unstarted
+from timeball.stores.sql.rows.jobs import read_jobs
+from timeball.stores.sql.rows.runs import ended, of_span, unstarted
 from timeball.stores.sql.runs import follows, ordering_keys
 from timeball.stores.sql.runs.overlap import LiveRuns, WaitingRun, live_runs
 from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
 from timeball.stores.sql.runs.settling import DELETE_RUNS
-from timeball.stores.sql.schema import JobRow, LockedRunRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema.jobs import JobRow
+from timeball.stores.sql.schema.runs import LockedRunRow, NewHistoryRow, RunRow
 from timeball.stores.sql.statements import many, query
 
 DUE_JOBS = many(query("due_jobs"))
@@ -43,13 +46,12 @@ PLAN_NO_LATER = query("plan_no_later")
 
 
 class _Writes(Struct):
-    """What a batch of plans comes to."""
+    """The rows that a batch of plans writes, by kind of write."""
 
-    runs: list[tuple[NewRun, int, bool]] = []
-    """Runs to insert, with what holds each, and whether it is serial."""
+    runs: list[HeldRun] = []
     history: list[NewHistoryRow] = []
     gone: list[RunRow] = []
-    """Blocked runs that became part of a ledger row."""
+    """Blocked runs that are skipped: they are deleted, and a ledger row counts their fires."""
     free: list[str] = []
     jobs: list[tuple[str, Micros | None, Micros | None, str | None, int, Micros | None]] = []
 
@@ -66,7 +68,7 @@ class Plans(StorePart):
 
         unread: list[tuple[Row, Exception]] = []
         jobs = await self._db.read(work)
-        if unread:  # or they would fill every batch
+        if unread:  # else these jobs would fill every batch of due jobs
             await self._db.write(put_off)
         return jobs
 
@@ -148,7 +150,7 @@ class Plans(StorePart):
 async def _decide_blocked(
     tx: Tx, writes: _Writes, by_job: dict[str, LiveRuns], tails: dict[str, Tail], plans: dict[str, Plan], now: Micros
 ) -> None:
-    """Blocked runs that fell due since the last plan: they go, wait on, or become ledger rows."""
+    """Decide about blocked runs that fell due since the last plan: unblock them, leave them, or skip them."""
     reasons: dict[str, str] = {}
     for job_id, crowd in by_job.items():
         skipped = crowd.settle_waiting(newer=_newest_due(plans[job_id], now) is not None)
@@ -163,7 +165,7 @@ async def _decide_blocked(
         row = ended(run, Status.SKIPPED, now, reason=reasons[run.id])
         if run.origin in DUE:
             tails[run.job_id].add(of_span(row))
-            if by_job[run.job_id].replaces:  # it may have waited while later instants were closed
+            if by_job[run.job_id].replaces:  # later fires may have been closed while this run waited
                 tails[run.job_id].close()
         else:
             writes.history.append(row)
@@ -179,8 +181,8 @@ def _decide(
     now: Micros,
     causes: Mapping[tuple[str, Micros], str],
 ) -> None:
-    """Turn one plan into rows. Without a crowd, runs of the job do not look at each other. `causes`: the runs after
-    which jobs fire, by job and instant."""
+    """Turn one plan into rows. `crowd` has the live runs of the job; None if runs of the job may overlap. `causes` has
+    the upstream run of each fire of a job that follows another, by job and fire."""
     job, plan_at = plan.job, plan.plan_at
     newest = _newest_due(plan, now)
     for step, run_id in zip(plan.steps, ids, strict=True):
@@ -200,21 +202,21 @@ def _decide(
                 assert_never(step)
     if crowd is not None:
         writes.free += crowd.free
-        # Whether a blocked run overlaps is decided when it falls due: be there.
+        # Whether a blocked run is skipped is decided when it falls due: the job is planned again then.
         looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
         plan_at = min((at for at in looks if at is not None), default=None)
     writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.owed))
 
 
 def _newest_due(plan: Plan, now: Micros) -> Micros | None:
-    """The newest instant of a plan that has come and is to run."""
+    """Return the latest fire of a plan that is due and becomes a run; None if there is none."""
     return max(
         (step.fire_time for step in plan.steps if isinstance(step, Fire) and step.fire_time <= now), default=None
     )
 
 
 def _admit(run: NewRun, crowd: LiveRuns | None, tail: Tail, now: Micros) -> int | None:
-    """What holds a run when it is born; None: it is skipped, which the ledger says."""
+    """Return the holds of a new run; None if the overlap policy skips it, and then add it to the ledger row."""
     if crowd is None:
         tail.close()
         return 0
@@ -245,25 +247,11 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
         await insert_history(tx, writes.history)
     if writes.free:
         await tx.execute(UNBLOCK, b=writes.free)
-    if writes.runs:
-        new = [run for run, _, _ in writes.runs]
-        waiting = await ordering_keys.enqueue(tx, new)
-        overtaking = await ordering_keys.swap_with_waiting(tx, [(run, holds) for run, holds, _ in writes.runs], waiting)
-        await keep_profiles(tx, new)
-        rows = [
-            new_run_row(
-                run,
-                (0 if run.id in overtaking else holds) | (Hold.TURN if run.id in waiting else 0),
-                serial=serial,
-                eligible_at=run.eligible_at,
-            )
-            for run, holds, serial in writes.runs
-        ]
-        await insert_runs(tx, rows)
+    await insert_runs(tx, writes.runs)
 
 
 async def _replace(tx: Tx, crowds: Iterable[LiveRuns]) -> None:
-    """Have the runs end whose place another one takes. Their jobs and turns are locked."""
+    """End the runs that a newer run of their job replaces. Their jobs and ordering keys are locked."""
     for crowd in crowds:
         if crowd.successor is not None and crowd.active:
             await replace(tx, crowd)

@@ -1,8 +1,9 @@
-"""Preemption: the decision who makes room for whom, under the guard of id, attempt, token and state.
+"""Preemption: the decision which running attempt gives its slots to which waiting run, checked by id, attempt, token
+and state.
 
-Whether there is room is read without a lock: at worst somebody makes room for a run that finds a slot elsewhere, and
-goes on a moment later. That the one who makes room may do so, and that nobody else does for the same run, is decided
-under its lock.
+Free capacity is read without a lock. In the worst case an attempt is suspended for a run that finds a slot elsewhere,
+and resumes a moment later. Under the lock of the attempt the store checks that it may be suspended, and that no other
+attempt is suspended for the same run.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from timeball.ports.worker_protocol import Pausing
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW
-from timeball.stores.sql.rows import bounded
+from timeball.stores.sql.rows.values import bounded
 from timeball.stores.sql.runs import claim_kinds
 from timeball.stores.sql.runs.runs import LOCK_HOLDERS
 from timeball.stores.sql.runs.workers import alive
-from timeball.stores.sql.schema import PreemptionRow
+from timeball.stores.sql.schema.runs import PreemptionRow
 from timeball.stores.sql.statements import query
 
 PREEMPTIBLE = query("preemptible_runs")
@@ -48,16 +49,16 @@ MAX_LOOKED_AT: Final = 1_000
 
 
 class _Scene(Struct, frozen=True):
-    """What there is to decide about."""
+    """The data for one decision about preemption."""
 
     watched: bool
-    """Whether there is anybody who could make room, or does."""
+    """True if an attempt could be suspended, or is suspended."""
     chosen: tuple[WaitingRun, Running] | None = None
     some_open: bool = False
 
 
 class _FirstWaiting(Struct, frozen=True):
-    """A row of `first_waiting`."""
+    """A row of the statement `first_waiting`."""
 
     id: str
     priority: int
@@ -121,12 +122,12 @@ class Preempting(StorePart):
 
 
 async def making_room(tx: Tx, run_id: str) -> Preemption | None:
-    """Who makes room for a run, if somebody does."""
+    """Return the open preemption in favour of a run; None if there is none."""
     return next(map(_preemption, await tx.fetch(PREEMPTIONS_FOR, id=run_id)), None)
 
 
 async def made_room(tx: Tx, run_id: str, token: int | None) -> Preemption | None:
-    """The preemption that an attempt is subject to, if it is to one."""
+    """Return the open preemption that suspends an attempt; None if there is none."""
     found = [_preemption(row) for row in await tx.fetch(PREEMPTIONS_OF, id=run_id)]
     return next((each for each in found if each.is_open and each.token == token), None)
 
@@ -196,7 +197,7 @@ async def _ask(tx: Tx, waiting: WaitingRun, running: Running) -> None:
 
 
 def _still(need: Need) -> Need:
-    """What a process that stands still holds of its worker."""
+    """Return what a suspended process still uses of its worker: memory, but no slot and no CPU."""
     return Need(0, 0, need.memory)
 
 

@@ -1,4 +1,4 @@
-"""Reading what goes to the archive, in pieces of a bounded size."""
+"""Reads of finished runs for the archive, in pieces of a bounded size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from timeball.ports.store.queries import LogLine
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading.runs import attempt_of
-from timeball.stores.sql.rows import ended_run
-from timeball.stores.sql.schema import ArchivedHistoryRow, AttemptRow
+from timeball.stores.sql.rows.runs import ended_run
+from timeball.stores.sql.schema.runs import ArchivedHistoryRow, AttemptRow
 from timeball.stores.sql.statements import query
 
 SIZES = query("sizes_to_archive")
@@ -24,7 +24,7 @@ TAGS = query("tags_to_archive")
 LOGS = query("logs_to_archive")
 
 MAX_AT_ONCE: Final = 8 * 1024 * 1024
-"""Characters of results in one piece."""
+"""Maximum number of characters of results in one piece."""
 
 
 class Archiving(StorePart):

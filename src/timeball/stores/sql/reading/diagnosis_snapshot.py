@@ -1,4 +1,4 @@
-"""What is the matter with a run or a job: all that explains where it is, in one read."""
+"""The facts that explain the state of a run or a job (`timeball why`), collected in one read."""
 
 from __future__ import annotations
 
@@ -39,10 +39,13 @@ from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import planning_failures
 from timeball.stores.sql.planning.preemption import made_room, making_room
 from timeball.stores.sql.reading.runs import FINISHED_RUNS, FIRST_ATTEMPTS, LIVE_RUNS, attempt_of
-from timeball.stores.sql.rows import finished_run, live_run, plain, readable, shown_run
+from timeball.stores.sql.rows.jobs import readable
+from timeball.stores.sql.rows.runs import finished_run, live_run, shown_run
+from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.runs.gates import host_gate, limit_gate, rate_gate
 from timeball.stores.sql.runs.workers import alive
-from timeball.stores.sql.schema import AttemptRow, GateRow, ListedRunRow, RunRow, WorkflowRunRow
+from timeball.stores.sql.schema.runs import AttemptRow, GateRow, ListedRunRow, RunRow
+from timeball.stores.sql.schema.workflows import WorkflowRunRow
 from timeball.stores.sql.statements import query
 
 FLOW_BY_ID = query("flow_by_id")
@@ -68,7 +71,7 @@ MAX_HOLDERS: Final = 5
 MAX_KINDS: Final = 200
 MAX_EXCEPTIONS: Final = 5
 LOOKED_AT: Final = 1_000
-"""Newest instants among which exceptions are looked for."""
+"""Number of newest fires of a job among which exceptions are searched."""
 
 _decode_task: Any = msgspec.json.Decoder(Task).decode
 
@@ -171,7 +174,8 @@ class DiagnosisSnapshots(StorePart):
         return msgspec.structs.replace(facts, **more)
 
     async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[WorkerView]) -> Ahead:
-        """Who goes first, of those that ask for the same workers and that one of these could run."""
+        """Count the runs that go before this one, among those that a worker able to execute this run could also
+        execute."""
         mine = rank(run.eligible_at, run.priority, self._credit)
         place = {"fire_time": run.fire_time, "id": run.id, "most": MAX_COUNTED + 1}
         rivals = able(need, crew)
@@ -193,7 +197,7 @@ class DiagnosisSnapshots(StorePart):
 
 
 def _is_backfilled(run: RunRow) -> bool:
-    """What a backfill runs is not what most people ask about."""
+    """True if the run belongs to a backfill. Other runs of the job are explained first."""
     return run.origin == Origin.BACKFILL
 
 
@@ -226,7 +230,7 @@ async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
 
 
 async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerView], bool]:
-    """The workers that are alive, and whether a session is one of them."""
+    """Return the workers with a valid lease, and whether `session` is one of them."""
     workers = await alive(tx)
     crew: list[WorkerView] = []
     for worker in workers:
@@ -237,7 +241,7 @@ async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerView], bool]:
 
 
 async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
-    """Who of its job is in the way of a run, and how many wait before it."""
+    """Return the run of the same job that blocks this one, and the number of runs that wait before it."""
     others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MAX_RUNS_OF_JOB)]
     held = [other for other in others if other.holds & Hold.OVERLAP]
     before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]
@@ -257,7 +261,7 @@ async def _turn(tx: Tx, run: Run, now: int) -> Turn:
 
 
 async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int) -> dict[str, Any]:
-    """The limits that a run shares, as they are."""
+    """Return the state of the concurrency key, the rate limit and the target host of a run."""
     facts: dict[str, Any] = {}
     host = None if task is None else host_of(task)
     names = {

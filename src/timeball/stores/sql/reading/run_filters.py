@@ -1,7 +1,7 @@
-"""What a filter of runs means in SQL: of live runs, and of finished ones.
+"""Translates a filter of runs to SQL conditions, for live and for finished runs.
 
-A filter becomes conditions of which each run meets one at most. Each of them has an index that holds what it means in
-the order of fire times, so that a page costs what is on it, however many runs there are.
+A filter becomes several conditions, and each run matches at most one of them. Each condition has an index in the order
+of fire times, so the cost of a page depends on the page, not on the number of runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from timeball.domain.run.status import TERMINAL, Status
 from timeball.ports.store.queries import RunFilter
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.names import resolve
-from timeball.stores.sql.rows import plain
+from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import query
 
 _DUE_AT: Final = "COALESCE(r.due_at, r.fire_time)"
@@ -45,8 +45,8 @@ _STATES: Final = {
     ),
     State.RUNNING: (resolve("r.state = {state.running} AND r.session > ''"), {Status.SCHEDULED, Status.RUNNING}),
 }
-"""Where the runs of each state are, in the words of an index, and as what they may be shown. Those that run have a
-session, and are as few as there are slots."""
+"""For each state: the condition in the form that its index needs, and the statuses it may be shown as. Running attempts
+have a session, and there are at most as many as slots."""
 
 _NARROWED: Final = {
     "job_id": "r.job_id = :job_id",
@@ -56,14 +56,14 @@ _NARROWED: Final = {
     "fingerprint": "r.fingerprint = :fingerprint",
     "made_before": "r.id < :made_before",
 }
-"""What each field of a filter says, if it is given."""
+"""The condition of each field of a filter, if the field is set."""
 
 _OF_JOBS: Final = {
     "user_id": "j.user_id = :user_id AND j.user_id <> ''",
     "task_id": "j.task_id = :task_id",
     "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)",
 }
-"""What those fields say that are about the job."""
+"""The conditions of those fields that are about the job."""
 
 _BETWEEN: Final = "(r.fire_time, r.id) > (:{0}_time, :{0}_id) AND (r.fire_time, r.id) < (:{1}_time, :{1}_id)"
 _INSIDE: Final = _BETWEEN.format("after", "before")
@@ -75,12 +75,12 @@ _LENGTH: Final = f"CASE WHEN r.fire_until - r.fire_time < {DAY} THEN 0 ELSE 1 EN
 _OUTSIDE_SHORT: Final = _BETWEEN.format("day", "from")
 _OUTSIDE_LONG: Final = _BETWEEN.format("seen", "from")
 SHORT: Final = f"{_LENGTH} = 0"
-"""Of spans, in the words of their indexes: it began less than a day before it ended."""
+"""The condition for spans of less than a day, in the form that their index needs."""
 LONG: Final = f"{_LENGTH} = 1"
 
 
 class Place(NamedTuple):
-    """Where a run is in a list: no two are in the same place, and no run ever leaves its place."""
+    """The position of a run in a list. Positions are unique and never change."""
 
     fire_time: Micros
     run_id: str
@@ -91,14 +91,15 @@ LAST: Final = Place(10**18, "")
 
 
 class Meaning(Protocol):
-    """The conditions that a filter becomes; `of_jobs`: what it says about jobs is known to be true."""
+    """A function that returns the conditions of a filter. With `of_jobs`, conditions about jobs are left out because
+    the caller selects the jobs."""
 
     def __call__(self, where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]: ...
 
 
 def parameters(where: RunFilter, after: Place = FIRST, before: Place = LAST) -> dict[str, Any]:
-    """The values that the conditions of a filter ask for, for runs between two places. The filter's times become places
-    as well: of two bounds on the same side, SQLite would use one, and maybe the wrong one."""
+    """Return the parameters of the conditions of a filter, for runs between two positions. The times of the filter
+    become positions too: of two bounds on the same side SQLite would use only one, possibly the weaker one."""
     found: dict[str, Any] = {"tenant": where.tenant, "fire_from": where.fire_from}
     for field in _NARROWED:
         if (value := getattr(where, field)) is not None:
@@ -113,24 +114,25 @@ def parameters(where: RunFilter, after: Place = FIRST, before: Place = LAST) -> 
 
 
 def end(where: RunFilter, before: Place) -> Place:
-    """Behind the last run that a filter means, of those before a place."""
+    """Return the position that ends the range: `before`, or the end of the filter's time if that is earlier."""
     return before if where.fire_until is None else min(before, Place(where.fire_until, ""))
 
 
 def live(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
-    """The conditions on a live run `r` of a job `j`."""
+    """Return the conditions on a live run `r` of a job `j`."""
     return _live(_statuses(where), where.origin, _given(where, of_jobs), of_jobs)
 
 
 def finished(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
-    """The conditions on a finished run `r` of a job `j`, without the spans that began before the filter's time."""
+    """Return the conditions on a finished run `r` of a job `j`. Spans that began before the filter's time are not
+    included."""
     unattended = where.unattended or where.dead_letters
     return _finished(_statuses(where), where.origin, unattended, _given(where, of_jobs), of_jobs)
 
 
 def reaching(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
-    """The conditions on spans that began before the filter's time and reach into it. A short span began within a day
-    before; long ones are few."""
+    """Return the conditions on spans of fires that began before the filter's time and reach into it. A short span began
+    less than a day before; long spans are few."""
     if where.fire_from is None or (where.status and Status.SKIPPED not in where.status) or where.dead_letters:
         return ()
     narrow = " AND ".join([*_narrow(_given(where, of_jobs), of_jobs), *_of_origin(where.origin), _REACHING])
@@ -138,22 +140,23 @@ def reaching(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
 
 
 def jobs(where: RunFilter) -> str:
-    """How the jobs come in, if the conditions ask for anything of them."""
+    """Return the join with `jobs` if the conditions use columns of the job."""
     return "JOIN jobs j ON j.id = r.job_id" if where.user_id is not None or where.task_id is not None else ""
 
 
 def of_any_job(where: RunFilter) -> RunFilter:
-    """The filter without what it says about jobs."""
+    """Return the filter without its fields about jobs."""
     return msgspec.structs.replace(where, user_id=None, task_id=None, tag=None)
 
 
 def of_job(where: RunFilter) -> str:
-    """What the filter says about the job `j` of a run `r`."""
+    """Return the conditions of the filter on the job `j` of a run `r`."""
     return " AND ".join(_NARROWED[field] for field in _OF_JOBS if getattr(where, field) is not None)
 
 
 def chosen_jobs(where: RunFilter) -> str:
-    """The jobs whose runs are meant, as a table of ids; nothing, if the filter says nothing about them or names one."""
+    """Return a subquery for the ids of the matching jobs; empty if the filter has no field about jobs, or names one
+    job."""
     given = [field for field in _OF_JOBS if getattr(where, field) is not None]
     if not given or where.job_id is not None:
         return ""
@@ -164,7 +167,7 @@ def chosen_jobs(where: RunFilter) -> str:
 
 @lru_cache(maxsize=4_096)
 def statement(name: str, **parts: str) -> Query:
-    """A statement with such conditions in it. The same one each time, so that it is compiled once."""
+    """Return a statement that contains such conditions. Results are cached, so that each is compiled once."""
     return query(name, **parts)
 
 
@@ -198,8 +201,8 @@ def _live(
 def _finished(
     status: frozenset[Status], origin: frozenset[Origin], unattended: bool, given: frozenset[str], of_jobs: bool
 ) -> tuple[str, ...]:
-    """Of several unhappy statuses, or unusual origins, each apart: all at once would be looked for among all runs, most
-    of which are happy and usual."""
+    """Return one condition for each failed status or unusual origin. A single condition for several of them would
+    search all runs, most of which succeeded and came from the schedule."""
     wanted = sorted(status & TERMINAL)
     if status and not wanted:
         return ()
@@ -215,7 +218,8 @@ def _finished(
 
 
 def _narrow(given: Iterable[str], of_jobs: bool) -> list[str]:
-    """Runs of a job are found by the job."""
+    """Return the conditions on the tenant and the fields. With a job, the index on the job is used, not the one on the
+    tenant."""
     tenant = "{unindexed_text r.tenant}" if of_jobs or "job_id" in given else "r.tenant"
     return [f"{tenant} = :tenant", *(condition for field, condition in _NARROWED.items() if field in given)]
 
@@ -230,7 +234,7 @@ def _with_status(wanted: list[Status], unattended: bool) -> list[str]:
     if unattended:
         conditions += _UNATTENDED
     if wanted and Status.SUCCEEDED not in wanted and not (unattended and wanted == [Status.DEAD]):
-        conditions.append(_NOT_SUCCEEDED)  # as the index says; dead letters have one of their own
+        conditions.append(_NOT_SUCCEEDED)  # the condition of the index; dead letters have an index of their own
     return conditions
 
 
@@ -238,7 +242,7 @@ def _of_origin(origin: frozenset[Origin]) -> list[str]:
     if not origin:
         return []
     wanted = [_one_of("r.origin", sorted(each.value for each in origin))]
-    return wanted if Origin.SCHEDULE in origin else [*wanted, _NOT_SCHEDULED]  # as the index says
+    return wanted if Origin.SCHEDULE in origin else [*wanted, _NOT_SCHEDULED]  # the condition of the index
 
 
 def _one_of(column: str, values: list[str]) -> str:

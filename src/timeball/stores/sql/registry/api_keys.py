@@ -1,4 +1,4 @@
-"""API keys: added, found by their digest, and revoked."""
+"""API keys: add, find by digest, revoke."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from timeball.domain.bootstrap_key import BootstrapSource, KnownKey, Replacement
 from timeball.ports.store.registry import Key
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import plain
+from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import query
 
 ADD_KEY = query("add_key")

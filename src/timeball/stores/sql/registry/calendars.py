@@ -1,4 +1,4 @@
-"""Calendars: kept, changed under the jobs that refer to them, and forgotten."""
+"""Calendars: create, change and delete. A change plans the jobs that refer to the calendar again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs.amend import LOCK_JOBS, withdraw
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
-from timeball.stores.sql.rows import plain, unread
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import many, query
 
 CALENDARS = query("calendars")
@@ -29,7 +30,7 @@ OWED_UNDER = many(query("owed_under"))
 PUT_OFF_UNDER = many(query("put_off_under"))
 
 MAX_USERS: Final = 1_000
-"""Jobs that are counted when a calendar cannot be forgotten."""
+"""Maximum number of jobs that are counted in the error when a calendar in use cannot be deleted."""
 MAX_NAMED: Final = 3
 
 
@@ -44,7 +45,7 @@ class Calendars(StorePart):
             if before != spec:
                 ((version, updated_at),) = await tx.fetch(PUT_CALENDAR, **key, spec=spec)
                 await _plan_anew(tx, key)
-            # Asked in any case: this may repeat a call whose answer was lost.
+            # Always read: this call may repeat one whose answer was lost.
             ((held_until,),) = await tx.fetch(HELD_UNDER, **key)
             found = _calendar((new.tenant, new.name, spec, version, updated_at))
             return CalendarPut(found, held_until=held_until)
@@ -75,15 +76,15 @@ class Calendars(StorePart):
             if not await tx.fetch(KEEP_CALENDAR, **key):
                 return False
             if users := await tx.fetch(CALENDAR_USERS, **key, most=MAX_USERS + 1):
-                raise Conflict(f"calendar {name!r} is used by {_users(users)}; let them go without it first")
+                raise Conflict(f"calendar {name!r} is used by {_users(users)}; remove it from them first")
             return bool(await tx.fetch(DELETE_CALENDAR, **key))
 
         return await self._db.write(work)
 
 
 async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
-    """Take back what was planned under the old calendar and has not begun. While the calendar is kept, nobody plans
-    under it."""
+    """Delete the runs that were planned with the old calendar and have not begun, and plan their jobs again. The
+    calendar is locked, so no server plans with it at the same time."""
     planned = [job_id for (job_id,) in await tx.fetch(PLANNED_UNDER, **key)]
     sooner = {job_id for waiting in (OWED_UNDER, PUT_OFF_UNDER) for (job_id,) in await tx.fetch(waiting, **key)}
     if concerned := sorted({*planned, *sooner}):
@@ -95,7 +96,7 @@ async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
 
 
 def _users(users: Sequence[Row]) -> str:
-    """How many, and some of them."""
+    """Return the number of jobs and the names of some, for an error message."""
     named = [f"{job_id} ({name})" if name else str(job_id) for job_id, name in users[:MAX_NAMED]]
     count = f"more than {MAX_USERS:,}" if len(users) > MAX_USERS else f"{len(users):,}"
     some = f"{', '.join(named)}{', ...' if len(users) > MAX_NAMED else ''}"
@@ -103,7 +104,8 @@ def _users(users: Sequence[Row]) -> str:
 
 
 def _readable(row: Row) -> NamedCalendar | None:
-    """None: this version cannot read it, and says so. Jobs with other calendars should not suffer for it."""
+    """Return the calendar; None if this version cannot decode it. That is logged, and jobs with other calendars are not
+    affected."""
     _, name, *_ = row
     try:
         return _calendar(row)

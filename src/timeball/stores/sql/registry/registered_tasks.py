@@ -10,7 +10,7 @@ from timeball.ports.store.registry import RegisteredTask
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.page_bytes import ids_that_fit
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import as_json, plain
+from timeball.stores.sql.rows.values import as_json, plain
 from timeball.stores.sql.runs import claim_kinds
 from timeball.stores.sql.statements import query
 
@@ -58,7 +58,7 @@ class Tasks(StorePart):
         async def work(tx: Tx) -> bool:
             await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
             if (user := scalar(await tx.fetch(TASK_USERS, tenant=tenant, id=plain(task_id)))) is not None:
-                raise Conflict(f"task {task_id!r} is used by job {user}; cancel that first, or give it another")
+                raise Conflict(f"task {task_id!r} is used by job {user}; cancel that job first, or change its task")
             return bool(await tx.fetch(DELETE_TASK, tenant=tenant, id=plain(task_id)))
 
         return await self._db.write(work)

@@ -1,7 +1,7 @@
-"""Fresh runs for workers that wait: what is due when it is submitted is born in the hands of a worker.
+"""Assign due runs to idle workers in the transaction that submits them.
 
-It is spared the way through the queue, which is half of its life's cost. That is fair only while nothing is ready that
-may go first, and if it asks for nothing special; else a claim decides.
+A run that is inserted as already claimed does not pass through the queue, which saves half of its cost. This is fair
+only while no other run is ready, and if the run has no special requirements. Otherwise the next claim assigns it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from timeball.domain.task.task import Http, host_of
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.rows import assigned, assigned_run_row
+from timeball.stores.sql.rows.runs import assigned, assigned_run_row
 from timeball.stores.sql.runs.claiming import interleaved
 from timeball.stores.sql.runs.gates import ill_hosts
-from timeball.stores.sql.schema import HANDED_RUNS
+from timeball.stores.sql.schema.runs import HANDED_RUNS
 from timeball.stores.sql.statements import query
 
 WAITING_NOW = query("waiting_now")
@@ -29,8 +29,8 @@ THERE_FOR_ALL = query("there_for_all")
 async def assign_on_submit(
     tx: Tx, submissions: Sequence[Submission], specs: Sequence[str], wants: Sequence[SlotRequest], credit: Micros
 ) -> dict[str, Claim] | None:
-    """Insert runs that are due as those of workers that wait, and answer what was claimed, by run. None: a claim has to
-    decide. `specs` are those of the jobs, encoded."""
+    """Insert due runs as claimed by idle workers. Return the claims by run id; None if a normal claim has to decide.
+    `specs` are the encoded specs of the jobs."""
     ((now, has_to_choose, ill_host, spare),) = await tx.fetch_unlocked(WAITING_NOW)
     if has_to_choose or (ill_host and await _call_ill_hosts(tx, submissions)):
         return None
@@ -61,7 +61,7 @@ async def assign_on_submit(
 
 
 async def _call_ill_hosts(tx: Tx, submissions: Sequence[Submission]) -> bool:
-    """Whether one of them calls a host whose circuit may be open."""
+    """True if one of the jobs calls a host with recent failures, so that its circuit breaker must be checked."""
     calls = [(each.job.tenant, host) for each in submissions if (host := _host(each.job.spec)) is not None]
     if not calls:
         return False

@@ -1,4 +1,5 @@
-"""What backfills count of their runs. That one succeeded needs no count: it is what is left."""
+"""Counts of the failed and cancelled runs of backfills. Successful runs are not counted: they are the rest of the
+total."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from collections.abc import Iterable
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.status import GAVE_UP, Status
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.schema import NewHistoryRow
+from timeball.stores.sql.schema.runs import NewHistoryRow
 from timeball.stores.sql.statements import query
 
 COUNT_ENDED = query("count_ended")
 
 
 async def count_ended(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> None:
-    """Count runs of backfills among the rows that enter the history. Their jobs are locked."""
+    """Count the runs of backfills among the rows that are inserted into the history. Their jobs are locked."""
     unlucky = [run for run in ended_runs if run.origin == Origin.BACKFILL and run.status != Status.SUCCEEDED]
     if not unlucky:
         return

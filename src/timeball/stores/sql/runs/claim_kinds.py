@@ -1,9 +1,9 @@
-"""Claims for workers that take only some kinds of tasks.
+"""Claims for workers that accept only some task kinds.
 
-A fleet without such workers pays nothing for them. For one of them, a claim looks at the candidates one by one, names
-the kind of each among what it asks for, and sets those aside that no worker with room takes: they get a profile that
-names their kind, and wait in its queue from then on. So what a worker refuses never stands before what it takes. The
-kind is that of the task as it is now: when a registered one gets another kind, its runs leave the queue of the old one.
+A fleet without such workers pays nothing for this. For such a worker, a claim checks the kind of each candidate, and
+sets those runs aside that no worker with free capacity accepts: they get a placement profile that names their kind, and
+wait in the queue of that profile. A run that a worker refuses therefore never blocks one that it accepts. The kind is
+that of the current task: when a registered task changes its kind, its runs leave the queue of the old kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from timeball.domain.dispatch.placement import Need, Offer, need_of, profile
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.rows import unread
+from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.statements import query
 
 KEEP_PROFILES = query("keep_profiles")
@@ -27,17 +27,17 @@ SET_ASIDE_RUNS_OF_TASK = query("set_aside_runs_of_task")
 
 
 UNKNOWN_KIND: Final = "unknown"
-"""Of a run whose task cannot be read here, or is not registered any more: restricted workers leave it."""
+"""The kind of a run whose task cannot be decoded, or is no longer registered. Restricted workers do not accept it."""
 
 
 class _Task(Struct):
-    """What is wanted of a task here. Kinds that only later versions know count, too."""
+    """The kind of a task; other fields are not decoded. Kinds that only later versions know are accepted."""
 
     kind: Annotated[str, Meta(pattern=r"^[a-z_]{1,50}\Z")]
 
 
 class _Named(Struct):
-    """What is wanted of a spec here."""
+    """The task of a spec; other fields are not decoded."""
 
     task: _Task | None = None
 
@@ -47,7 +47,7 @@ _decode_task = msgspec.json.Decoder(_Task).decode
 
 
 class Candidate(Protocol):
-    """A run that could be claimed."""
+    """A run that can be claimed."""
 
     @property
     def job_id(self) -> str: ...
@@ -60,20 +60,20 @@ class Candidate(Protocol):
 
 
 def named(need: Need, each: Candidate, offers: Sequence[Offer]) -> Need:
-    """What a run asks for, with its kind, if a worker with room for it takes only some kinds."""
+    """Return what a run needs, with its task kind if a worker with enough slots accepts only some kinds."""
     if all(offer.kinds is None for offer in offers if offer.slots >= need.slots):
         return need
     return need.of_kind(_kind(each))
 
 
 async def set_aside(tx: Tx, runs: Sequence[tuple[str, str]]) -> None:
-    """Let runs wait in the queues of profiles that name their kinds: ids and profiles."""
+    """Move runs to the queues of placement profiles that name their kinds. `runs` are ids and profiles."""
     await tx.execute(KEEP_PROFILES, b=sorted({queue for _, queue in runs}))
     await tx.execute(WAIT_FOR_KIND, b=sorted(runs))
 
 
 async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
-    """A registered task is of this kind now: its runs that wait in the queue of another kind leave that queue."""
+    """Move the runs of a registered task out of the queues of other kinds, after the task got this kind."""
     called: list[tuple[str, str | None]] = []
     for run_id, priority, queue in await tx.fetch(SET_ASIDE_RUNS_OF_TASK, tenant=tenant, id=task_id):
         need = need_of(queue)
@@ -85,13 +85,13 @@ async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
 
 
 async def kinds_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, str]:
-    """The kinds of the tasks of live runs, by their ids."""
+    """Return the task kinds of live runs, by run id."""
     found = starmap(_TaskOfRun, await tx.fetch(TASKS_OF_RUNS, b=list(run_ids)))
     return {run.id: _kind(run) for run in found}
 
 
 class _TaskOfRun(Struct, frozen=True):
-    """A row of `tasks_of_runs`."""
+    """A row of the statement `tasks_of_runs`."""
 
     id: str
     job_id: str

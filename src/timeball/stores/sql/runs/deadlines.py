@@ -1,4 +1,4 @@
-"""Runs that wait for time to pass: at gates, or too long."""
+"""Runs that wait for time to pass: gates that open, and start deadlines that expire."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from timeball.domain.run.lifecycle import State
 from timeball.domain.run.status import Status
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import ended
+from timeball.stores.sql.rows.runs import ended
 from timeball.stores.sql.runs import gates, ordering_keys, settling
 from timeball.stores.sql.runs.runs import lock_runs
 from timeball.stores.sql.statements import query

@@ -1,10 +1,10 @@
-"""Jobs that follow other jobs: the end of a run is written down for each of its followers, in the transaction that ends
-it, and becomes an instant of theirs, under their own lock, before it is planned.
+"""Jobs that follow other jobs. The end of a run is stored as an upstream event for each job that follows, in the
+transaction that ends the run. Later the event becomes a fire of the following job, under the lock on that job.
 
-So whoever ends a run locks nothing of the jobs that follow, and can wait for none of them in a circle. What has ended
-but was not *heard* is found by an index, by every server. Whoever plans or amends a job that follows another lets it
-hear what there is first. An instant is when the run ended, or a little later: no two of a job are the same, and none is
-before its last change, so that what an edit did not see belongs to the new version.
+So a transaction that ends a run locks none of the following jobs, and cannot deadlock with them. Every server finds the
+events without a fire by an index. A transaction that plans or amends a following job applies its events first. The fire
+is at the end of the run or a little later: no two fires of a job are at the same instant, and none is before the last
+change of the job, so that an event which an edit did not see belongs to the new version.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ from timeball.domain.run.status import RAN, Status
 from timeball.ports.store.jobs import Amendment
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import read_jobs, unread
-from timeball.stores.sql.schema import FOLLOWS, FollowRow, JobRow, NewHistoryRow, UpstreamEventRow, as_tuple
+from timeball.stores.sql.rows.jobs import read_jobs
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.schema.jobs import FOLLOWS, FollowRow, JobRow, UpstreamEventRow
+from timeball.stores.sql.schema.runs import NewHistoryRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import many, query
 
 ECHO_ENDS = query("echo_ends")
@@ -56,7 +59,7 @@ _ENDS: Final = frozenset(status.value for status in RAN)
 
 
 class WaitingEvents(Struct, frozen=True):
-    """The instants of a job that wait to be planned."""
+    """The fires of a following job that have an upstream event and are not planned yet."""
 
     count: int
     first: Micros
@@ -75,7 +78,7 @@ class Follows(StorePart):
             heard += await self._hear(found)
             if heard or len(found) < limit:
                 return heard
-            after = found[-1]  # none of these can be read, or changed
+            after = found[-1]  # none of these jobs can be read or changed: skip them
 
     async def _unheard(self, after: str, limit: int) -> list[str]:
         async def work(tx: Tx) -> list[str]:
@@ -116,16 +119,17 @@ class Follows(StorePart):
 
 
 async def record_upstream_ends(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> set[str]:
-    """Write down the ends of runs for those who follow their jobs; answers the runs that somebody waited for."""
+    """Store the ends of runs as upstream events of the jobs that follow. Return the ids of the runs with such a job."""
     ends = [(run.id, run.job_id, run.status) for run in ended_runs if run.status in _ENDS and run.origin != Origin.TASK]
     return {run_id for (run_id,) in await tx.fetch(ECHO_ENDS, b=ends)} if ends else set()
 
 
-# --- hearing of them ----------------------------------------------------------------------------------------------
+# --- fires from ends ----------------------------------------------------------------------------------------------
 
 
 async def apply_upstream_events(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Job]:
-    """Let jobs, whose rows are locked, hear of the ends that they have not heard of; answers them as they are then."""
+    """Turn the new upstream events of jobs into fires, and return the jobs with their new next fires. The jobs are
+    locked."""
     found = dict(jobs)
     unheard = [UpstreamEventRow(*row) for row in await tx.fetch(UNHEARD_ECHOES, b=sorted(jobs))] if jobs else []
     if not unheard:
@@ -166,8 +170,8 @@ def _with_instant(job: Job, at: Micros) -> Job:
 
 
 async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Plan], dict[tuple[str, Micros], str]]:
-    """Take the instants of plans, whose jobs are locked, from what waits; answers those plans with what really comes
-    next, and the runs whose ends their instants are, by job and instant."""
+    """Use up the upstream events whose fires are in these plans. Return the plans with the real next fires, and the
+    upstream run of each fire, by job and fire. The jobs are locked."""
     await apply_upstream_events(tx, {plan.job.id: plan.job for plan in plans})
     used = {plan.job.id: _used_until(plan) for plan in plans}
     ends: dict[str, dict[Micros, str]] = {}
@@ -191,7 +195,8 @@ async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Pla
 
 
 def _causes(plan: Plan, ends: Mapping[Micros, str]) -> Iterator[tuple[tuple[str, Micros], str]]:
-    """Of each fire the run after whose end it comes; of one that was owed, the last that calendars excluded."""
+    """Yield each fire of a plan with its upstream run. For a fire that a calendar deferred, that is the last run whose
+    fire was excluded."""
     instants = sorted(ends)
     for step in plan.steps:
         if isinstance(step, Fire) and (place := bisect_right(instants, step.fire_time)):
@@ -219,7 +224,7 @@ def _is_over(plan: Plan, now: Micros) -> bool:
 
 
 async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, WaitingEvents]:
-    """What waits of jobs after an instant, of those of which something does."""
+    """Return the fires after an instant that are not planned yet, of each job that has such fires."""
     rows = await tx.fetch(SUM_OF_ECHOES, b=after)
     return {job_id: WaitingEvents(count, first, last) for job_id, count, first, last in rows}
 
@@ -228,13 +233,14 @@ async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, Waiting
 
 
 async def begin(tx: Tx, jobs: Iterable[Job]) -> None:
-    """Remember what new jobs follow. Nobody follows them yet, so that no circle can come of it."""
+    """Store which jobs new jobs follow. No job follows a new one yet, so that no circle can arise."""
     if rows := [as_tuple(_row(job)) for job in jobs if job.spec.follows is not None]:
         await tx.insert(FOLLOWS, rows)
 
 
 async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
-    """Refuse changes by which jobs would follow themselves, and keep others from making such until the end."""
+    """Refuse amendments by which jobs would follow each other in a circle. The table of follows stays locked until the
+    end of the transaction, so that two amendments cannot make a circle together."""
     rewired = [
         (each.job, wanted)
         for each in amendments
@@ -257,13 +263,15 @@ async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
 
 
 async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, WaitingEvents]:
-    """What waits of those of the jobs that follow another, behind what a fire is owed for already."""
+    """Return the fires that are not planned yet of those jobs that follow another, after a fire that a calendar
+    deferred."""
     following = [(job.id, job.owed or 0) for job in jobs if job.spec.follows is not None]
     return await sums(tx, following) if following else {}
 
 
 async def rewire(tx: Tx, changes: Sequence[tuple[Amendment, Job, Job]]) -> None:
-    """Write down what jobs, whose rows are locked, follow now, given how they were and are."""
+    """Store which jobs amended jobs follow now. Each change has the amendment and the job before and after; the jobs
+    are locked."""
     rows: list[Row] = []
     quiet: list[str] = []
     over: list[str] = []

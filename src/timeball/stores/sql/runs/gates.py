@@ -1,9 +1,10 @@
-"""Gates: limits that runs share. A run that could start looks at its gates, goes through all of them or waits at one.
+"""Gates: limits that runs share. Before a claim, a run passes all its gates or waits at one of them.
 
-A permit of a concurrency key is the running run itself, so none can leak. Tokens of a rate are an instant in the gate's
-row. A host's row is its circuit. Who looks, ends or lets through does so under the lock on the gate's row, which is
-taken last: by who ends runs after the locks on jobs, turns and runs; by who claims only if nobody else has it. Nobody
-waits for anything while he has it, so nobody waits in a circle.
+A permit of a concurrency key is the running run itself, so no permit can leak. The tokens of a rate limit are stored as
+one instant in the row of the gate. The row of a host is its circuit breaker. Every check or change of a gate is made
+under the lock on its row. That lock is taken last: a transaction that ends runs takes it after the locks on jobs,
+ordering keys and runs; a claim skips gates that are locked. A transaction that holds a gate waits for no other lock, so
+there are no deadlocks.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run import circuit_breaker
 from timeball.domain.run.circuit_breaker import Circuit
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.rows import plain
-from timeball.stores.sql.schema import GateRow, as_tuple
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.schema.runs import GateRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
 ILL_HOSTS = query("ill_hosts")
@@ -39,31 +41,33 @@ CROWD_AT_GATE = query("crowd_at_gate")
 LET_THROUGH = query("let_through")
 
 SOON: Final = 20 * MILLISECOND
-"""When to look again at a gate whose first run somebody else has a hand on, or whose tokens come thick and fast."""
+"""Delay until the next check of a gate whose first run is locked by another transaction, or whose tokens come
+quickly."""
 LATELY: Final = SECOND
-"""How long a run that was let through counts as coming. If it does not, the next may go."""
+"""How long a run that passed a gate is expected to be claimed. After that the next run may pass."""
 MAX_AT_ONCE: Final = 500
-"""Runs that are let through in one transaction: those that a recovered host kept waiting may be thousands."""
+"""Maximum number of runs that pass a gate in one transaction: thousands may wait for a host that recovered."""
 
 MAX_ILL_HOSTS = 200
-"""Ill hosts that are named to a batch. If there are more, each host counts as ill, and has its circuit looked at."""
+"""Maximum number of hosts with recent failures that are listed. If there are more, the circuit breaker of every host is
+checked."""
 
 GateKey = tuple[str, str]
-"""Tenant and gate."""
+"""Tenant and name of a gate."""
 
 
 class IllHosts(Struct, frozen=True):
-    """The hosts whose last call failed. Only runs that call one of them have to look at its circuit."""
+    """The hosts whose last call failed. Only runs that call one of them must check its circuit breaker."""
 
     keys: frozenset[GateKey] = frozenset()
     complete: bool = True
-    """False: there are more of them than are named."""
+    """False if there are more such hosts than `keys` lists."""
 
     def includes(self, tenant: str, host: str) -> bool:
         return not self.complete or (tenant, host_gate(host)) in self.keys
 
     def may_include(self, host: str) -> bool:
-        """Whether the host is ill for some tenant."""
+        """True if the last call of some tenant to this host failed."""
         return not self.complete or any(gate == host_gate(host) for _, gate in self.keys)
 
 
@@ -76,7 +80,7 @@ async def ill_hosts(tx: Tx) -> IllHosts:
 
 
 class Gates(Struct, frozen=True):
-    """What a run has to pass."""
+    """The gates that a run must pass."""
 
     tenant: str
     concurrency: Concurrency | None = None
@@ -110,7 +114,7 @@ def host_gate(host: str) -> str:
 
 
 class GateBatch:
-    """The gates that the candidates of one claim have to pass, as far as nobody else is at them."""
+    """The gates of the candidates of one claim, except those that another transaction has locked."""
 
     def __init__(self, rows: Mapping[GateKey, GateRow], permits: Mapping[GateKey, int], latest: Micros) -> None:
         self._rows = dict(rows)
@@ -121,11 +125,12 @@ class GateBatch:
 
     @classmethod
     async def take(cls, tx: Tx, wanted: Iterable[Gates], latest: Micros) -> GateBatch:
-        """`latest`: the last instant for which a run may be claimed now."""
+        """Lock the gates. `latest` is the latest fire time that may be claimed now."""
         keys = sorted({key for gates in wanted for key in gates.keys})
         if not keys:
             return cls({}, {}, latest)
-        # New ones first: making one may mean waiting for somebody, who must not wait for one that is kept here.
+        # Insert missing gates first: an insert may wait for another transaction, which must not wait for a gate locked
+        # here.
         known = {(tenant, gate) for tenant, gate in await tx.fetch(GATES_THAT_EXIST, b=keys)}
         if missing := [key for key in keys if key not in known]:
             await tx.execute(NEW_GATES, b=missing)
@@ -135,11 +140,11 @@ class GateBatch:
         return cls(rows, {(tenant, gate): count for tenant, gate, count in counted}, latest)
 
     def knows(self, gates: Gates) -> bool:
-        """Whether all of a run's gates are here; else somebody else is at one of them."""
+        """True if all gates of a run are locked here; False if another transaction has locked one of them."""
         return all(key in self._rows for key in gates.keys)
 
     def closed(self, gates: Gates, at: Micros) -> str | None:
-        """The gate that does not let a run through at an instant; None: it may go."""
+        """Return the gate that blocks a run at an instant; None if the run may pass."""
         if gates.concurrency is not None:
             gate = limit_gate(gates.concurrency.key)
             key = (gates.tenant, gate)
@@ -160,7 +165,7 @@ class GateBatch:
         return None
 
     def pass_through(self, run_id: str, gates: Gates, at: Micros) -> None:
-        """Take what a run needs of each of its gates, all of which let it through."""
+        """Take a permit, a token and the host probe that a run needs. All its gates are open."""
         if gates.concurrency is not None:
             self._permits[gates.tenant, limit_gate(gates.concurrency.key)] += 1
         if gates.host is not None:
@@ -173,7 +178,7 @@ class GateBatch:
             self._remember(key, spent_until=bucket.take(at).spent_until)
 
     def park(self, run_id: str, gates: Gates, gate: str, rank: int) -> None:
-        """Let a run wait at a gate."""
+        """Make a run wait at a gate."""
         row = self._rows[gates.tenant, gate]
         self.parked.append((run_id, gate, rank))
         if (opens_at := _opens_at(row)) is not None:
@@ -195,8 +200,8 @@ class GateBatch:
 async def settle(
     tx: Tx, freed: Iterable[GateKey], answers: Sequence[GateAnswer], probing: Sequence[str], now: Micros
 ) -> None:
-    """Runs ended: their permits are free, and hosts were found well or unwell. `probing`: runs that ended without an
-    answer from a host, one of which may have been its probe."""
+    """Update gates after runs ended: permits become free, and calls to hosts succeeded or failed. `probing` are runs
+    that ended without an answer from a host; one of them may have been the probe of a host."""
     abandoned = [(tenant, gate) for tenant, gate in await tx.fetch(GATES_PROBED_BY, b=probing)] if probing else []
     called = {(each.tenant, host_gate(each.host)) for each in answers}
     keys = sorted({*freed, *called, *abandoned})
@@ -221,7 +226,7 @@ async def settle(
 
 
 class GateAnswer(Struct, frozen=True):
-    """What a call said of a host."""
+    """The result of a call to a host."""
 
     tenant: str
     host: str
@@ -230,14 +235,14 @@ class GateAnswer(Struct, frozen=True):
 
 
 async def open_due(tx: Tx, now: Micros, most: int) -> int:
-    """Look at the gates whose time has come; how many."""
+    """Check the gates whose check time has come, and return their number."""
     rows = list(starmap(GateRow, await tx.fetch(GATES_TO_OPEN, most=most)))
     await _write(tx, [await _let_through(tx, row, now) for row in rows])
     return len(rows)
 
 
 async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
-    """Let as many runs through a gate as there is room for; the gate with the moment to look again."""
+    """Let as many runs pass a gate as it has room for. Return the gate with its next check time."""
     ((waits, unclaimed),) = await tx.fetch(CROWD_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
     if not waits:
         return msgspec.structs.replace(row, look_at=None)
@@ -251,10 +256,10 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
         await tx.execute(LET_THROUGH, b=sorted(first))
     look_at: Micros | None
     if room and len(first) == wanted:
-        # Whoever was let through may not come to take what is there: it was cancelled, or waits for something else.
+        # A run that passed may never be claimed: it was cancelled, or waits for something else.
         look_at = now + (SOON if row.open_until is None and _kind(row) != "limit" else LATELY)
     elif room:
-        look_at = now + SOON  # nobody is left, or somebody else has a hand on those who are
+        look_at = now + SOON  # no run is left, or another transaction has locked them
     else:
         opens_at = _opens_at(row)
         look_at = None if opens_at is None else max(opens_at, now + SOON)
@@ -262,11 +267,11 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
 
 
 async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
-    """How many more runs may go. What they take they take when they are claimed."""
+    """Return how many more runs may pass. Permits and tokens are taken when the runs are claimed."""
     match _kind(row):
         case "limit":
             ((_, _, taken),) = await tx.fetch(PERMITS, b=[(row.tenant, row.gate)])
-            # Whoever looks next tells a gate that was forgotten how wide it is.
+            # The capacity of a gate that was deleted and created again is set by the next claim.
             return max(0, row.capacity - int(taken)) if row.capacity else 1
         case "rate":
             return TokenBucket(max(1, row.capacity), max(1, row.pace), row.spent_until).tokens(now)
@@ -277,7 +282,7 @@ async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
 
 
 def _opens_at(row: GateRow) -> Micros | None:
-    """When time alone opens a gate that is closed; None: when somebody who is through ends."""
+    """Return when a closed gate opens by itself; None if it opens when a run that passed it ends."""
     match _kind(row):
         case "rate":
             return TokenBucket(max(1, row.capacity), max(1, row.pace), row.spent_until).token_at

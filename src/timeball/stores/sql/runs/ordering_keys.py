@@ -1,8 +1,8 @@
-"""Turns: runs with the same ordering key go one after the other, in the order of their fire times.
+"""Ordering keys: runs with the same key execute one after the other, in the order of their fire times.
 
-One run has the turn, named in the key's row: a live one, or one that gave up and that nobody dealt with yet. All others
-are held back. Who adds or ends a run with a key does so under the lock on that row; locks are taken after those on jobs
-and before those on runs.
+The row of a key names the run that holds the key: a live run, or a failed one that blocks the key until a user retries
+or discards it. All other runs with the key are BLOCKED by `Hold.TURN`. A transaction that adds or ends a run with a key
+locks that row first. Locks are taken in this order: jobs, ordering keys, runs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
 from timeball.domain.run.status import GAVE_UP
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.rows import plain
-from timeball.stores.sql.schema import RunRow
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.schema.runs import RunRow
 from timeball.stores.sql.statements import literals, query
 
 LOCK_TURNS = query("lock_turns")
@@ -36,28 +36,28 @@ TURNS_HELD = query("turns_held")
 DEAD_HOLDERS = query("dead_holders", gave_up=literals(GAVE_UP))
 
 FIRST: Final[Micros] = -1
-"""Before every fire time."""
+"""Sorts before every fire time."""
 
 OrderingKey = tuple[str, str]
 """Tenant and ordering key."""
 
 
 class Gone(Struct, frozen=True):
-    """A run that is not live any more."""
+    """A run with an ordering key that is not live any more."""
 
     key: OrderingKey
     run_id: str
     stays: bool = False
-    """It gave up, and keeps the turn until somebody deals with it."""
+    """True if the run failed and holds the key until a user retries or discards it."""
 
 
-class _LiveHolder(Struct, frozen=True):
-    """A run that has the turn and is alive: a row of `turn_holders`."""
+class LiveHolder(Struct, frozen=True):
+    """A live run that holds an ordering key: a row of `turn_holders`."""
 
     run_id: str
     fire_time: Micros
     can_wait: int
-    """Whether another run may go first."""
+    """1 if another run may take the key: this one was never claimed, and is no retry."""
     job_id: str
 
 
@@ -69,11 +69,11 @@ class _Head(Struct, frozen=True):
     run_id: str | None
     fire_time: Micros
     awaited_job: str | None
-    """Its job, if it waits for another run of that."""
+    """The job of the run, if an earlier run of that job blocks it."""
 
 
 class _Place(NamedTuple):
-    """Where a run stands among those of its job: behind `after`, ties by id."""
+    """The place of a run in the queue of its ordering key: behind fire time `after`, ties by id."""
 
     after: Micros
     run_id: str
@@ -90,12 +90,12 @@ def key_of_job(job: Job) -> OrderingKey | None:
 
 
 def gone(run: RunRow) -> Gone | None:
-    """What to pass on of a run that ended without having given up; None: it has no ordering key."""
+    """Return the key that a run releases when it ends without a failure; None if it has no ordering key."""
     return None if run.ordering_key is None else Gone((run.tenant, run.ordering_key), run.id)
 
 
 async def lock(tx: Tx, keys: Iterable[OrderingKey | None]) -> dict[OrderingKey, str | None]:
-    """The holders of the turns of these keys, kept from every other writer."""
+    """Lock the rows of ordering keys. Return the run that holds each; None for a key without a holder."""
     wanted = {key for key in keys if key is not None}
     if not wanted:
         return {}
@@ -103,7 +103,7 @@ async def lock(tx: Tx, keys: Iterable[OrderingKey | None]) -> dict[OrderingKey, 
 
 
 async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
-    """Line up runs that are about to be inserted; answers those that have to wait for their turn."""
+    """Queue new runs under their ordering keys, before they are inserted. Return the ids of those that have to wait."""
     newcomers: dict[OrderingKey, list[NewRun]] = {}
     for run in runs:
         if (key := key_of(run)) is not None:
@@ -112,6 +112,24 @@ async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
         return set()
     holders = await lock(tx, newcomers)
     alive = await _live_holders(tx, [each for each in holders.values() if each])
+    given, displaced = new_holders(newcomers, holders, alive)
+    if displaced:
+        stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(displaced))}
+        for holder, key in displaced.items():
+            if holder not in stepped_back:  # a worker claimed the run since it was read
+                del given[key]
+        await _let_earlier_go(tx, given, [displaced[holder] for holder in stepped_back], newcomers)
+    await _write(tx, given)
+    return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+
+
+def new_holders(
+    newcomers: Mapping[OrderingKey, Sequence[NewRun]],
+    holders: Mapping[OrderingKey, str | None],
+    alive: Mapping[str, LiveHolder],
+) -> tuple[dict[OrderingKey, str], dict[str, OrderingKey]]:
+    """Return the ordering keys that new runs get, each with its run, and the live runs that lose a key for that. A pure
+    function."""
     given: dict[OrderingKey, str] = {}
     displaced: dict[str, OrderingKey] = {}
     for key, lined_up in newcomers.items():
@@ -119,7 +137,7 @@ async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
         holder = holders[key]
         if holder is None:
             given[key] = first.id
-        elif holder not in alive:  # it gave up; its retry inherits its turn, a replay does not
+        elif holder not in alive:  # the holder failed: its retry inherits the key, a replay does not
             heirs = (run.id for run in lined_up if run.retry_of == holder and run.origin is Origin.RETRY)
             if heir := next(heirs, None):
                 given[key] = heir
@@ -127,14 +145,7 @@ async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
             found = alive[holder]
             if found.can_wait and (first.fire_time, first.id) < (found.fire_time, holder):
                 given[key], displaced[holder] = first.id, key
-    if displaced:
-        stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(displaced))}
-        for holder, key in displaced.items():
-            if holder not in stepped_back:  # it was claimed in the last moment
-                del given[key]
-        await _let_earlier_go(tx, given, [displaced[holder] for holder in stepped_back], newcomers)
-    await _write(tx, given)
-    return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+    return given, displaced
 
 
 async def _let_earlier_go(
@@ -143,7 +154,7 @@ async def _let_earlier_go(
     keys: Sequence[OrderingKey],
     newcomers: Mapping[OrderingKey, Sequence[NewRun]],
 ) -> None:
-    """A turn that is taken away from somebody goes to the earliest, who need not be the newcomer."""
+    """Give a key that its holder lost to the earliest run, if a run in the queue is earlier than the new ones."""
     earlier = []
     for key, head in (await _heads(tx, keys) if keys else {}).items():
         first = min((run.fire_time, run.id) for run in newcomers[key])
@@ -155,8 +166,8 @@ async def _let_earlier_go(
 
 
 async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
-    """Runs came back from a worker as if they had never been claimed: an earlier one may have come meanwhile, and goes
-    first unless it waits for a run of the same job, since that is the one that came back. The turns are locked."""
+    """Workers gave runs back. If an earlier run was queued under the same key since the claim, it gets the key, unless
+    it waits for another run of the same job: that is the run that was given back. The keys are locked."""
     holders = await lock(tx, (each.key for each in given_back))
     mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
     movable = [each for each in (await _live_holders(tx, sorted(mine))).values() if each.can_wait] if mine else []
@@ -172,9 +183,10 @@ async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
 
 
 async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
-    """Runs that are about to be inserted, with what holds each, may wait for a run of their own job that waits behind
-    them under their key: these change places. Answers those that nothing of their job holds any more. `waiting` are
-    those that have to wait for their turn. The jobs and turns are locked."""
+    """Exchange the places of runs that would wait for each other for ever: a new run that waits for an earlier run of
+    its job, while that run waits behind it for their ordering key. Return the ids of the new runs that no run of their
+    job blocks any more. `runs` are about to be inserted, each with its holds; those in `waiting` wait for their key.
+    The jobs and keys are locked."""
     taken = {run.job_id for run, holds in runs if not holds & Hold.OVERLAP}
     first: dict[str, _Place] = {}
     for run, holds in runs:
@@ -190,7 +202,7 @@ async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting:
 
 
 async def release(tx: Tx, gone: Sequence[Gone]) -> None:
-    """Pass the turns of runs on that are not in `runs` any more. The turns are locked."""
+    """Give the keys of runs that ended to the next runs. The keys are locked."""
     if not gone:
         return
     holders = await lock(tx, (each.key for each in gone))
@@ -200,7 +212,7 @@ async def release(tx: Tx, gone: Sequence[Gone]) -> None:
 
 
 async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
-    """Give the turn to the next run under each key, if there is one. The turns are locked."""
+    """Give each key to the earliest live run with that key, if there is one. The keys are locked."""
     if not keys:
         return
     heads = {key: head.run_id for key, head in (await _heads(tx, keys)).items()}
@@ -210,25 +222,25 @@ async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
 
 
 async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[OrderingKey, tuple[str, str]]:
-    """The turns that finished runs of these jobs keep, each with that run and its job."""
+    """Return the ordering keys that failed runs of these jobs still hold, each with that run and its job."""
     rows = await tx.fetch(DEAD_HOLDERS, b=list(job_ids)) if job_ids else []
     return {(tenant, key): (holder, job_id) for tenant, key, holder, job_id in rows}
 
 
 async def drop_holder(tx: Tx, run_ids: Sequence[str]) -> None:
-    """Somebody dealt with finished runs: those of them that kept the turn do so no longer."""
+    """Release the keys that finished runs still hold: a user has retried or discarded these runs."""
     held = [(tenant, key) for tenant, key in await tx.fetch(TURNS_HELD, b=list(run_ids))]
     holders = await lock(tx, held)
     dealt_with = set(run_ids)
     await advance(tx, [key for key, holder in holders.items() if holder in dealt_with])
 
 
-async def _live_holders(tx: Tx, run_ids: Sequence[str]) -> dict[str, _LiveHolder]:
-    return {each.run_id: each for each in starmap(_LiveHolder, await tx.fetch(TURN_HOLDERS, b=run_ids))}
+async def _live_holders(tx: Tx, run_ids: Sequence[str]) -> dict[str, LiveHolder]:
+    return {each.run_id: each for each in starmap(LiveHolder, await tx.fetch(TURN_HOLDERS, b=run_ids))}
 
 
 async def _heads(tx: Tx, keys: Sequence[OrderingKey]) -> dict[OrderingKey, _Head]:
-    """The first live run under each key."""
+    """Return the earliest live run with each key."""
     found = starmap(_Head, await tx.fetch(NEXT_IN_TURN, b=sorted(keys)))
     return {(each.tenant, each.ordering_key): each for each in found}
 

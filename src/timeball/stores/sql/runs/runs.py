@@ -1,4 +1,4 @@
-"""Execution: claims, ends of attempts, cancelling, and what held attempts say of themselves."""
+"""Execution: claims, settlements, cancellation, and the start, progress and output of running attempts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.names import WEAVER
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import bounded, ended, fits, plain
+from timeball.stores.sql.rows.runs import ended
+from timeball.stores.sql.rows.values import bounded, fits, plain
 from timeball.stores.sql.runs import claiming, ordering_keys, settle_plain_success, settling
 from timeball.stores.sql.runs.overlap import LiveRuns
-from timeball.stores.sql.schema import LOGS, LockedRunRow, LogRow, NewHistoryRow, RunRow, as_tuple
+from timeball.stores.sql.schema.runs import LOGS, LockedRunRow, LogRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
 LOCK_HOLDERS = query("lock_holders")
@@ -39,7 +41,7 @@ LIVE_TASK_RUNS = query("live_task_runs")
 RUN_MARKS = query("run_marks")
 
 MAX_JUDGED_TOGETHER: Final = 1_000
-"""Ends of attempts in one transaction: the decisions about them take 35 ms."""
+"""Maximum number of settlements in one transaction: deciding about that many takes 35 ms."""
 
 
 class Runs(StorePart):
@@ -80,7 +82,8 @@ class Runs(StorePart):
         return [moved[id(each)] if id(each) in moved else next(judged) for each in settlements]
 
     async def _settle_simple(self, simple: list[Settlement]) -> list[Settled]:
-        """Those that called an ill host are taken from the list: they are to be judged."""
+        """Settle plain successes. Runs that called a host with recent failures are removed from the list, for the
+        caller to settle."""
         while simple:
             try:
                 return await self._db.write(settle_plain_success.settling(simple))
@@ -140,7 +143,7 @@ class Runs(StorePart):
 
         async def work(tx: Tx) -> list[Cancelling | None]:
             runs, now = await lock_runs(tx, ids)
-            if flows := [run.id for run in runs if run.session == WEAVER]:  # with them, their tasks
+            if flows := [run.id for run in runs if run.session == WEAVER]:  # and the runs of their tasks
                 tasks = [run_id for _, run_id in await tx.fetch(LIVE_TASK_RUNS, b=flows) if run_id not in ids]
                 runs_of_tasks, _ = await lock_runs(tx, tasks)
                 runs += runs_of_tasks
@@ -185,7 +188,8 @@ async def _settle(settlements: Sequence[Settlement], tx: Tx) -> list[Settled | N
 
 
 async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
-    """The live runs among these, kept from every other writer after their jobs and turns; and the store's time."""
+    """Lock the jobs, the ordering keys and then the live runs among these ids. Return the runs and the time of the
+    store."""
     locks = await tx.fetch(LOCKS_OF, b=list(ids))
     locked = {job_id for job_id, serial, _, _ in locks if serial}
     await settling.lock_jobs(tx, locked)
@@ -196,12 +200,13 @@ async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
 
 
 def _time_of(locked: Sequence[LockedRunRow]) -> Micros:
-    """The store's time when these were read; 0: there are none."""
+    """Return the time of the store when these rows were read; 0 if there are none."""
     return locked[0].now if locked else 0
 
 
 async def replace(tx: Tx, crowd: LiveRuns) -> None:
-    """Have all active runs of a job end for the one that takes their place. The job is locked, and their turns."""
+    """Cancel all active runs of a job in favour of the run that replaces them. The job and the ordering keys are
+    locked."""
     assert crowd.successor is not None
     runs = list(starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=crowd.active)))
     await cancel(
@@ -216,7 +221,8 @@ async def replace(tx: Tx, crowd: LiveRuns) -> None:
 async def cancel(
     tx: Tx, runs: Sequence[RunRow], now: Micros, *, reason: str | None = None, kill: bool = False
 ) -> dict[str, Cancelling]:
-    """End waiting runs, ask the holders of running ones. The runs are locked, and their jobs and turns."""
+    """End waiting runs, and request the cancellation of running ones. The runs, their jobs and ordering keys are
+    locked."""
     found: dict[str, Cancelling] = {}
     over: list[NewHistoryRow] = []
     for run in runs:
@@ -239,7 +245,8 @@ async def cancel(
 
 
 def _stream(chunk: LogChunk) -> str:
-    """Nobody who prints something makes it stand for an object."""
+    """Return the stream of a chunk of output. A worker may not use the stream name that marks a reference to an
+    object."""
     return plain(chunk.stream) if chunk.stream != REFERENCE else "stdout"
 
 

@@ -1,7 +1,8 @@
-"""Attempts that succeeded and whose end concerns nobody else: their runs move to the history inside the database.
+"""Settlement of plain successes: attempts that succeeded, and whose end affects no other run. Their runs move to the
+history with one statement.
 
-They are the most by far, and nothing about them has to be judged. `settling` takes all others, and these too once
-something turns out to be special about them.
+Most attempts are plain successes, and no rule has to be evaluated for them. `settling` handles all others, and these
+too if a condition turns out not to hold.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.run.status import Status
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx, Work
-from timeball.stores.sql.rows import bounded, plain
+from timeball.stores.sql.rows.values import bounded, plain
 from timeball.stores.sql.runs.gates import IllHosts, ill_hosts
 from timeball.stores.sql.statements import piecemeal, query
 
 RECORD_SUCCESSES = piecemeal(query("record_successes", session_column="", session=":session"))
-"""Of one session, the usual case: its id is sent once, not with every row."""
+"""The statement for attempts of one session, the usual case: its id is sent once, not with every row."""
 RECORD_SUCCESSES_OF_SESSIONS = piecemeal(
     query("record_successes", session_column=", session text", session="b.session")
 )
@@ -31,18 +32,20 @@ _RUN_ID = attrgetter("run_id")
 
 
 class NotPlain(Exception):
-    """One of them is not its holder's any more, or is to be cancelled, or another run waits for its end."""
+    """Raised when an attempt is not held by its session any more, is to be cancelled, or has another run waiting for
+    its end."""
 
 
 class CalledIllHosts(Exception):
-    """Some of them called a host that was ill: their success is news of it. The others are as simple as before."""
+    """Raised when attempts called a host with recent failures: their success changes its circuit breaker. The other
+    attempts are still plain successes."""
 
     def __init__(self, hosts: IllHosts) -> None:
         self.hosts = hosts
 
 
 def is_unconstrained(settlement: Settlement) -> bool:
-    """Whether it can be one of these, as far as its holder knows."""
+    """True if the settlement can be a plain success, as far as the worker that reports it knows."""
     return (
         type(settlement.outcome) is Succeeded
         and settlement.started_at is not None
@@ -52,9 +55,9 @@ def is_unconstrained(settlement: Settlement) -> bool:
 
 
 def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
-    """A transaction for all of them. It raises `NotPlain` or `CalledIllHosts` if that cannot be, and then nothing may
-    be committed."""
-    # By their ids: that is the order in which every transaction locks runs.
+    """Return a transaction that settles all of them. It raises `NotPlain` or `CalledIllHosts` if that is not possible;
+    then nothing may be committed."""
+    # Sorted by id, because every transaction locks runs in this order.
     ordered = sorted(settlements, key=_RUN_ID)
     sessions = {each.session for each in settlements}
     if len(sessions) == 1:

@@ -1,8 +1,9 @@
-"""Ends of attempts: decided by `lifecycle.settle`, persisted under the guard of id, attempt, token, session and state.
+"""Settlement of attempts: `lifecycle.settle` decides, this module persists, guarded by id, attempt, token, session and
+state.
 
-Locks are always taken in this order: jobs, turns, runs, gates, each by their ids. So nobody waits in a circle, except
-where a run turns out to be serial although its holder did not know; the database breaks such a circle and the driver
-repeats.
+Locks are always taken in this order: jobs, ordering keys, runs, gates, each sorted by id, so that there are no
+deadlocks. The exception is a run that became exclusive after it was claimed: then the database ends the deadlock and
+the driver repeats the transaction.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history
-from timeball.stores.sql.rows import bounded, ended, failure_json, plain, unread
+from timeball.stores.sql.rows.runs import ended
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.rows.values import bounded, failure_json, plain
 from timeball.stores.sql.runs import follows, gates, ordering_keys
 from timeball.stores.sql.runs.backfill_counts import count_ended
 from timeball.stores.sql.runs.gates import GateAnswer, GateKey, IllHosts
 from timeball.stores.sql.runs.ordering_keys import Gone
-from timeball.stores.sql.schema import ATTEMPTS, AttemptRow, NewHistoryRow, RunRow, as_tuple
+from timeball.stores.sql.schema.runs import ATTEMPTS, AttemptRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import many, query
 
 LOCK_JOB_IDS = query("lock_job_ids")
@@ -46,13 +50,13 @@ CLOSE_SPANS = query("close_spans")
 END_TASKS = query("end_tasks")
 
 MAX_FINGERPRINTS_INLINE: Final = 20
-"""Failures with messages of their own whose fingerprints are found in the event loop's thread."""
+"""Maximum number of distinct failure messages whose fingerprints are computed in the thread of the event loop."""
 MAX_REASON_LENGTH: Final = 500
-"""Characters of a failure that a task of a workflow remembers; its run knows all of them."""
+"""Maximum number of characters of a failure that a workflow task stores. Its run stores the whole message."""
 
 
 class _Rules(Struct):
-    """What is wanted of a spec here; the rest of it is not even looked at."""
+    """The rules of a spec that settlement needs; other fields are not decoded."""
 
     retry: Retry = Retry()
     delivery: Delivery = "at_least_once"
@@ -65,29 +69,29 @@ _Key = tuple[str, int, int | None, str | None]
 
 
 class _Writes(Struct):
-    """What a batch of settlements comes to."""
+    """The rows to write for a batch of settlements."""
 
     history: list[NewHistoryRow] = []
     again: list[tuple[str, int, Micros, Micros | None, str | None, Micros | None]] = []
     attempts: list[Row] = []
     unsaid: list[tuple[str, int]] = []
-    """Attempts that were given back: what they printed would pass for words of the next one, which has their number."""
+    """Attempts that were released. Their output is deleted, because the next attempt gets the same number."""
     released: set[str] = set()
-    """Serial jobs one of whose runs ended."""
+    """Exclusive jobs of which a run ended."""
     gone: list[Gone] = []
     """Runs with an ordering key that ended."""
     returned: list[Gone] = []
-    """Runs with an ordering key that were given back."""
+    """Runs with an ordering key that were released."""
     permits: set[GateKey] = set()
-    """Gates one of whose permits is free again."""
+    """Gates at which a permit became free."""
     answers: list[GateAnswer] = []
-    """What was learned of hosts."""
+    """Results of calls to hosts."""
     silent: list[str] = []
     """Runs that ended without an answer from a host."""
 
 
 async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
-    """Judge and persist the ends of attempts; None where the attempt is not what its holder thinks."""
+    """Decide and persist the ends of attempts. The result is None where the session does not hold the attempt."""
     locked = {each.job_id for each in settlements if each.serial}
     await lock_jobs(tx, locked)
     await ordering_keys.lock(tx, (each.turn for each in settlements))
@@ -132,8 +136,8 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
 
 
 async def _find_fingerprints(tx: Tx, settlements: Sequence[Settlement], rules: dict[str, _Rules]) -> None:
-    """Of many failures that are the last of their runs, before they are judged: it takes up to 0.5 ms each, and the
-    result is remembered."""
+    """Compute and cache the fingerprints of failures that end their runs. One takes up to 0.5 ms, so many of them are
+    computed in another thread before the settlements are decided."""
     messages = {
         each.outcome.failure.message
         for each in settlements
@@ -159,7 +163,8 @@ async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
 
 
 async def finish(tx: Tx, ended_runs: Sequence[NewHistoryRow]) -> None:
-    """Move runs, whose rows are locked, to the history. Who follows their jobs is told by `follows.echo`."""
+    """Move runs to the history. Their rows are locked. Jobs that follow them get their upstream events from
+    `follows`."""
     if ended_runs:
         await insert_history(tx, ended_runs)
         await tx.execute(DELETE_RUNS, b=[run.id for run in ended_runs])
@@ -169,7 +174,7 @@ async def finish(tx: Tx, ended_runs: Sequence[NewHistoryRow]) -> None:
 
 
 def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
-    """What the end of a run means for the task that it was, in the words of the workflow."""
+    """Return the id, the task state and the reason for a workflow task whose run ended."""
     match Status(run.status):
         case Status.SUCCEEDED:
             return run.id, TaskState.SUCCEEDED.value, ""
@@ -181,19 +186,19 @@ def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
-    """Let the next blocked run of each serial job, whose row is locked, be claimed if nothing is in its way."""
+    """Unblock the next run of each exclusive job if no other run of the job is in its way. The jobs are locked."""
     if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
         await close_spans(tx, [job_id for (job_id,) in released])
 
 
 async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
-    """A blocked instant became something else than a skip: later skips begin a ledger row of their own."""
+    """Close the ledger spans of jobs: a blocked fire was not skipped, so that later skipped fires start a new row."""
     if ids := list(job_ids):
         await tx.execute(CLOSE_SPANS, b=ids)
 
 
 async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, _Rules]:
-    """The rules of the runs that need them to be judged, as far as they can be read."""
+    """Return the rules of the runs that need them, except those that this version cannot decode."""
     held = [
         run
         for each in settlements
@@ -215,20 +220,21 @@ async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, Run
 
 
 def _is_ruled(run: RunRow, settlement: Settlement) -> bool:
-    """Whether what becomes of it depends on the rules of its job."""
+    """True if the outcome needs the rules of the job, such as the retry policy."""
     outcome = settlement.outcome
     return isinstance(outcome, Failed | Lost) or (isinstance(outcome, Released) and _may_have_started(run, settlement))
 
 
 def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
-    """A worker reports a start when it hands an attempt to its executor; it may learn later that nothing began."""
+    """True if the attempt may have started. A worker reports a start when it gives an attempt to its executor; it may
+    find out later that nothing began."""
     if isinstance(settlement.outcome, Released) and not settlement.outcome.begun:
         return False
     return settlement.started_at is not None or run.attempt_started_at is not None
 
 
 def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Transition) -> Status | None:
-    """Write down what becomes of a run; how it ended, or None: it lives on."""
+    """Add the next state of a run to the rows to write. Return its terminal status; None if the run stays alive."""
     to = transition.to
     if isinstance(to, Status):
         writes.history.append(_ended(run, settlement, to, transition))
@@ -236,13 +242,13 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
             writes.released.add(run.job_id)
         return to
     assert to is State.READY
-    # A run that was claimed ahead of its time and comes back before it must not run early.
+    # A run that was claimed before its time and comes back must not run early.
     eligible_at = min(max(transition.eligible_at, run.due), MAX)
     if transition.event is Event.GIVE_BACK:
         may_have_started = _may_have_started(run, settlement)
         of_this_attempt = run.attempt == 1 or (not may_have_started and run.started_at == run.attempt_started_at)
         started_at = None if of_this_attempt else run.started_at
-        # What has started in time is not too late when it has to start once more.
+        # The start deadline does not apply again to a run that has started in time.
         start_by = None if may_have_started else run.start_by
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure, start_by))
         writes.unsaid.append((run.id, run.attempt))
@@ -276,8 +282,8 @@ def _share(
     ill: IllHosts,
     probing: bool,
 ) -> bool:
-    """What the end of an attempt means for others: the next of its job or under its key, the runs that wait for its
-    permit or for its host. Whether it may let one of them go. `probing`: a run probes a host, and this may be it."""
+    """Record the effects on other runs: the next run of the job or the ordering key, and runs that wait for the permit
+    or the host. Return True if one of them may start now. `probing`: a run probes a host, and this may be that run."""
     frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
     if run.ordering_key is not None and isinstance(transition.to, Status):
         gave_up = transition.to in GAVE_UP
@@ -301,8 +307,8 @@ def _share(
 
 
 def _started_at(run: RunRow, settlement: Settlement) -> Micros | None:
-    """When the attempt started, by the clock of the server that took the report: it may lag a little behind the one
-    that let the run go. No attempt starts before its run is due."""
+    """Return when the attempt started, by the clock of the server that received the report. That clock may be slightly
+    behind the one of the claiming server, so the time is never before the run was due."""
     reported = bounded(settlement.started_at)
     return None if reported is None else max(reported, run.due)
 

@@ -1,4 +1,4 @@
-"""Workers: sessions, their leases, and what becomes of what they held."""
+"""Workers: sessions, their leases, and the attempts of sessions whose lease ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from timeball.ports.store.workers import Lease, Unreported, Worker
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import LARGEST, as_json, plain, unread
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.rows.values import LARGEST, as_json, plain
 from timeball.stores.sql.runs import settling
 from timeball.stores.sql.statements import query
 
@@ -37,10 +38,10 @@ SHARES_USED = query("shares_used")
 
 DEDICATED = 1
 RESTRICTED = 2
-"""In the column `dedicated`: takes only some kinds, which are among its labels. To an older server, such
-a worker is a dedicated one, which gets nothing that asks for no label."""
+"""Value of the column `dedicated`: the worker accepts only some task kinds, which are stored among its labels. An older
+server treats such a worker as a dedicated one, and assigns it nothing that asks for no label."""
 UNLIMITED = -1
-"""What a worker offers that does not say how much."""
+"""CPU or memory of a worker that declares no limit."""
 
 _words = msgspec.json.Decoder(list[str]).decode
 
@@ -128,7 +129,7 @@ class Workers(StorePart):
 
 
 async def alive(tx: Tx) -> list[Worker]:
-    """The workers with a lease, newest first."""
+    """Return the workers with a valid lease, newest first."""
     held: dict[str, list[tuple[Need, int]]] = {}
     for session, profile, count in await tx.fetch(SHARES_USED):
         held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
@@ -142,7 +143,7 @@ async def _give_back(tx: Tx, session: str, held: Collection[int], before: int) -
 
 
 class _HeldAttempt(Struct, frozen=True):
-    """A row of `held_by`."""
+    """A row of the statement `held_by`."""
 
     run_id: str
     job_id: str
@@ -156,13 +157,13 @@ class _HeldAttempt(Struct, frozen=True):
 
 
 class _LostAttempt(_HeldAttempt, frozen=True):
-    """A row of `lost_runs`."""
+    """A row of the statement `lost_runs`."""
 
     started_at: Micros | None
 
 
 class _LongHeldAttempt(_LostAttempt, frozen=True):
-    """A row of `held_for_long`."""
+    """A row of the statement `held_for_long`."""
 
     claimed_at: Micros
     timeout: str | None
@@ -205,13 +206,13 @@ def _settlement(held: _HeldAttempt, outcome: Outcome, started_at: Micros | None)
 
 
 def _labels(worker: Worker) -> list[str]:
-    """What is kept as its labels: those that it has, and the kinds that it takes, if not every one."""
+    """Return the labels to store: those of the worker, and the task kinds that it accepts, if not all."""
     labels = [label for label in worker.labels if not label.startswith(KIND_MARK)]
     return labels + ([] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds])
 
 
 def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None]:
-    """The labels of a worker, and the kinds that it takes, from the columns where they are kept."""
+    """Return the labels of a worker and the task kinds that it accepts, from the columns in which they are stored."""
     words = _words(labels)
     own = [word for word in words if not word.startswith(KIND_MARK)]
     return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None

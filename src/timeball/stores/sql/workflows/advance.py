@@ -1,8 +1,8 @@
-"""How workflow runs go on: who needs a task that has ended is told, and what may begin gets its run.
+"""Advance workflow runs: count ended tasks off at the tasks that need them, and create the runs of tasks that may
+start.
 
-What is to be looked at is *fresh*: a task that may run, or one that has ended and of which nobody has told those that
-need it. So a step costs what it concerns, however large the workflow is.
-"""
+A task is *fresh* if it is ready to start, or has ended and the tasks that need it have not been updated. Only fresh
+tasks are read, so that the cost does not grow with the size of the workflow."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from timeball.domain.workflow.references import Known, Missing
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs import manual_runs
 from timeball.stores.sql.names import FlowState
-from timeball.stores.sql.rows import as_json
-from timeball.stores.sql.schema import WORKFLOW_TASKS, WorkflowNodeRow, WorkflowTaskRow
+from timeball.stores.sql.rows.values import as_json
+from timeball.stores.sql.schema.workflows import WORKFLOW_TASKS, WorkflowNodeRow, WorkflowTaskRow
 from timeball.stores.sql.statements import many, query
 from timeball.stores.sql.workflows.rows import Flow, new_row, standing, step_of, write_flows
 
@@ -41,9 +41,9 @@ REASONS_OF_INSTANCES = query("reasons_of_instances")
 WRITE_TASKS = query("write_tasks")
 
 MAX_BYTES: Final = 8 << 20
-"""Of the specs of runs that one transaction makes."""
+"""Maximum size of the specs of the runs that one transaction creates."""
 _AWAITED: Final = object()
-"""Stands for what is elsewhere, until somebody brings it."""
+"""Stands for a value in object storage that the caller has not fetched yet."""
 _ENDS: Final = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
 
 _decode_task = msgspec.json.Decoder(WorkflowTask).decode
@@ -54,7 +54,7 @@ _Place = tuple[str, int]
 
 
 class WorkflowAdvance:
-    """One look at fresh tasks of some workflow runs, whose jobs are locked."""
+    """Advances some workflow runs by their fresh tasks, in one transaction. The jobs of these runs are locked."""
 
     def __init__(self, tx: Tx, flows: dict[str, Flow], large: Mapping[str, bytes | None]) -> None:
         self._tx = tx
@@ -82,7 +82,7 @@ class WorkflowAdvance:
             self._take(await self._tx.fetch(TASKS_AT, b=missing))
 
     def _ended(self) -> list[tuple[Flow, Step]]:
-        """Those that have ended and of whom nobody knows."""
+        """Return the ended tasks whose end the tasks that need them do not know yet."""
         return [
             (self._flows[flow_id], step)
             for (flow_id, _, _), step in self._steps.items()
@@ -90,7 +90,8 @@ class WorkflowAdvance:
         ]
 
     async def join(self) -> None:
-        """End tasks all of whose instances have ended; and forget what stops."""
+        """End the tasks all of whose instances have ended. In a workflow run that was cancelled, only count ended tasks
+        off."""
         complete: list[tuple[str, Step]] = []
         for flow, step in self._ended():
             if flow.state == FlowState.STOPPING:
@@ -106,7 +107,7 @@ class WorkflowAdvance:
                     complete.append((flow.id, task))
         if not complete:
             return
-        # Who counts reads the store: what this look has not written yet are ends that the store knows already.
+        # Failed instances are counted in the store: it has these ends already, before this transaction writes its own.
         places = [(flow_id, task.place) for flow_id, task in complete]
         rows = await self._tx.fetch(FAILED_INSTANCES, b=places)
         failed = {(flow_id, place): (count, first) for flow_id, place, count, first in rows}
@@ -133,7 +134,7 @@ class WorkflowAdvance:
                 progress.tell(step, self._steps[flow.id, child, -1])
 
     async def make(self, limit: int) -> None:
-        """Begin tasks that may, as many as one transaction should; the others stay fresh."""
+        """Start tasks that are ready, at most `limit`; the others stay fresh for the next transaction."""
         ready = [
             (self._flows[flow_id], step)
             for (flow_id, _, _), step in self._steps.items()
@@ -167,7 +168,8 @@ class WorkflowAdvance:
         await manual_runs.insert(self._tx, [(run, 0, True) for run in self.made], now)
 
     def _shared(self, flow: Flow) -> JobSpec | None:
-        """What its tasks share; None: its parameters are elsewhere, and wanted."""
+        """Return what the tasks of a workflow run share; None if its parameters are in object storage and not fetched
+        yet."""
         spec = decode_spec(flow.spec)
         if not isinstance(spec, OffloadedSpec):
             return spec
@@ -177,7 +179,7 @@ class WorkflowAdvance:
         return spec.with_parameters({} if isinstance(found, Missing) else found)
 
     def _object(self, key: str, gone: str) -> Any:
-        """What is in an object elsewhere, if it was brought here."""
+        """Return the content of an object in object storage; if it is not fetched yet, ask the caller for it."""
         if key not in self._large:
             self.wants.add(key)
             return _AWAITED
@@ -191,7 +193,7 @@ class WorkflowAdvance:
             self._nodes[found.flow_id, found.place] = node
 
     def _start(self, flow: Flow, step: Step, shared: JobSpec, results: Mapping[_Place, Any], now: Micros) -> int:
-        """Give a task its run, or its instances; how many bytes that is."""
+        """Create the run of a task, or its instances. Return the size of what was created, in bytes."""
         node = self._nodes[flow.id, step.place]
         definition = node.task
         known = Known(
@@ -228,7 +230,7 @@ class WorkflowAdvance:
         return size
 
     async def _results(self, begin: Sequence[tuple[Flow, Step]]) -> dict[_Place, Any]:
-        """What the tasks left behind that others use; a `Missing` where that is nothing."""
+        """Return the results of tasks that other tasks refer to; a `Missing` where there is no result."""
         wanted = {
             (flow.id, place) for flow, step in begin for place in self._nodes[flow.id, step.place].sources.values()
         }
@@ -266,7 +268,7 @@ class WorkflowAdvance:
 
 
 def _job(flow: Flow, shared: JobSpec) -> Job:
-    """The job of a workflow, as far as the runs of its tasks need it."""
+    """Return the job of a workflow, with the fields that the runs of its tasks need."""
     return Job(
         id=flow.job_id,
         tenant=flow.tenant,

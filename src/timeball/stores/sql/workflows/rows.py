@@ -1,4 +1,4 @@
-"""Workflow runs and their tasks as rows, and back."""
+"""Conversion of workflow runs and their tasks to rows and back."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from timeball.domain.run.status import Status
 from timeball.domain.text.english import counted
 from timeball.domain.workflow.progress import Step, TaskState
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.rows import as_json
-from timeball.stores.sql.schema import WORKFLOW_RUNS, WorkflowTaskRow, as_tuple
+from timeball.stores.sql.rows.values import as_json
+from timeball.stores.sql.schema.table import as_tuple
+from timeball.stores.sql.schema.workflows import WORKFLOW_RUNS, WorkflowTaskRow
 from timeball.stores.sql.statements import query
 
 WRITE_FLOWS = query("write_flows")
 
 
 class Flow(Struct):
-    """A workflow run, as it is changed."""
+    """A workflow run that is being changed."""
 
     id: str
     job_id: str
@@ -37,7 +38,7 @@ class Flow(Struct):
     kill: int = 0
 
     def count(self, step: Step) -> None:
-        """A task of it has ended, and those who need it know."""
+        """Count a task that ended and whose dependents have been updated."""
         self.open -= 1
         if step.state in (TaskState.FAILED, TaskState.CANCELLED):
             self.failed += 1

@@ -1,9 +1,9 @@
-"""Workflow runs: how they begin, go on, stop and end.
+"""Workflow runs: begin, advance, stop and end them.
 
-A workflow run is a run that no worker claims: it begins with rows for its tasks, and is RUNNING for the weaver until
-the last of them has ended. Their runs are made by `WorkflowAdvance`, once each: a row gets its run in the transaction
-that makes it. Everything happens under the lock on the job, which whoever ends a task's run has taken, too.
-"""
+No worker claims a workflow run: it begins with rows for its tasks, and is RUNNING under the session `weaver` until the
+last task has ended. `WorkflowAdvance` creates the run of each task once: the row of the task names its run from the
+same transaction on. All of this happens under the lock on the job, which a transaction that ends the run of a task
+holds, too."""
 
 from __future__ import annotations
 
@@ -15,42 +15,38 @@ from typing import Final
 
 import msgspec
 import structlog
-from msgspec import Struct
 from msgspec.structs import replace
 
 from timeball.batch_isolation import in_halves
 from timeball.domain.errors import TimeballError
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import JobSpec, OffloadedSpec, decode_spec, encode_spec, offloaded
+from timeball.domain.job.job import decode_spec
 from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.run.error_fingerprint import fingerprint
-from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State
 from timeball.domain.run.status import Status
-from timeball.domain.workflow import progress
-from timeball.domain.workflow.definition import Workflow, WorkflowTask
-from timeball.domain.workflow.progress import Step, TaskState
+from timeball.domain.workflow.definition import WorkflowTask
+from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.workflows import NONE, AdvanceResult, TaskOfRun, WorkflowRun
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.names import WEAVER, FlowState
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows import as_json, computed, ended, failure_json, unread
+from timeball.stores.sql.rows.runs import ended
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.rows.values import failure_json
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
 from timeball.stores.sql.runs.claiming import CLAIM, PUT_OFF_RUNS
 from timeball.stores.sql.runs.ordering_keys import Gone
 from timeball.stores.sql.runs.runs import LIVE_TASK_RUNS, NOTE_STARTS, lock_runs
-from timeball.stores.sql.schema import (
-    WORKFLOW_NODES,
-    WORKFLOW_RUNS,
-    WORKFLOW_TASKS,
-    NewHistoryRow,
-    RunRow,
+from timeball.stores.sql.schema.runs import NewHistoryRow, RunRow
+from timeball.stores.sql.schema.workflows import (
     WorkflowRunRow,
     WorkflowTaskRow,
 )
 from timeball.stores.sql.statements import many, query
 from timeball.stores.sql.workflows.advance import WorkflowAdvance
-from timeball.stores.sql.workflows.rows import Flow, flow_row, new_row, step_of, write_flows
+from timeball.stores.sql.workflows.layout import lay_out
+from timeball.stores.sql.workflows.rows import Flow, write_flows
 
 FLOWS_TO_BEGIN = query("flows_to_begin")
 FLOWS_TO_STOP = query("flows_to_stop")
@@ -69,7 +65,7 @@ FLOWS_OF_TASKS = query("flows_of_tasks")
 
 MAX_BEGUN: Final = 20
 MAX_SHOWN: Final = 10_000
-"""Instances that are told of one workflow run."""
+"""Maximum number of instances that are shown of one workflow run."""
 _log = structlog.get_logger()
 CANCELLED: Final = "the workflow run was cancelled"
 
@@ -99,7 +95,7 @@ class WorkflowRuns(StorePart):
         return done
 
     async def _begin(self, run_ids: Sequence[str]) -> AdvanceResult:
-        """All at once; one that cannot begin is put off, so that it keeps no other from it."""
+        """Begin workflow runs in one transaction. One that cannot begin is put off, so that the others begin."""
         done = AdvanceResult()
         broken: list[str] = []
 
@@ -121,14 +117,15 @@ class WorkflowRuns(StorePart):
         return done
 
     async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> AdvanceResult:
-        """All at once; if that cannot be, one by one, so that one which cannot go on does not keep others from it."""
+        """Advance workflow runs in one transaction; if that fails, each in its own, so that a broken one stops no
+        other."""
         try:
             return await self._db.write(partial(_advance, flows, limit, large))
         except TimeballError:
             raise
         except Exception:
             if len(flows) == 1:
-                _log.exception("a workflow run cannot go on; the others do", run=next(iter(flows)))
+                _log.exception("a workflow run cannot be advanced; all others are advanced", run=next(iter(flows)))
                 return AdvanceResult()
         done = AdvanceResult()
         for each in flows.items():
@@ -184,7 +181,7 @@ def _shown(row: WorkflowTaskRow, definitions: Mapping[int, str]) -> TaskOfRun:
 
 
 async def _begin(run_ids: Sequence[str], tx: Tx) -> AdvanceResult:
-    """Let workflow runs start whose time has come."""
+    """Start workflow runs that are due."""
     found, now = await lock_runs(tx, run_ids)
     ready = [
         run
@@ -204,8 +201,8 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> AdvanceResult:
     over: dict[str, Flow] = {}
     for run in ready:
         spec, state = specs[run.id]
-        if state is None:  # else it began before, and somebody took it from the weaver
-            flow = await _lay_out(tx, run, spec)
+        if state is None:  # else it began before, and was given back
+            flow = await lay_out(tx, run, spec)
             if flow.open == 0:
                 over[run.id] = flow
     if over:
@@ -214,107 +211,11 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> AdvanceResult:
     return AdvanceResult(begun=len(ready), ended=len(over))
 
 
-async def _lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
-    """Write down the tasks of a run that begins. One that repeats another keeps what went well there."""
-    flow = Flow(run.id, run.job_id, run.tenant, run.version, FlowState.LIVE.value, 0, 0, 0, 0, "", "")
-    try:
-        spec = await computed(tx, len(spec_json), partial(decode_spec, spec_json))
-    except msgspec.MsgspecError as error:
-        unread(run.job_id, error)
-        flow.failed, flow.because, flow.spec = 1, "what it executes cannot be read", encode_spec(_NO_SPEC).decode()
-        return flow
-    assert isinstance(spec.task, Workflow)
-    tasks = spec.task.tasks
-    before = await _before(tx, run, tasks)
-    kept = progress.kept(tasks, before.tasks)
-    rows, nodes = await computed(tx, len(spec_json), partial(_laid_out, run.id, tasks, kept, before))
-    flow.tasks, flow.open = len(tasks), len(tasks) - len(kept)
-    flow.skipped = sum(step.state is TaskState.SKIPPED for step in kept.values())
-    flow.spec = encode_spec(_shared(spec)).decode()
-    await tx.insert(WORKFLOW_RUNS, [flow_row(flow)])
-    await tx.insert(WORKFLOW_TASKS, rows)
-    await tx.insert(WORKFLOW_NODES, nodes)
-    return flow
-
-
-def _laid_out(
-    run_id: str, tasks: Sequence[WorkflowTask], kept: Mapping[int, Step], before: _Before
-) -> tuple[list[Row], list[Row]]:
-    """The rows of the tasks of a run, and those of what never changes of them."""
-    rows: list[Row] = []
-    for step in progress.begin(tasks, kept):
-        old = before.tasks.get(step.place)
-        if step.place in kept:
-            rows += [new_row(run_id, each) for each in before.instances.get(step.place, ())]
-        elif old is not None and old.instances and step.fresh:
-            rows += _again(run_id, step, before.instances.get(step.place, ()))
-        rows.append(new_row(run_id, step))
-    nodes = [
-        (run_id, place, as_json(node.task), as_json(node.children), as_json(node.sources))
-        for place, node in enumerate(progress.graph(tasks))
-    ]
-    return rows, nodes
-
-
-class _Before(Struct):
-    """What a run repeats."""
-
-    tasks: dict[int, Step] = {}
-    instances: dict[int, list[Step]] = {}
-
-
-async def _before(tx: Tx, run: RunRow, tasks: Sequence[WorkflowTask]) -> _Before:
-    if run.origin != Origin.RETRY or run.retry_of is None:
-        return _Before()
-    before = _Before()
-    for row in await tx.fetch(TASKS_OF_FLOW, id=run.retry_of):
-        step = step_of(WorkflowTaskRow(*row))
-        before.tasks[step.place] = step
-    if [step.name for step in before.tasks.values()] != [task.name for task in tasks]:
-        return _Before()  # somebody edited what it executes
-    for row in await tx.fetch(INSTANCES_OF_FLOW, id=run.retry_of, most=1 << 40):
-        step = step_of(WorkflowTaskRow(*row))
-        before.instances.setdefault(step.place, []).append(step)
-    return before
-
-
-def _again(flow_id: str, task: Step, instances: Sequence[Step]) -> list[Row]:
-    """Of a task that ran for many items, only what did not succeed runs again."""
-    for each in instances:
-        if each.state is not TaskState.SUCCEEDED:
-            each.state, each.fresh, each.run_id, each.reason = TaskState.WAITING, True, None, ""
-    task.instances = len(instances)
-    task.open = sum(each.fresh for each in instances)
-    task.state, task.fresh = TaskState.RUNNING, False
-    if task.open == 0:  # it failed for another reason than its instances
-        task.end(TaskState.SUCCEEDED)
-    return [new_row(flow_id, each) for each in instances]
-
-
-def _shared(spec: JobSpec) -> JobSpec:
-    """What the tasks of a workflow have in common, without themselves."""
-    common = JobSpec(
-        name=spec.name,
-        task_id=WEAVER,
-        parameters=spec.parameters,
-        priority=spec.priority,
-        ordering_key=spec.ordering_key,
-        on_failure=spec.on_failure,
-        preemptible=spec.preemptible,
-        tags=spec.tags,
-        user_id=spec.user_id,
-    )
-    return offloaded(common, spec.parameters_at) if isinstance(spec, OffloadedSpec) else common
-
-
-_NO_SPEC: Final = JobSpec(task_id=WEAVER)
-
-
 # --- stopping -----------------------------------------------------------------------------------------------------
 
 
 async def _stop(flows: Mapping[str, str], tx: Tx) -> AdvanceResult:
-    """Make no more runs for workflow runs that somebody cancelled, and cancel those that they have."""
+    """Stop workflow runs that were cancelled: no more tasks start, and their live runs are cancelled."""
     await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
     stopping = [flow for flow in found if flow.state == FlowState.LIVE and flow.cancel_requested_at is not None]
@@ -340,10 +241,10 @@ async def _stop(flows: Mapping[str, str], tx: Tx) -> AdvanceResult:
 
 
 async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None], tx: Tx) -> AdvanceResult:
-    """Tell those who need tasks that have ended, and make the runs of those that may begin."""
+    """Update the tasks that need ended ones, and create the runs of tasks that may start."""
     await settling.lock_jobs(tx, sorted(set(flows.values())))
     found = [Flow(*row) for row in await tx.fetch(LIVE_FLOWS, b=sorted(flows))]
-    # What somebody cancelled makes no run any more; it is stopped first.
+    # A cancelled workflow run creates no more runs: `_stop` handles it first.
     going = {flow.id: flow for flow in found if flow.cancel_requested_at is None or flow.state == FlowState.STOPPING}
     if not going:
         return AdvanceResult()
@@ -361,7 +262,7 @@ async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, byt
 
 
 async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResult:
-    """End workflow runs all of whose tasks have."""
+    """End workflow runs all of whose tasks have ended."""
     if not over:
         return done
     flows = {flow.id: flow for flow in over}
@@ -371,7 +272,7 @@ async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResu
 
 
 async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) -> None:
-    """Move workflow runs, whose rows are locked, to the history; a cancel wins."""
+    """Move workflow runs to the history. A cancel wins over the outcome of the tasks. The rows are locked."""
     history: list[NewHistoryRow] = []
     gone: list[Gone] = []
     for run, flow in over:

@@ -1,17 +1,17 @@
--- What goes to the archive: finished runs in the order of their ids, with all that belongs to them.
+-- Input of the archive: finished runs in the order of their ids, with their attempts, tags and output.
 
 -- name: sizes_to_archive
--- The next finished runs of a range, and how much each weighs.
+-- The next finished runs of a range, with the sizes of their results.
 SELECT h.id, COALESCE(LENGTH(h.result), 0) FROM history h
 WHERE h.id >= :first AND h.id < :until AND h.finished_at >= :since ORDER BY h.id LIMIT :most;
 
 -- name: runs_to_archive
--- Finished runs of a range, with what their jobs are found by.
+-- Finished runs of a range, with the user, task and name of their jobs, by which the archive is searched.
 SELECT {columns history h}, j.user_id, j.task_id, j.name FROM history h LEFT JOIN jobs j ON j.id = h.job_id
 WHERE h.id >= :first AND h.id <= :last AND h.finished_at >= :since ORDER BY h.id;
 
 -- name: attempts_to_archive
--- The attempts of runs before their last.
+-- The attempts of runs except the last one.
 SELECT {columns attempts a} FROM {batch b: id text} JOIN attempts a ON a.run_id = b.id ORDER BY a.run_id, a.attempt;
 
 -- name: tags_to_archive
@@ -20,7 +20,7 @@ SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.i
 WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 
 -- name: logs_to_archive
--- The next pieces of output of finished runs of a range.
+-- The next rows of output of the finished runs of a range.
 SELECT l.run_id, l.attempt, l.seq, l.stream, l.at, l.text FROM logs l JOIN history h ON h.id = l.run_id
 WHERE (l.run_id, l.attempt, l.seq) > (:run_id, :attempt, :seq) AND l.run_id < :until AND h.finished_at >= :since
 ORDER BY l.run_id, l.attempt, l.seq LIMIT :most;

@@ -1,9 +1,9 @@
--- Execution: claiming, settling, cancelling, and what held attempts say of themselves.
+-- Execution: claiming, settling, cancelling, and the start and progress of running attempts.
 
 -- name: leased_sessions
--- The sessions among these that have a lease: the worker's name, whether it takes only runs that ask for it, and for
--- which kind of runs it is kept free. And whether a host is ill, whether runs wait that ask for a kind of worker, and
--- the lowest and the highest priority of those that do not.
+-- Sessions with a valid lease: worker name, whether the worker takes only runs that ask for it, and the placement
+-- profile that it is reserved for. Each row also says whether any host has recent failures, whether runs with a
+-- placement profile are ready, and the lowest and highest priority of ready runs without one.
 SELECT w.session, w.name, w.dedicated,
   CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
@@ -16,7 +16,7 @@ FROM {batch b: session text} JOIN workers w ON w.session = b.session
 WHERE w.lapsed = {lease.held} AND w.lease_until > {now};
 
 -- name: claimable
--- The best ready runs by rank, those that are due first, in no order, kept from every other claimer.
+-- Lock and return the best ready runs by rank, in no order. Due runs come before runs that are due within :ahead.
 SELECT
   {candidate}
 FROM (
@@ -28,13 +28,13 @@ FROM (
 ) AS c {each jobs j: c.job_id};
 
 -- name: claimable_of_level
--- The same while all ready runs have one priority: nothing has to be sorted.
+-- The same as `claimable` while all ready runs have one priority, so that no sort is needed.
 SELECT
   {candidate}
 FROM ({first_of_level}) AS c {each jobs j: c.job_id};
 
 -- name: first_of_level
--- The first ready runs of a priority: within one, the order of rank is the order of the index.
+-- The first ready runs of one priority. Within a priority the order of rank is the order of the index.
 SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
   ordering_key, gated, profile FROM runs
 WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
@@ -42,7 +42,7 @@ WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligi
 ORDER BY eligible_at, fire_time, id LIMIT :free {skip_locked}
 
 -- name: candidate
--- What is to be known of a run `c` of a job `j` that could be claimed.
+-- Columns of a run `c` of a job `j` that can be claimed.
 c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, c.priority, {now},
 COALESCE(c.spec, j.spec),
 (SELECT t.spec FROM tasks t
@@ -50,18 +50,18 @@ COALESCE(c.spec, j.spec),
 c.tenant, c.ordering_key, c.gated, c.profile
 
 -- name: put_off_runs
--- Look later at waiting runs that cannot be handed out or begun.
+-- Delay ready runs that cannot be claimed or begun now.
 UPDATE runs SET eligible_at = b.eligible_at FROM {batch b: id text, eligible_at bigint}
 WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: profiles_waiting
--- The kinds of ready runs that not every worker can take.
+-- The placement profiles of ready runs.
 SELECT p.profile FROM profiles p WHERE EXISTS (
   SELECT 1 FROM runs x WHERE x.state = {state.ready} AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
 );
 
 -- name: fittable
--- The first ready runs of certain kinds, kept from every other claimer.
+-- Lock and return the first ready runs of given placement profiles.
 SELECT
   {candidate}
 FROM (
@@ -74,11 +74,11 @@ FROM (
 ) AS c {each jobs j: c.job_id};
 
 -- name: wait_for_kind
--- Let ready runs wait for a worker that takes their kind.
+-- Give ready runs a placement profile, so that only workers that fit can claim them.
 UPDATE runs SET profile = b.profile FROM {batch b: id text, profile text} WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: set_aside_runs_of_task
--- The ready runs of a registered task that wait for a worker that takes their kind, kept from every other writer.
+-- Lock and return the ready runs of a registered task that wait for a worker with a fitting placement profile.
 SELECT r.id, r.priority, r.profile FROM profiles p
 JOIN runs r ON r.profile = p.profile AND r.state = {state.ready}
 JOIN jobs j ON j.id = r.job_id
@@ -87,28 +87,28 @@ WHERE p.profile LIKE '%@%' AND r.tenant = :tenant
 {lock r};
 
 -- name: offers
--- What workers offer, each kept from other servers that claim for it.
+-- Lock and return the capacity of workers, except those for which another server is claiming.
 SELECT w.session, w.slots, w.labels, w.cpu, w.memory, w.dedicated
 FROM {batch b: session text} JOIN workers w ON w.session = b.session {skip_locked_of w};
 
 -- name: shares_held
--- What the running attempts of workers hold of them.
+-- The CPU and memory that the running attempts of workers hold.
 SELECT r.session, r.needs FROM {batch b: session text} JOIN runs r ON r.session = b.session
 WHERE r.state = {state.running} AND r.needs IS NOT NULL;
 
 -- name: reserved_profiles
--- The kinds of runs for which a worker is kept free.
+-- The placement profiles for which a worker is reserved.
 SELECT w.reserved_for FROM workers w
 WHERE w.lapsed = {lease.held} AND w.lease_until > {now} AND w.reserved_until > {now} AND w.reserved_for IS NOT NULL;
 
 -- name: reserve
--- Keep workers, whose rows are locked, free for runs of a kind; or, with no time left, for nobody any more.
+-- Reserve workers for runs of a placement profile, or end the reservation if `lasts` is 0. The rows are locked.
 UPDATE workers SET reserved_for = b.profile, reserved_until = {now} + b.lasts
 FROM {batch b: session text, profile text, lasts bigint} WHERE workers.session = b.session;
 
 -- name: claim
--- Hand runs, whose rows are locked, to sessions. Looked up by their ids: by their state, PostgreSQL would read the index
--- of all who ever waited, until it is vacuumed.
+-- Claim runs for sessions. Their rows are locked. Runs are found by id: by state, PostgreSQL would read all index
+-- entries of runs that were ready once, until the next vacuum.
 UPDATE runs SET
   state = {state.running}, attempt = runs.attempt + 1, token = b.token, session = b.session, worker = b.worker,
   poll = b.poll, claimed_at = :at, gate = NULL
@@ -116,7 +116,7 @@ FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND {unindexed_text runs.state} = {state.ready};
 
 -- name: claim_for_one
--- The same if all of them go to one session.
+-- The same as `claim` if all runs go to one session.
 UPDATE runs SET
   state = {state.running}, attempt = runs.attempt + 1, token = :first_token + b.nth, session = :session, worker = :worker,
   poll = :poll, claimed_at = :at, gate = NULL
@@ -124,10 +124,10 @@ FROM {numbered b: id text}
 WHERE runs.id = b.id AND {unindexed_text runs.state} = {state.ready};
 
 -- name: waiting_now
--- The time, and what speaks against handing new runs to whoever waits: that a run is ready for any worker, that runs
--- wait that ask for a kind of worker. Then whether a host is ill, which concerns the runs that call it. It has no
--- parameters, so PostgreSQL plans it once. Last, a fresh token, where asking for one would be a round trip: a job that
--- comes alone needs no other.
+-- The time, and whether runs are ready already: if so, new runs are not assigned to idle workers on submit. Then
+-- whether a host has recent failures, which concerns runs that call it. The statement has no parameters, so PostgreSQL
+-- plans it once. Last, a new fencing token where a separate statement would cost a round trip; one job needs no other
+-- token.
 SELECT {now}, EXISTS (
   {for_each_level}
   SELECT 1 FROM runs
@@ -140,12 +140,12 @@ SELECT {now}, EXISTS (
 ), EXISTS (SELECT 1 FROM gates WHERE failures > 0), {fresh_token};
 
 -- name: there_for_all
--- The sessions among these that have a lease and take every run, with their workers' names.
+-- The sessions among these that have a valid lease and take any run, with the names of their workers.
 SELECT w.session, w.name FROM workers w
 WHERE w.session {in b: text} AND w.lapsed = {lease.held} AND w.lease_until > {now} AND w.dedicated = 0;
 
 -- name: next_eligible_at
--- When the earliest ready run may be claimed, after an instant; another one for those not every worker can take.
+-- When the next ready run can be claimed, after an instant. Runs with a placement profile have an instant of their own.
 SELECT MIN(eligible_at) FROM (
   {for_each_level}
   SELECT eligible_at FROM runs
@@ -161,31 +161,32 @@ SELECT MIN(eligible_at) FROM (
 ) AS firsts;
 
 -- name: lock_job_ids
--- Keep jobs from every other writer; in the order of their ids, so that nobody waits in a circle.
+-- Lock jobs. Locks are taken in the order of the ids, which avoids deadlocks.
 SELECT j.id FROM {batch b: id text} JOIN jobs j ON j.id = b.id {lock j};
 
 -- name: lock_attempts
--- Running attempts, kept from every other writer.
+-- Lock and return running attempts.
 SELECT {columns runs r} FROM {batch b: id text} {each_locked runs r: b.id}
 WHERE r.state = {state.running};
 
 -- name: lock_holders
--- Who may write about running attempts.
+-- Lock running attempts and return the attempt number, token and session that a write must match.
 SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} {each_locked runs r: b.id}
 WHERE r.state = {state.running};
 
 -- name: held_attempts
--- Those of a session among attempts that it says something of.
+-- Those of these attempts that the session holds.
 SELECT r.id, r.attempt, r.token FROM {batch b: id text, attempt bigint, token bigint} JOIN runs r ON r.id = b.id
 WHERE r.state = {state.running} AND r.attempt = b.attempt AND r.token = b.token AND r.session = :session;
 
 -- name: specs_of_jobs
--- The rules by which runs without a spec of their own are judged.
+-- The specs of jobs, for runs that have no spec of their own.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
 
 -- name: record_successes
--- Write down held attempts that succeeded, of runs whose end concerns nobody else, and keep those runs from every other
--- writer. What `rows.ended` and `ledger.verdict` say of such a run, in the words of the database.
+-- Insert the history rows of attempts that succeeded, and lock their runs. Only for runs whose end affects no other
+-- run: not exclusive, no ordering key, no permit, no follower. The verdict is the rule of `rows.ended` and
+-- `ledger.verdict`, written in SQL.
 INSERT INTO history (
   id, job_id, tenant, version, fire_time, fire_until, fires, origin, status,
   verdict,
@@ -203,22 +204,23 @@ SELECT
 FROM (
   SELECT r.*, COALESCE(r.due_at, r.fire_time) AS due, {greatest}(b.began, COALESCE(r.due_at, r.fire_time)) AS began,
     b.ended, b.result, CAST({session} AS text) AS holder
-    -- `holder` names the session before the batch, whose values SQLite takes after all other parameters.
+    -- `holder` uses the session parameter before the batch: SQLite binds the values of a batch after all other
+    -- parameters.
   FROM {batch b: id text, attempt bigint, token bigint, began bigint, ended bigint, result text{session_column}}
   {each_locked runs r: b.id}
-  WHERE r.state = {state.running} AND r.attempt = b.attempt AND r.token = b.token AND r.session = {session}
+  WHERE r.state = {state.running} AND r.attempt = b.attempt AND r.token = b.token AND {unindexed r.session} = {session}
     AND r.cancel_requested_at IS NULL
     AND r.serial = 0 AND r.ordering_key IS NULL AND r.permit IS NULL
-    -- Whether anybody follows anything is asked once, and only then of each.
+    -- Whether any follow rule exists is checked once. The rule of each job is checked only then.
     AND NOT (EXISTS (SELECT 1 FROM follows) AND EXISTS (SELECT 1 FROM follows f WHERE f.job_id = r.job_id))
 ) AS m;
 
 -- name: delete_runs
--- Take finished runs, whose rows are locked, off the live table.
+-- Delete finished runs from the live table. Their rows are locked.
 DELETE FROM runs WHERE id {in b: text};
 
 -- name: ready_again
--- Put runs whose attempt ended, and whose rows are locked, back for another.
+-- Make runs ready for another attempt after one ended. Their rows are locked.
 UPDATE runs SET
   state = {state.ready}, attempt = b.attempt, eligible_at = b.eligible_at, started_at = b.started_at, failure = b.failure,
   start_by = b.start_by,
@@ -228,46 +230,46 @@ FROM {batch b: id text, attempt bigint, eligible_at bigint, started_at bigint, f
 WHERE runs.id = b.id;
 
 -- name: drop_logs
--- Forget the output of attempts that were given back.
+-- Delete the output of attempts that a worker released.
 DELETE FROM logs WHERE {within run_id: b} AND (run_id, attempt) IN (SELECT id, attempt FROM {batch b: id text, attempt bigint});
 
 -- name: note_starts
--- Record when held attempts started.
+-- Record when running attempts started.
 UPDATE runs SET attempt_started_at = {greatest}(b.at, COALESCE(runs.due_at, runs.fire_time)),
   started_at = COALESCE(started_at, {greatest}(b.at, COALESCE(runs.due_at, runs.fire_time)))
 FROM {batch b: id text, at bigint} WHERE runs.id = b.id AND runs.attempt_started_at IS NULL;
 
 -- name: note_progress
--- Record how far held attempts are.
+-- Record the progress of running attempts.
 UPDATE runs SET progress = b.fraction, progress_note = b.note
 FROM {batch b: id text, fraction double precision, note text} WHERE runs.id = b.id;
 
 -- name: locks_of
--- The jobs and turns to lock before these runs.
+-- The jobs and ordering keys to lock before these runs.
 SELECT r.job_id, r.serial, r.tenant, r.ordering_key FROM {batch b: id text} JOIN runs r ON r.id = b.id
 WHERE r.serial = 1 OR r.ordering_key IS NOT NULL;
 
 -- name: lock_runs
--- Live runs, kept from every other writer.
+-- Lock and return live runs.
 SELECT {columns runs r}, {now} FROM {batch b: id text} JOIN runs r ON r.id = b.id {lock r};
 
 -- name: ask_to_cancel
--- Ask the holders of running attempts to stop.
+-- Request the cancellation of running attempts.
 UPDATE runs SET cancel_requested_at = COALESCE(cancel_requested_at, {now}),
   cancel_reason = COALESCE(cancel_reason, :reason), kill = {greatest}(kill, :kill)
 WHERE state = {state.running} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: holding
--- Tokens of a session's attempts, each with whether it is to be cancelled.
+-- The tokens of the attempts of a session, and whether cancellation was requested for each.
 SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND state = {state.running};
 
 -- name: cancel_orders
--- Whom to tell that an attempt is to stop.
+-- The attempts for which cancellation was requested, with the session that must be notified.
 SELECT session, token, kill FROM runs WHERE state = {state.running} AND cancel_requested_at IS NOT NULL AND session <> {session.weaver}
 ORDER BY token;
 
 -- name: hurry
--- Make waiting retries eligible now.
+-- Make runs that wait for a retry eligible now.
 UPDATE runs SET eligible_at = {least}(eligible_at, {greatest}(COALESCE(due_at, fire_time), {now}))
 WHERE state = {state.ready} AND attempt > 0 AND id IN (
   SELECT r.id FROM {batch b: id text} JOIN runs r ON r.id = b.id {lock r}

@@ -1,204 +1,40 @@
-"""Between rows and the values of the domain."""
+"""Runs as rows, live and finished, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
-import structlog
 from msgspec import Raw
-from msgspec.structs import replace
 
-from timeball.domain.instant import MAX, Micros
-from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
+from timeball.domain.instant import Micros
 from timeball.domain.run import ledger, lifecycle
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold, State
 from timeball.domain.run.run import NewRun, Run
 from timeball.domain.run.status import Status
-from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.schema import (
+from timeball.stores.sql.driver import Row
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.schema.runs import (
     HistoryRow,
-    JobRow,
     ListedHistoryRow,
     ListedRunRow,
     NewHistoryRow,
-    NewJobRow,
     NewRunRow,
-    PlacedJobRow,
-    PlannedJobRow,
     RuledHistoryRow,
     RuledRunRow,
     RunRow,
-    as_tuple,
 )
+from timeball.stores.sql.schema.table import as_tuple
 
-_encode = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
-
-WORKFLOW_TAG: Final = ""
-"""Every workflow has it, so that they can be listed, and nobody can give it to a job: tags are not empty."""
-LARGEST: Final = 2**63 - 1
-MAX_TOLD: Final = 10_000
-MAX_INLINE_SIZE: Final = 64 * 1024
-"""Characters of specs that are read at once in the event loop's thread."""
-T = TypeVar("T")
-_ID, _SPEC = map(JobRow.__struct_fields__.index, ("id", "spec"))
-_told: Final[set[str]] = set()
-_log = structlog.get_logger()
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 _READY: Final = State.READY.value
 _BLOCKED: Final = State.BLOCKED.value
 
 
-def plain(text: str) -> str:
-    """Text that both databases take: no NUL, which PostgreSQL refuses, and no half of a surrogate pair."""
-    if text.isascii() and "\x00" not in text:
-        return text
-    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
-
-
-def bounded(instant: Micros | None) -> Micros | None:
-    """An instant that was computed from a worker's words, kept within what can be stored."""
-    return instant if instant is None else min(max(instant, 0), MAX)
-
-
-def fits(number: int) -> bool:
-    """Whether a number that came from outside is one the database can compare."""
-    return 0 <= number <= LARGEST
-
-
-def as_json(value: Any) -> str:
-    return _encode(value).decode()
-
-
-def failure_json(failure: Failure | None) -> str | None:
-    """Whatever is in its texts: a failure that cannot be written is never forgotten, and never ends."""
-    if failure is None:
-        return None
-    try:
-        return as_json(failure)
-    except UnicodeEncodeError:
-        names = tuple(map(plain, failure.exceptions))
-        return as_json(replace(failure, kind=plain(failure.kind), message=plain(failure.message), exceptions=names))
-
-
-# --- jobs ---------------------------------------------------------------------------------------------------------
-
-
-def new_job_row(job: Job) -> NewJobRow:
-    """What a job is born with; its type says which columns that are."""
-    if job.spec.task_id is None and job.next_fire_at is None and job.plan_at is None:
-        return _one_shot(job)
-    if job.slot is None:
-        return PlannedJobRow(*as_tuple(_one_shot(job)), *_planned(job))
-    slot: Row = (job.slot,)
-    return PlacedJobRow(*as_tuple(_one_shot(job)), *_planned(job), *slot)
-
-
-def job_row(job: Job) -> JobRow:
-    later: Row = (
-        job.version,
-        job.state.value,
-        plain(job.pause_reason),
-        job.paused_until,
-        job.last_span,
-        job.owed,
-        job.slot,
-    )
-    return JobRow(*as_tuple(_one_shot(job)), *_planned(job), *later)
-
-
-def _one_shot(job: Job) -> NewJobRow:
-    spec = job.spec
-    return NewJobRow(
-        job.id,
-        job.tenant,
-        plain(spec.name),
-        encode_spec(spec).decode(),
-        plain(spec.user_id),
-        job.anchor,
-        job.created_at,
-        job.updated_at,
-        job.fired,
-    )
-
-
-def _planned(job: Job) -> Row:
-    return job.spec.task_id and plain(job.spec.task_id), job.next_fire_at, job.plan_at
-
-
-def tag_rows(job: Job) -> list[Row]:
-    rows = [(job.id, tag) for tag in dict.fromkeys(map(plain, job.spec.tags))]
-    return [*rows, (job.id, WORKFLOW_TAG)] if job.spec.is_workflow else rows
-
-
-def calendar_rows(job: Job) -> list[Row]:
-    return [(job.id, name, job.tenant) for name in dict.fromkeys(job.spec.calendars)]
-
-
-def job_of(row: Row) -> Job:
-    found = JobRow(*row)
-    return Job(
-        id=found.id,
-        tenant=found.tenant,
-        spec=decode_spec(found.spec),
-        version=found.version,
-        state=JobState(found.state),
-        anchor=found.anchor,
-        next_fire_at=found.next_fire_at,
-        plan_at=found.plan_at,
-        created_at=found.created_at,
-        updated_at=found.updated_at,
-        pause_reason=found.pause_reason,
-        last_span=found.last_span,
-        fired=found.fired,
-        paused_until=found.paused_until,
-        owed=found.owed,
-        slot=found.slot,
-    )
-
-
-def readable(rows: Iterable[Row], unreadable: list[tuple[Row, Exception]] | None = None) -> list[Job]:
-    """The jobs of these rows, without those whose spec this version cannot read: an unknown time zone, a field of a
-    newer version. These are logged once per process, and appended to `unreadable`."""
-    jobs: list[Job] = []
-    for row in rows:
-        try:
-            jobs.append(job_of(row))
-        except Exception as error:
-            unread(row[_ID], error)
-            if unreadable is not None:
-                unreadable.append((row, error))
-    return jobs
-
-
-async def read_jobs(tx: Tx, rows: Sequence[Row], unreadable: list[tuple[Row, Exception]] | None = None) -> list[Job]:
-    """The same without keeping the event loop from turning, however large the specs are."""
-    size = sum(len(row[_SPEC]) for row in rows)
-    return await computed(tx, size, partial(readable, rows, unreadable))
-
-
-async def computed(tx: Tx, size: int, work: Callable[[], T]) -> T:
-    """The answer of work on so many characters; what takes more than a few milliseconds is done beside the event
-    loop: 800 KB of a workflow with 90,000 needs take 100 ms."""
-    return work() if size <= MAX_INLINE_SIZE else await tx.compute(work)
-
-
-def unread(job_id: str, error: Exception) -> None:
-    """Tell of a job, or another thing, that cannot be read, once."""
-    if job_id not in _told and len(_told) < MAX_TOLD:
-        _told.add(job_id)
-        _log.error("a job cannot be read and is left alone", job=job_id, reason=str(error) or type(error).__name__)
-
-
-# --- runs ---------------------------------------------------------------------------------------------------------
-
-
 def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -> NewRunRow:
-    """What a run is born with; its type says whether rules apply to the run."""
+    """Return the row of a new run. The type of the row says whether the run is constrained."""
     row = NewRunRow(
         run.id,
         run.job_id,
@@ -229,7 +65,8 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
 
 
 def assigned_run_row(run: NewRun, token: int) -> Row:
-    """The values of an `AssignedRunRow`, of a simple run that a worker has from the start; `assigned` says the rest."""
+    """Return the values of an `AssignedRunRow`: an unconstrained run that is assigned to a worker when it is inserted.
+    `assigned` has the columns that such runs share."""
     return (
         run.id,
         run.job_id,
@@ -245,7 +82,7 @@ def assigned_run_row(run: NewRun, token: int) -> Row:
 
 
 def assigned(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any]:
-    """What is the same for all runs that are handed to one poll."""
+    """Return the columns that all runs assigned to one poll have in common."""
     return {
         "state": State.RUNNING.value,
         "attempt": 1,
@@ -267,10 +104,10 @@ def ended(
     fingerprint: str | None = None,
     result: str | None = None,
 ) -> NewHistoryRow:
-    """The row of `history` of a live run that ends; `started_at` is when the attempt that ends it started."""
+    """Return the row of `history` for a live run that ends. `started_at` is when its last attempt started."""
     attempt_started = started_at if started_at is not None else run.attempt_started_at
     first_started = run.started_at if run.started_at is not None else attempt_started
-    # A lost attempt may never have said that it started: it did not before it was claimed.
+    # The start of a lost attempt may be unknown: it was not before the claim.
     known_from = first_started if first_started is not None else run.claimed_at
     row = NewHistoryRow(
         run.id,
@@ -308,14 +145,14 @@ def ended(
 
 
 def of_span(row: NewHistoryRow) -> NewHistoryRow:
-    """The row of a run that ended, as one that may share its row with other instants: no rule is written of those."""
+    """Return the history row of a run without the columns of rules: it may share its row with other fires."""
     return NewHistoryRow(*[getattr(row, column) for column in NewHistoryRow.__struct_fields__])
 
 
 def unstarted(
     run: NewRun, verdict: Verdict, reason: str, now: Micros, *, until: Micros | None = None, fires: int = 1
 ) -> NewHistoryRow:
-    """The history row of instants, or of a trigger, that never ran."""
+    """Return the history row of fires, or of a manual run, that never started."""
     return NewHistoryRow(
         run.id,
         run.job_id,
@@ -348,12 +185,12 @@ def unstarted(
 
 
 def shown_as(now: Micros, state: str, attempt: int, due_at: Micros, eligible_at: Micros) -> Status:
-    """What a live run is shown as."""
+    """Return the status that a live run is shown with."""
     return lifecycle.status(State(state), attempt=attempt, due_at=due_at, eligible_at=eligible_at, now=now)
 
 
 def live_run(row: Row, now: Micros) -> Run:
-    """A row of the statements that read live runs."""
+    """Return the run of a row of a statement that reads live runs."""
     return shown_run(ListedRunRow(*row), now)
 
 
@@ -400,7 +237,7 @@ def shown_run(found: ListedRunRow, now: Micros) -> Run:
 
 
 def finished_run(row: Row) -> Run:
-    """A row of the statements that read finished runs."""
+    """Return the run of a row of a statement that reads finished runs."""
     found = ListedHistoryRow(*row)
     return ended_run(found, found.job_name)
 

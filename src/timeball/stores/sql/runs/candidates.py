@@ -1,0 +1,112 @@
+"""Runs that could be claimed: the rows that a claim reads, with the gates and the capacity that each run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from timeball.domain.dispatch import placement
+from timeball.domain.dispatch.limits import Concurrency, RateLimit
+from timeball.domain.dispatch.placement import PLAIN, Need
+from timeball.domain.instant import Micros
+from timeball.domain.task.task import Task, host_of
+from timeball.ports.store.runs import Claim, SlotRequest
+from timeball.stores.sql.driver import Row
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.runs.claimants import LeasedSession
+from timeball.stores.sql.runs.gates import Gates, IllHosts
+
+
+class ClaimCandidate(Struct, frozen=True):
+    """A run that could be claimed: a row of the statements `claimable`, `claimable_of_level` and `fittable`."""
+
+    id: str
+    job_id: str
+    attempt: int
+    fire_time: Micros
+    eligible_at: Micros
+    serial: int
+    priority: int
+    now: Micros
+    spec: str
+    task: str | None
+    tenant: str
+    ordering_key: str | None
+    gated: int
+    profile: str | None
+
+
+_column = ClaimCandidate.__struct_fields__.index
+ID, FIRE_TIME, ELIGIBLE_AT = map(_column, ("id", "fire_time", "eligible_at"))
+PRIORITY, NOW, SPEC, TASK, GATED = map(_column, ("priority", "now", "spec", "task", "gated"))
+"""Positions of columns. Most candidates are assigned from their plain rows: a `ClaimCandidate` of each would cost more
+than the choice among them."""
+UNREADABLE: Final = Gates("")
+"""Marks a run whose spec this version cannot read: the claim skips it and assigns the others."""
+
+
+class _Limits(Struct, rename="camel"):
+    """The fields of a spec that name gates; the rest of the spec is not decoded."""
+
+    concurrency: Concurrency | None = None
+    rate_limit: RateLimit | None = None
+    task: Task | None = None
+
+
+_decode_limits = msgspec.json.Decoder(_Limits).decode
+_decode_task: Any = msgspec.json.Decoder(Task).decode
+
+
+def may_be_http(task: str) -> bool:
+    """True if the JSON of a task, or of a spec, may be an HTTP call. This costs less than to decode it."""
+    return '"http"' in task
+
+
+def gates_of(each: ClaimCandidate, ill: IllHosts) -> Gates | None:
+    """Return the gates of a run; None if it has none. A host is a gate only while it is unhealthy."""
+    if not each.gated and not may_be_http(each.task or each.spec):
+        return None
+    try:
+        limits = _decode_limits(each.spec)
+        task = limits.task if each.task is None else _decode_task(each.task)
+    except msgspec.MsgspecError as error:
+        unread(each.job_id, error)
+        return UNREADABLE
+    host = None if task is None else host_of(task)
+    if host is not None and not ill.includes(each.tenant, host):
+        host = None
+    if limits.concurrency is None and limits.rate_limit is None and host is None:
+        return None
+    return Gates(each.tenant, limits.concurrency, limits.rate_limit, host)
+
+
+def need_of_run(each: ClaimCandidate) -> Need:
+    return PLAIN if each.profile is None else placement.need_of(each.profile)
+
+
+def claim_row(
+    row: Row, token: int, want: SlotRequest, leased: Mapping[str, LeasedSession]
+) -> tuple[str, int, str, str, int]:
+    return row[ID], token, want.session, leased[want.session].name, want.poll
+
+
+def claim_of(row: Row, token: int, want: SlotRequest) -> Claim:
+    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, _, profile = row
+    return Claim(
+        session=want.session,
+        poll=want.poll,
+        run_id=run_id,
+        job_id=job_id,
+        attempt=attempt + 1,
+        token=token,
+        fire_time=fire_time,
+        eligible_at=eligible_at,
+        serial=bool(serial),
+        turn=None if key is None else (tenant, key),
+        spec=spec.encode(),
+        task=None if task is None else task.encode(),
+        slots=1 if profile is None else placement.need_of(profile).slots,
+    )

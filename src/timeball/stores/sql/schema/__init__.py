@@ -1,0 +1,1 @@
+"""The tables that are written in bulk: a type per row, and the columns that follow from it."""
