@@ -1,1 +1,1 @@
-"""The REST API: a table of typed routes, and what turns requests into operations and answers into JSON."""
+"""The REST API: a table of typed routes, and the code that decodes requests and encodes answers."""

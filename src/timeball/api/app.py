@@ -1,4 +1,4 @@
-"""The ASGI application: the route table, served."""
+"""The ASGI application: serves the table of routes."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *health.ROUTES,
     *worker_protocol.ROUTES,
 )
-"""Everything the API can do, in the order in which it is documented."""
+"""All routes of the API, in the order in which they are documented."""
 MAX_REMEMBERED: Final = 1_000
-"""Heads of requests."""
+"""Maximum number of request heads in the cache."""
 
 
 def create_app(
@@ -69,9 +69,9 @@ def create_app(
     stopping: Callable[[], bool] = lambda: False,
     routes: Sequence[Route] = ROUTES,
 ) -> Paths:
-    """The API over a store and a dispatcher. `ready` says what has to work (the store, the loops) and
-    whether it does; `new_secret` makes the secret of a new API key, and must be unguessable; `stopping` says that
-    the server is about to go."""
+    """Return the API over a store and the worker protocol. `ready` returns the checks of the store and the loops;
+    `new_secret` returns an unguessable secret for a new API key; `stopping` returns True when the server is stopping.
+    """
     authenticate = Authenticator(context.store, context.clock)
     services = Services(
         context=context,
@@ -92,7 +92,9 @@ def create_app(
 
 
 class _Documents:
-    """The pages that describe the API. Made once, beside the event loop: that takes longer than a run may be late."""
+    """The pages that describe the API. They are created once, in a thread, because that takes longer than a run may be
+    late.
+    """
 
     def __init__(self, routes: Sequence[Route], version: str) -> None:
         self._routes = routes
@@ -103,7 +105,7 @@ class _Documents:
         return self._made or await beside(self._make)
 
     def _make(self) -> Mapping[str, Answer]:
-        if not self._made:  # requests that came at the same time wait behind the first
+        if not self._made:  # requests that arrive at the same time wait for the first one
             document = openapi.document(self._routes, self._version)
             page, policy = docs_page(document)
             headers: Headers = [(b"content-security-policy", policy)]
@@ -115,36 +117,37 @@ class _Documents:
 
 
 class Asked(Struct, frozen=True):
-    """What the head of a request says, and who answers it."""
+    """The parsed head of a request, and the endpoint that answers it."""
 
     endpoint: Endpoint
     request: Request
-    """Without its body."""
+    """The request without its body."""
     length: int
-    """Of its body."""
+    """Length of the body in bytes."""
 
 
 class Paths:
-    """All endpoints. A path without parameters, and all hot ones are such, is looked up; those with parameters are
-    compared one after the other."""
+    """All endpoints by path. Paths without parameters, including all frequent ones, are looked up in a dict; paths with
+    parameters are matched one after the other.
+    """
 
     def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint) -> None:
         self._fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
         self._others = [(_pattern(path), endpoint) for path, endpoint in endpoints.items() if "{" in path]
         self._default = default
         self.asked: dict[bytes, Asked] = {}
-        """By heads of requests that were read before."""
+        """Cache of parsed requests, by their heads."""
 
     def remember(self, head: bytes, asked: Asked) -> None:
-        """Bounded, as a whole: the oldest is forgotten."""
+        """Add a request to the cache. When the cache is full, the oldest entry is removed."""
         if len(self.asked) >= MAX_REMEMBERED:
             del self.asked[next(iter(self.asked))]
         self.asked[head] = asked
 
     def find(self, raw_path: str) -> tuple[Endpoint, Mapping[str, str]]:
-        """The endpoint of a path, and the parameters in it.
+        """Return the endpoint of a path, and the parameters in the path.
 
-        The path is compared as it was sent: an encoded slash separates nothing, and only parameters are decoded, once.
+        The path is compared as it was sent: an encoded slash is not a separator, and only parameters are decoded, once.
         """
         if (endpoint := self._fixed.get(raw_path)) is not None:
             return endpoint, {}
@@ -182,7 +185,9 @@ class Paths:
 
 
 class Endpoint:
-    """One path: finds the method, checks the key, reads, calls, answers. Whatever goes wrong becomes a problem."""
+    """The routes of one path: selects the method, checks the key, decodes the request, calls the handler, and returns
+    its answer. Every error becomes a problem document.
+    """
 
     def __init__(self, routes: Sequence[Route], services: Services, authenticate: Authenticator) -> None:
         self._routes = {route.method: route for route in routes}
@@ -199,12 +204,12 @@ class Endpoint:
         self._authenticate = authenticate
 
     def lasts(self, method: str) -> bool:
-        """Whether an answer to this takes its time."""
+        """True if the answer to this method may take long."""
         route = self._routes.get(method)
         return route is not None and route.lasts
 
     async def answer(self, request: Request) -> Answer:
-        """Without fail."""
+        """Return the answer to a request. Never raises."""
         try:
             answer = await self._answer(request)
         except Exception as error:
@@ -253,8 +258,8 @@ class Endpoint:
 
     def refuse(self, error: Exception, request: Request) -> Answer:
         if is_shortage(error):
-            problems.log.warning("request refused for want of resources", path=request.path, reason=str(error))
-            error = Unavailable("the server has run out of something it needs; try again in a moment")
+            problems.log.warning("request refused: the server lacks a resource", path=request.path, reason=str(error))
+            error = Unavailable("the server lacks a resource such as memory or file descriptors; try again in a moment")
         if problems.is_expected(error):
             found = problems.problem(error)
         else:
@@ -263,16 +268,18 @@ class Endpoint:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Matches the paths of a route. A `{parameter}` is at least one character, and no slash."""
+    """Return a pattern for the paths of a route. A `{parameter}` is at least one character without a slash."""
     return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)) + "$")
 
 
 def _is_plain(parameter: str) -> bool:
-    """Whether it means the same to everything that reads a path: no separator, no dot segment, no control character."""
+    """True if all readers of a path understand the parameter in the same way: no separator, no dot segment, no control
+    character.
+    """
     return parameter.isprintable() and "/" not in parameter and "\\" not in parameter and parameter not in (".", "..")
 
 
 async def _refuse(scope: Scope, send: Send) -> None:
-    """No websockets are spoken here."""
+    """Refuse websocket connections, which are not supported."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1003})

@@ -1,4 +1,4 @@
-"""The words of ASGI, the interface between uvicorn and the application, as types."""
+"""Types of ASGI, the interface between uvicorn and the application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who is asking, and may they? The permission is the route's; the tenant and the role are the key's."""
+"""Authentication and authorization. The route states the permission that it needs; the API key has the tenant and the
+role.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from timeball.ports.store.registry import Key, KeyStore, Role
 T = TypeVar("T")
 
 REMEMBER: Final = 3 * SECOND
-"""How long a looked-up key is believed: what a revocation on another server may take to arrive."""
+"""How long a key that was looked up stays in the cache. A revocation on another server takes effect within
+this time.
+"""
 MAX_REMEMBERED: Final = 10_000
 MAX_KEY_LENGTH: Final = 4_096
 _NOBODY: Final[tuple[Micros, Key | None]] = (0, None)
-"""Is believed never."""
+"""The cache entry of an unknown key; it has always expired."""
 
 GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     "admin": frozenset(Permission),
@@ -28,7 +32,7 @@ GRANTS: Final[dict[Role, frozenset[Permission]]] = {
 
 
 class Authenticator:
-    """Looks keys up by their digest, and remembers for a moment who is known and who is not."""
+    """Looks up API keys by their digest, and caches known and unknown ones for a moment."""
 
     def __init__(self, keys: KeyStore, clock: Clock) -> None:
         self._keys = keys
@@ -38,19 +42,19 @@ class Authenticator:
 
     async def __call__(self, authorization: bytes | None, permission: Permission) -> Key:
         if authorization is None:
-            raise Unauthorized("this needs a key; send it as 'Authorization: Bearer KEY'")
+            raise Unauthorized("this route needs an API key; send it as 'Authorization: Bearer KEY'")
         digest = _digest(authorization)
         believed_until, key = self._known.get(digest) or _NOBODY
         if self._clock.monotonic() >= believed_until:
             key = await self._find(digest)
         if key is None:
-            raise Unauthorized("nobody knows this key; it is mistyped or was revoked")
+            raise Unauthorized("this API key is unknown; it is mistyped or was revoked")
         if permission not in GRANTS[key.role]:
             raise Forbidden(f"a key with the role {key.role!r} has no {permission.value!r} permission")
         return key
 
     def forget(self, key: Key) -> None:
-        """After a revocation: believe nothing about it any more."""
+        """Remove a revoked key from the cache."""
         self._known.pop(bytes.fromhex(key.digest), None)
 
     async def _find(self, digest: bytes) -> Key | None:
@@ -69,7 +73,7 @@ class Authenticator:
 
 @lru_cache(maxsize=1_000)
 def _digest(authorization: bytes) -> bytes:
-    """Of the key in there. Remembered, since those who ask often do so with one key."""
+    """Return the digest of the key in the header. It is cached, because a client sends many requests with one key."""
     scheme, _, secret = authorization.partition(b" ")
     secret = secret.strip()
     if scheme.lower() != b"bearer" or not secret or len(secret) > MAX_KEY_LENGTH:
@@ -78,7 +82,9 @@ def _digest(authorization: bytes) -> bytes:
 
 
 def _remember(memory: dict[bytes, T], digest: bytes, value: T) -> None:
-    """Bounded: whoever tries a million keys pushes out the oldest ones, not the server's memory."""
+    """Add an entry to a cache of limited size: a client that tries a million keys displaces the oldest entries and does
+    not fill the memory.
+    """
     memory.pop(digest, None)
     if len(memory) >= MAX_REMEMBERED:
         del memory[next(iter(memory))]

@@ -1,9 +1,9 @@
-"""The jobs of a batch, read in slices: a JSON array, or one job per line.
+"""Reads the jobs of a batch in slices: a JSON array, or one job per line.
 
-No call into C looks at more than a piece of the body. A piece ends where one job ends and the next may begin: after a
-line, or at `},{`. Whether that is really between two elements of the array is not known, but what is read of a wrong
-piece is no JSON: it lacks the end of a text, or closing brackets. If all jobs of a piece are in the canonical shape and
-right, they are decoded together; else they are looked at one by one.
+Only a limited piece of the body is parsed at once, so that the event loop is not blocked. A piece ends where one job
+ends and the next may begin: after a line, or at `},{`. That place may be inside of an element, but then the piece is
+not valid JSON, because it lacks the end of a string or closing brackets. If all jobs of a piece are valid and in the
+canonical shape, they are decoded together; otherwise they are read one by one.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from timeball.slices import Slice
 
 MAX_JOBS: Final = 10_000
 MAX_EXPONENTS: Final = 10 * json_input.MAX_EXPONENTS
-"""In all jobs together."""
+"""Maximum number of numbers with exponents of three digits in all jobs of a batch together."""
 MAX_CONTAINERS: Final = 300_000
-"""Arrays and objects in all jobs together: they are alive at the same time, and one look of the garbage collector at
-600,000 of them takes 50 ms."""
+"""Maximum number of arrays and objects in all jobs of a batch together. They exist at the same time, and one pass of
+the garbage collector over 600,000 of them takes 50 ms.
+"""
 CONTAINERS_PER_JOB: Final = 10
-"""In ordinary jobs, which are counted without a look at their texts."""
+"""Allowed for ordinary jobs, so that these are counted without parsing their strings."""
 PIECE_BYTES: Final = 64 * 1024
-"""What is decoded together, about."""
+"""Approximate number of bytes that are decoded together."""
 WINDOW_BYTES: Final = 1 << 20
-"""What is looked at together, where nothing is decoded."""
+"""Number of bytes that are scanned together without being decoded."""
 
 Read = JobBody | TimeballError
 
 Decoders = tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]
-"""Of a job, and of an array of them."""
+"""The decoders of one job, and of an array of jobs."""
 
 _TYPED: Final[Decoders] = (msgspec.json.Decoder(JobSpec), msgspec.json.Decoder(list[JobSpec]))
 _KEYED: Final[Decoders] = (msgspec.json.Decoder(CanonicalJob), msgspec.json.Decoder(list[CanonicalJob]))
@@ -50,7 +51,7 @@ _BLANK = re.compile(rb"[ \t\r\n]*+")
 
 
 async def read_batch(raw: bytes, lines: bool, clock: Clock) -> tuple[list[Read], bool]:
-    """Each of its jobs, or what is wrong with it; and whether one of them is large."""
+    """Return each job of the batch, or its error; and True if one of the jobs is large."""
     await _check_text(raw, Slice(clock))
     reader = _Lines(raw, clock) if lines else _Array(raw, clock)
     return await reader.read(), reader.has_large
@@ -71,14 +72,14 @@ async def _check_text(raw: bytes, current: Slice) -> None:
 
 
 class _Lines:
-    """One job per line."""
+    """Reads one job per line."""
 
     def __init__(self, raw: bytes, clock: Clock) -> None:
         self._raw = raw
         self._clock = clock
         self._slice = Slice(clock)
         self._at = 0
-        """Where what was not read yet begins."""
+        """Position of the first byte that was not read yet."""
         self.has_large = False
         self._exponents = self._containers = 0
         self._read: list[Read] = []
@@ -87,7 +88,7 @@ class _Lines:
         while not self._is_at_end():
             end = self._piece_end()
             if end is None or not self._read_alike(end):
-                # At least one: a piece without any job is not read by anything else.
+                # At least one byte: no other code reads a piece that contains no job.
                 await self._read_each(self._at + PIECE_BYTES if end is None else max(end, self._at + 1))
             if len(self._read) > MAX_JOBS:
                 raise TooLarge(f"a batch has at most {MAX_JOBS:,} jobs; this one has more")
@@ -96,7 +97,7 @@ class _Lines:
         return self._read
 
     def _read_alike(self, end: int) -> bool:
-        """All of a piece at once: jobs in the canonical shape without anything wrong."""
+        """Decode all jobs of a piece at once. Return False unless all are valid and in the canonical shape."""
         piece = self._raw[self._at : end]
         if json_input.is_suspicious(piece) or json_input.has_exponents(piece):
             return False
@@ -107,10 +108,10 @@ class _Lines:
                 bodies = [JobBody(spec) for spec in self._decode(piece, _TYPED)]
             for body in bodies:
                 job_reader.check_nesting(body.spec)
-                if type(body.spec.task) is Workflow:  # to check one takes a while
+                if type(body.spec.task) is Workflow:  # validating a workflow takes a while
                     return False
         except (msgspec.DecodeError, RecursionError, Invalid):
-            return False  # one of them is written otherwise or is wrong
+            return False  # one of the jobs has another shape or is invalid
         self._count(piece, json_input.FEW_CONTAINERS + CONTAINERS_PER_JOB * len(bodies))
         self._read += bodies
         self._at = end
@@ -118,7 +119,7 @@ class _Lines:
         return True
 
     def _count(self, piece: bytes, few: int = json_input.FEW_CONTAINERS) -> None:
-        """Refuse what takes long to read, or keeps the garbage collector busy, in all jobs together."""
+        """Refuse a batch whose jobs together take too long to read or slow down the garbage collector."""
         self._exponents += json_input.exponents(piece)
         if self._exponents > MAX_EXPONENTS:
             raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
@@ -127,7 +128,7 @@ class _Lines:
             raise Invalid(f"a batch has at most {MAX_CONTAINERS:,} arrays and objects")
 
     async def _read_each(self, until: int) -> None:
-        """Those that begin before a place, one by one."""
+        """Read the jobs that begin before a position, one by one."""
         while self._at < until and not self._is_at_end() and len(self._read) <= MAX_JOBS:
             item = self._next()
             if item is None:
@@ -139,7 +140,7 @@ class _Lines:
             try:
                 self._read.append(await job_reader.read_job_in_slices(item, self._clock))
             except TimeballError as error:
-                error.__traceback__ = error.__context__ = None  # they would keep all that was read alive
+                error.__traceback__ = error.__context__ = None  # they would keep references to all that was read
                 self._read.append(error)
             if self._slice.is_over:
                 await self._slice.next()
@@ -150,7 +151,7 @@ class _Lines:
         return self._at >= len(self._raw)
 
     def _piece_end(self) -> int | None:
-        """Where a piece may end that is decoded together; None: look at each."""
+        """Return where a piece that is decoded together may end, or None if the jobs have to be read one by one."""
         if len(self._raw) - self._at <= PIECE_BYTES:
             return len(self._raw)
         end = self._raw.rfind(b"\n", self._at, self._at + PIECE_BYTES)
@@ -160,10 +161,10 @@ class _Lines:
         return decoders[0].decode_lines(piece)
 
     def _skip(self) -> None:
-        """What stands between two jobs."""
+        """Skip what is between two jobs."""
 
     def _next(self) -> bytes | None:
-        """The next job; None: there was none."""
+        """Return the next job, or None if there is none here."""
         end = self._raw.find(b"\n", self._at)
         end = len(self._raw) if end < 0 else end
         begin, self._at = self._at, end + 1
@@ -175,7 +176,7 @@ class _Lines:
 
 
 class _Array(_Lines):
-    """An array of jobs."""
+    """Reads a JSON array of jobs."""
 
     def __init__(self, raw: bytes, clock: Clock) -> None:
         super().__init__(raw, clock)
@@ -202,7 +203,7 @@ class _Array(_Lines):
         return found
 
     def _skip(self) -> None:
-        """To the next element, or behind the last one."""
+        """Move to the next element, or behind the end of the array."""
         end = self._blank_end()
         match self._raw[end : end + 1]:
             case b",":
@@ -214,7 +215,7 @@ class _Array(_Lines):
 
     def _blank_end(self) -> int:
         found = _BLANK.match(self._raw, self._at, self._at + WINDOW_BYTES)
-        assert found is not None, "it matches nothing, too"
+        assert found is not None, "the pattern also matches an empty string"
         if found.end() - self._at == WINDOW_BYTES:
             raise Malformed(f"the body has more than {WINDOW_BYTES >> 20} MiB of blanks at byte {self._at}")
         return found.end()
@@ -222,7 +223,7 @@ class _Array(_Lines):
     def _close(self, end: int) -> None:
         self._at = end + 1
         if (rest := self._blank_end()) < len(self._raw):
-            raise Malformed(f"the body is not JSON: there is more after the array, at byte {rest}")
+            raise Malformed(f"the body is not JSON: there is content after the array, at byte {rest}")
         self._is_closed = True
 
     def _next(self) -> bytes | None:
@@ -235,14 +236,14 @@ class _Array(_Lines):
         return item
 
     def _element(self, most: int) -> bytes | None:
-        """The element that begins here; None: it has more than so many bytes."""
+        """Return the element that begins here, or None if it has more than `most` bytes."""
         window = self._raw[self._at : self._at + most]
         is_cut = self._at + most < len(self._raw)
         text = window.decode("utf-8", "ignore")
         try:
             _, end = _scanner.raw_decode(text)
         except RecursionError:
-            raise Invalid(f"arrays and objects are nested more than {json_input.MAX_DEPTH} deep") from None
+            raise Invalid(f"arrays and objects are nested more than {json_input.MAX_DEPTH} levels deep") from None
         except json.JSONDecodeError as error:
             if is_cut:
                 return None
@@ -251,7 +252,7 @@ class _Array(_Lines):
 
 
 _scanner = json.JSONDecoder(parse_int=len, parse_float=len)
-"""Finds where an element ends. The numbers in it are not converted."""
+"""Finds the end of an element. Numbers are not converted."""
 
 
 def _too_large() -> TooLarge:

@@ -1,4 +1,4 @@
-"""The bodies of requests, as types: what is decoded, and what the OpenAPI document shows."""
+"""The types of request bodies. They are used for decoding and for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Words = Annotated[list[Word], Meta(max_length=50)]
 
 
 class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """A schedule to look at before it is saved."""
+    """A schedule to preview before it is saved."""
 
     schedule: Schedule
     count: Annotated[int, Meta(ge=1, le=preview.MOST, description="How many fires.")] = preview.DEFAULT_COUNT
-    after: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset; now, by default.")] | None = None
-    """When the schedule is taken to begin."""
-    name: Annotated[str, Meta(max_length=200, description="The job's name, which chooses the slot of `H`.")] = ""
+    after: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset. Default: now.")] | None = None
+    """The instant at which the schedule is assumed to begin."""
+    name: Annotated[str, Meta(max_length=200, description="The name of the job. It determines the values of `H`.")] = ""
     calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []
     excluded: Excluded = "skip"
     start_at: Annotated[str, Meta(max_length=64)] | None = None
@@ -34,7 +34,7 @@ class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
 
 
 class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """The same for a cron expression, without a schedule around it."""
+    """A cron expression to preview, without a schedule around it."""
 
     expression: str
     timezone: Annotated[str, Meta(max_length=64)] = "UTC"
@@ -52,44 +52,45 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=1_000)] = ""
-    until: Annotated[str, Meta(max_length=64, description="When it resumes by itself.")] | None = None
+    until: Annotated[str, Meta(max_length=64, description="When the job resumes automatically.")] | None = None
 
 
 class BackfillBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which fires of the past: those from `from` on, and before `to`."""
+    """The range of past fires to run: from `from` on, and before `to`."""
 
-    since: Annotated[str, Meta(max_length=64, description="The first instant that is meant.")] = field(name="from")
-    until: Annotated[str, Meta(max_length=64, description="The first that is not; now, by default.")] = field(
+    since: Annotated[str, Meta(max_length=64, description="The first instant of the range.")] = field(name="from")
+    until: Annotated[str, Meta(max_length=64, description="The end of the range, exclusive. Default: now.")] = field(
         name="to", default=""
     )
-    parallelism: Annotated[int, Meta(ge=1, le=MAX_PARALLEL, description="Runs of it that are alive at once.")] = 1
+    parallelism: Annotated[int, Meta(ge=1, le=MAX_PARALLEL, description="Maximum number of its live runs.")] = 1
     dry_run: Annotated[bool, Meta(description="Only count the fires.")] = False
 
 
 class DeadLetterFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters: all that are as every given field says."""
+    """Selects the dead letters that match all given fields."""
 
-    all: Annotated[bool, Meta(description="Everything: instead of the other fields.")] = False
+    all: Annotated[bool, Meta(description="Select all. Cannot be combined with other fields.")] = False
     job_id: Word = ""
     user_id: Word = ""
     tag: Word = ""
     task_id: Word = ""
-    fingerprint: Annotated[Word, Meta(description="Of the error with which it gave up.")] = ""
-    start_time: Annotated[str, Meta(max_length=64, description="Fire time from.")] | Millis = ""
-    end_time: Annotated[str, Meta(max_length=64, description="Fire time until.")] | Millis = ""
-    created_before: Annotated[str, Meta(max_length=64, description="Now, by default.")] | Millis = ""
+    fingerprint: Annotated[Word, Meta(description="Fingerprint of the last error.")] = ""
+    start_time: Annotated[str, Meta(max_length=64, description="Earliest fire time.")] | Millis = ""
+    end_time: Annotated[str, Meta(max_length=64, description="Latest fire time.")] | Millis = ""
+    created_before: Annotated[str, Meta(max_length=64, description="Default: now.")] | Millis = ""
 
 
 class RunsFilter(DeadLetterFilter, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which runs: all that are as every given field says."""
+    """Selects the runs that match all given fields."""
 
     status: Word | Words = ""
     origin: Word | Words = ""
 
 
 class DeadLetterSelection(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters: those named, those that a filter means, or those with one error. `jobId` and `all` are short
-    for a filter with only that."""
+    """Selects dead letters: by their ids, by a filter, or by the fingerprint of their error. `jobId` and `all` are
+    short forms of a filter with only that field.
+    """
 
     run_ids: Annotated[list[str], Meta(max_length=10_000)] = []
     filter: DeadLetterFilter | None = None

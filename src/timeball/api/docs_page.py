@@ -1,4 +1,4 @@
-"""`/docs`: the OpenAPI document as one page for people. No script, no font, no request to anywhere."""
+"""`/docs`: the OpenAPI document as one HTML page, without scripts, fonts or requests to other servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
 def docs_page(document: dict[str, Any]) -> tuple[bytes, bytes]:
-    """The page, and the content security policy that lets nothing but its own style in."""
+    """Return the page, and its content security policy, which allows only the page's own style."""
     style = resources.files("timeball.api").joinpath("docs.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
@@ -95,7 +95,7 @@ class _Page:
         return f"<tr><th>{_text(status)}</th><td>{_inline(answer['description'])}</td><td>{kinds}</td></tr>"
 
     def _kind(self, schema: dict[str, Any]) -> str:
-        """A schema in a few words, with links to the types it names."""
+        """Return a short description of a schema, with links to the types that it names."""
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             return f'<a href="#type-{_text(name)}">{_text(name)}</a>'

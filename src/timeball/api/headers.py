@@ -1,4 +1,4 @@
-"""Request headers that decide something, of which a request may have one only."""
+"""Request headers that may occur only once in a request."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SINGLE_HEADERS: Final = frozenset(
         b"transfer-encoding",
     }
 )
-"""With two of one of these, a proxy in front and the server could each believe another one."""
+"""If one of these occurred twice, a proxy in front of the server and the server itself could use different values."""
 
 
 class RepeatedHeader(Malformed):
-    """A request with two of a header that decides something."""
+    """Raised for a request that repeats a header that may occur only once."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the request has more than one {name} header; send it once")
 
 
 def find_repeated(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The first of the single headers that is there twice. Names are in lower case."""
+    """Return the first of these headers that occurs twice, or None. Names are in lower case."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in SINGLE_HEADERS and name in seen:

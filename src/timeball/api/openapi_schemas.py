@@ -1,7 +1,8 @@
-"""JSON schemas in the form that generators of clients read.
+"""Converts JSON schemas into a form that client generators read.
 
-msgspec's schemas are valid JSON Schema, but openapi-python-client 0.29 rejects three of their forms. Each has an equal
-that it reads, as does openapi-typescript; `tests/acceptance/test_generated_clients.py` generates clients.
+msgspec's schemas are valid JSON Schema, but openapi-python-client 0.29 rejects three of their forms. Each is replaced
+by an equivalent form that it reads, as does openapi-typescript; `tests/acceptance/test_generated_clients.py` generates
+clients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What went wrong, as `application/problem+json` (RFC 9457): one table from error class to status."""
+"""Errors as `application/problem+json` (RFC 9457): one table from error class to status."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ CONTENT_TYPE: Final = b"application/problem+json"
 
 
 class MethodNotAllowed(TimeballError):
-    """The path exists; the method does not."""
+    """Raised when the path exists, but not with this method."""
 
     code = "method_not_allowed"
 
     def __init__(self, method: str, allowed: str) -> None:
-        super().__init__(f"{method} is not possible here; use {allowed}")
+        super().__init__(f"{method} is not allowed here; use {allowed}")
         self.allowed = allowed
 
 
 class NotReady(TimeballError):
-    """The server is starting or has lost something it needs."""
+    """Raised when the server is starting, or has lost something that it needs."""
 
     code = "not_ready"
 
@@ -38,12 +38,12 @@ class NotReady(TimeballError):
 STATUSES: Final[dict[type[Exception], tuple[int, str]]] = {
     Malformed: (400, "The request cannot be read"),
     errors.Unauthorized: (401, "A valid key is needed"),
-    errors.Forbidden: (403, "This key may not do that"),
+    errors.Forbidden: (403, "This key does not have the permission"),
     errors.NotFound: (404, "Not found"),
     MethodNotAllowed: (405, "Method not allowed"),
-    errors.Conflict: (409, "Its state does not allow this"),
-    SessionLost: (409, "The worker's session is over"),
-    errors.PreconditionFailed: (412, "Somebody else changed it"),
+    errors.Conflict: (409, "The state of the resource does not allow this"),
+    SessionLost: (409, "The worker's session has ended"),
+    errors.PreconditionFailed: (412, "The resource was changed in between"),
     errors.TooLarge: (413, "Too large"),
     UnsupportedEncoding: (415, "The body's encoding is not supported"),
     errors.Invalid: (422, "A value is wrong"),
@@ -53,20 +53,20 @@ STATUSES: Final[dict[type[Exception], tuple[int, str]]] = {
     errors.Unavailable: (503, "Not available right now"),
     NotReady: (503, "Not ready"),
 }
-"""Every error a client can meet. A class that is not here is answered like its parent."""
+"""Every error that a client can get. A class that is not listed is answered like its parent."""
 
 UNEXPECTED: Final = (500, "Something went wrong on the server")
 
 
 class Pointed(Struct, frozen=True):
-    """One wrong value: a JSON pointer into the body, or `/query/NAME`, `/header/NAME`; and what is wrong with it."""
+    """One invalid value: a JSON pointer into the body, or `/query/NAME` or `/header/NAME`, and the reason."""
 
     pointer: str
     detail: str
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """RFC 9457, with a stable `code` and one entry in `errors` per wrong value."""
+    """A problem document of RFC 9457, with a stable `code` and one entry in `errors` per invalid value."""
 
     type: str
     title: str
@@ -75,17 +75,17 @@ class Problem(Struct, frozen=True, kw_only=True):
     code: str
     errors: list[Pointed] | UnsetType = UNSET
     incident: str | UnsetType = UNSET
-    """What to look for in the server's log."""
+    """The id of the log entry on the server."""
     checks: dict[str, bool] | UnsetType = UNSET
 
 
 def problem(error: Exception) -> Problem:
-    """What a client is told about an error that is in the table."""
+    """Return the problem document for an error in the table."""
     status, title = _status(error)
     if isinstance(error, TimeballError):
         code, detail = error.code, error.detail
     else:
-        code, detail = "session_lost", "the session's lease lapsed or nobody knows it; say hello again"
+        code, detail = "session_lost", "the session's lease lapsed or the session is unknown; register again"
     wrong = error.problems if isinstance(error, errors.Invalid) else ()
     return Problem(
         type=f"/docs#problem-{code}",
@@ -102,7 +102,7 @@ def is_expected(error: Exception) -> bool:
 
 
 def unexpected(error: Exception, dice: Dice, method: str, path: str) -> Problem:
-    """A bug: the log gets everything, the client a number to ask for."""
+    """Log an unexpected error, and return a problem document with the id of the log entry."""
     incident = f"{dice.getrandbits(64):016x}"
     log.error("request failed", incident=incident, method=method, path=path, exc_info=error)
     status, title = UNEXPECTED
@@ -110,14 +110,14 @@ def unexpected(error: Exception, dice: Dice, method: str, path: str) -> Problem:
         type="/docs#problem-internal",
         title=title,
         status=status,
-        detail=f"this is a bug, not your fault; the server's log tells more under incident {incident}",
+        detail=f"this is a bug in the server; its log has the details under incident {incident}",
         code="internal",
         incident=incident,
     )
 
 
 def headers(error: Exception) -> list[tuple[bytes, bytes]]:
-    """What else a client needs to know, by the rules of HTTP."""
+    """Return the headers that HTTP requires for this error."""
     match error:
         case errors.Unauthorized():
             return [(b"www-authenticate", b'Bearer realm="timeball"')]

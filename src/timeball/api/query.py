@@ -1,4 +1,4 @@
-"""Query parameters: what filters mean, and which words for a status are understood."""
+"""Query parameters of lists and filters, and the accepted names of statuses."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from timeball.ports.store.queries import RunFilter
 Q = TypeVar("Q", bound=Struct)
 
 Text = Annotated[str, Meta(max_length=200)]
-Cursor = Annotated[str, Meta(max_length=1_000, description="`nextCursor` of the page before.")]
-Limit = Annotated[int, Meta(ge=1, le=1_000, description="At most this many items.")]
+Cursor = Annotated[str, Meta(max_length=1_000, description="`nextCursor` of the previous page.")]
+Limit = Annotated[int, Meta(ge=1, le=1_000, description="Maximum number of items.")]
 Time = Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset, or milliseconds since 1970.")]
 
 JOB_STATUSES: Final = {
@@ -40,7 +40,7 @@ JOB_STATUSES: Final = {
     "done": "completed",
     "success": "completed",
 }
-"""Words for a job's status, in lower case."""
+"""Accepted names for the status of a job, in lower case."""
 
 
 class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -48,10 +48,10 @@ class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     limit: Limit = 100
 
     def after(self, prefix: str) -> str | None:
-        """The id after which the page begins."""
+        """Return the id after which the page begins."""
         if self.cursor and not ids.is_id(prefix, self.cursor):
             raise Invalid(
-                f"{self.cursor[:64]!r} is not a cursor of this list; use `nextCursor` of the page before", _at("cursor")
+                f"{self.cursor[:64]!r} is not a cursor of this list; use the last `nextCursor`", _at("cursor")
             )
         return self.cursor or None
 
@@ -75,18 +75,18 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 def job_statuses(text: str) -> frozenset[str]:
-    """What words for statuses of jobs, separated by commas, mean."""
+    """Return the job statuses that are named in a list with commas."""
     return frozenset(_job_status(word) for word in _words(text))
 
 
 class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     job_id: Text = ""
     user_id: Text = ""
-    start_time: Annotated[Time, Meta(description="Fire time from (RFC 3339 or milliseconds since 1970).")] = ""
-    end_time: Annotated[Time, Meta(description="Fire time until (RFC 3339 or milliseconds since 1970).")] = ""
+    start_time: Annotated[Time, Meta(description="Earliest fire time (RFC 3339 or milliseconds since 1970).")] = ""
+    end_time: Annotated[Time, Meta(description="Latest fire time (RFC 3339 or milliseconds since 1970).")] = ""
     tag: Text = ""
     task_id: Text = ""
-    fingerprint: Annotated[Text, Meta(description="Of the error with which it gave up.")] = ""
+    fingerprint: Annotated[Text, Meta(description="Fingerprint of the last error.")] = ""
     limit: Limit = 100
 
 
@@ -95,12 +95,12 @@ class LettersQuery(LetterGroupsQuery, frozen=True, rename="camel", forbid_unknow
 
 
 class RunsQuery(LettersQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    status: Annotated[Text, Meta(description="One or several, separated by commas; synonyms are understood.")] = ""
+    status: Annotated[Text, Meta(description="One or several, separated by commas; synonyms are accepted.")] = ""
     origin: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
 
 
 class RunListQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    archived: Annotated[bool, Meta(description="Runs that were archived, instead of those in the store.")] = False
+    archived: Annotated[bool, Meta(description="List archived runs instead of those in the store.")] = False
 
 
 class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -108,16 +108,16 @@ class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class ForecastQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    since: Annotated[Time, Meta(description="Now, by default.")] = msgspec.field(default="", name="from")
-    until: Annotated[Time, Meta(description="A week later, by default.")] = msgspec.field(default="", name="to")
-    bucket: Annotated[str, Meta(max_length=100, description="The length of each stretch of time: 1m or more.")] = "1h"
+    since: Annotated[Time, Meta(description="Default: now.")] = msgspec.field(default="", name="from")
+    until: Annotated[Time, Meta(description="Default: a week later.")] = msgspec.field(default="", name="to")
+    bucket: Annotated[str, Meta(max_length=100, description="The length of each bucket: 1m or more.")] = "1h"
 
 
 class LedgerQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    since: Annotated[Time, Meta(description="From this instant on; else from the job's creation.")] = msgspec.field(
+    since: Annotated[Time, Meta(description="Start of the range. Default: creation of the job.")] = msgspec.field(
         name="from", default=""
     )
-    until: Annotated[Time, Meta(description="Before this instant; else until now.")] = msgspec.field(
+    until: Annotated[Time, Meta(description="End of the range, exclusive. Default: now.")] = msgspec.field(
         name="to", default=""
     )
 
@@ -127,22 +127,24 @@ class NextQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
 
 class LogsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    attempt: Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt only.")] | msgspec.UnsetType = (
+    attempt: Annotated[int, Meta(ge=1, le=1_000_000, description="Only this attempt.")] | msgspec.UnsetType = (
         msgspec.UNSET
     )
-    follow: Annotated[bool, Meta(description="Stay until the run ends (text only).")] = False
-    cursor: Annotated[str, Meta(max_length=20, description="`nextCursor` of the page before (JSON only).")] = ""
+    follow: Annotated[bool, Meta(description="Keep the connection open until the run ends (text only).")] = False
+    cursor: Annotated[str, Meta(max_length=20, description="`nextCursor` of the previous page (JSON only).")] = ""
     limit: Limit = 1_000
 
 
 class JobLogsQuery(LogsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    as_: Annotated[str, Meta(pattern="^(text|url)$", description="`url`: the address of the text.")] = msgspec.field(
+    as_: Annotated[str, Meta(pattern="^(text|url)$", description="`url`: return its URL.")] = msgspec.field(
         name="as", default="text"
     )
 
 
 def read_query(query_string: bytes, kind: type[Q]) -> Q:
-    """The parameters as the route's type. A misspelt filter is an error: ignoring it would answer something else."""
+    """Decode the query parameters. An unknown parameter is an error, because ignoring a misspelt filter would change
+    the result.
+    """
     given: dict[str, str] = {}
     try:
         pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=50)
@@ -162,7 +164,7 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
 
 
 def run_filter(given: LetterGroupsQuery | DeadLetterFilter, tenant: str, under: str = "/query") -> RunFilter:
-    """The runs that parameters, or the filter of a body at `under`, mean."""
+    """Return the run filter for query parameters, or for the filter of a body at `under`."""
     status = _words(getattr(given, "status", ""))
     origin = _words(getattr(given, "origin", ""))
     created_before = time_of(getattr(given, "created_before", ""), "createdBefore", under)
@@ -182,7 +184,7 @@ def run_filter(given: LetterGroupsQuery | DeadLetterFilter, tenant: str, under: 
 
 
 def time_of(given: str | int, name: str, under: str = "/query") -> Micros | None:
-    """An instant of a parameter: RFC 3339, or milliseconds since the epoch."""
+    """Parse an instant: RFC 3339, or milliseconds since the epoch."""
     text = str(given)
     if not text:
         return None
@@ -208,7 +210,7 @@ def _at(name: str, under: str = "/query") -> str:
 
 
 def _words(given: str | list[str]) -> list[str]:
-    """One or several words: with commas between them, or in a list."""
+    """Split one or several words: with commas between them, or in a list."""
     text = given if isinstance(given, str) else ",".join(given)
     return [word for word in (part.strip() for part in text.split(",")) if word]
 
@@ -222,7 +224,7 @@ def _job_status(word: str) -> str:
 
 def _run_statuses(word: str, under: str) -> frozenset[Status]:
     if word == "FAILED":
-        return frozenset(GAVE_UP)  # whoever shouts speaks the legacy vocabulary, which has no dead letters
+        return frozenset(GAVE_UP)  # upper case is the legacy vocabulary, which has no dead letters
     found = WORDS.get(word.lower())
     if found is None:
         raise _unknown(word, WORDS, _at("status", under))

@@ -1,4 +1,4 @@
-"""Receive the body of a request: bounded, and without an encoding."""
+"""Receives the body of a request, up to a maximum size and without a content encoding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def check_encoding(headers: Mapping[bytes, bytes]) -> None:
 
 
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """The whole body, refused as soon as it is known to be too large: also without a Content-Length."""
+    """Return the whole body. A body that is too large is refused as soon as that is known, also without a
+    Content-Length.
+    """
     check_encoding(headers)
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length[:20]) > limit:

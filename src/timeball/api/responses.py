@@ -1,4 +1,4 @@
-"""Put an answer on the wire."""
+"""Sends answers through ASGI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"
 
 
 def usual_headers(status: int, content_type: bytes) -> Headers:
-    """Those of every answer with this status and content."""
+    """Return the headers of every answer with this status and content type."""
     return [*_ALWAYS] if status == 204 else [(b"content-type", content_type), *_ALWAYS]
 
 
@@ -33,7 +33,9 @@ async def send_answer(answer: Answer, receive: Receive, send: Send, *, with_body
 
 
 async def _stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-    """Until the body ends or the client hangs up: a server drops what is sent to nobody without a word."""
+    """Send a streamed body until it ends or the client disconnects. The server would drop bytes for a disconnected
+    client silently.
+    """
 
     async def forward() -> None:
         async for chunk in body:

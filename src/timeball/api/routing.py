@@ -1,6 +1,6 @@
-"""A route: everything there is to know about one method of one path, stated once.
+"""`Route`: all properties of one method of one path, in one object.
 
-Routing, the permission check, decoding and the OpenAPI document are all made from these objects.
+Routing, the permission check, decoding and the OpenAPI document use these objects.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Permission(StrEnum):
-    """Who may call a route."""
+    """The permission that a route needs."""
 
     PUBLIC = "public"
-    """Everybody, without a key."""
+    """Everyone, without a key."""
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
     WORKER = "worker"
-    """The worker protocol."""
+    """Send messages of the worker protocol."""
 
 
 class Answer(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Answer(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What handlers work with."""
+    """The services that handlers use."""
 
     context: Context
     dispatch: KeyedWorkerProtocol
@@ -60,42 +60,42 @@ class Services:
     forget_key: Callable[[Key], None]
     version: str
     documents: Callable[[], Awaitable[Mapping[str, Answer]]]
-    """Pages that are made at the first request for one, which takes a second: `/openapi.json`, `/docs`."""
+    """Returns the pages `/openapi.json` and `/docs`. They are created with the first request, which takes a second."""
     stopping: Callable[[], bool]
-    """Whether the server is about to go: answers that last come to their end."""
+    """Returns True when the server is stopping. Long answers then end."""
 
 
 class Client(Protocol):
-    """A connection on which no valid key was seen yet."""
+    """A connection on which no valid API key was seen yet."""
 
     def admit(self) -> None:
-        """A request on it was made with a valid key."""
+        """Mark the connection as known, because a request on it had a valid API key."""
         ...
 
     def is_last_answer(self) -> bool:
-        """Count an answer; whether the connection closes with it."""
+        """Count an answer. Return True if the connection closes after it."""
         ...
 
     async def wait_for_turn(self) -> None:
-        """Until the event loop has time for an answer to a client without a valid key."""
+        """Wait until the event loop has time for an answer to a client without a valid key."""
         ...
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What somebody asks, before anybody looked at it."""
+    """A request before authentication and decoding."""
 
     method: str
     path: str
     query: bytes
     headers: dict[bytes, bytes]
-    """By their names in lower case."""
+    """Headers by name, in lower case."""
     parameters: Mapping[str, str] = {}
-    """Those in the path."""
+    """Parameters in the path."""
     body: bytes | None = None
-    """None: it has yet to be received."""
+    """None: the body was not received yet."""
     receive: Receive
     client: Client | None = None
-    """The connection it came on, as long as no key is known of it."""
+    """The connection of the request, as long as no valid key was seen on it."""
 
 
 class Call(Struct, frozen=True):
@@ -112,7 +112,7 @@ class Call(Struct, frozen=True):
 
     @property
     def path(self) -> Mapping[str, str]:
-        """The parameters in it."""
+        """The parameters in the path."""
         return self.request.parameters
 
     @property
@@ -145,7 +145,7 @@ class Call(Struct, frozen=True):
         return self._id("workflow run", "r", "workflowRunId")
 
     def _id(self, what: str, prefix: str, name: str) -> str:
-        """Only what looks like an id reaches the store."""
+        """Return the id in the path. Malformed ids are not looked up in the store."""
         ident = self.path[name]
         if not ids.is_id(prefix, ident):
             raise NotFound(what, ident[:100])
@@ -165,26 +165,27 @@ class Route:
     description: str = ""
     query: type[Struct] | None = None
     body: Any = None
-    """The type of the body, or a tuple of the types it may have; None: there is none."""
+    """The type of the body, or a tuple of alternative types; None if there is no body."""
     many: bool = False
-    """The body is an array of those."""
+    """True if the body is an array of them."""
     body_optional: bool = False
     lasts: bool = False
-    """The handler waits for something to happen, and wants to know when the client hangs up; or what it answers comes
-    bit by bit."""
+    """True if the handler waits for events and has to notice that the client disconnects, or if it streams
+    its answer.
+    """
     reads_raw: bool = False
-    """The handler decodes the body itself; `body` says what may be in it."""
+    """True if the handler decodes the body itself; `body` is then only documentation."""
     limit: int = MAX_BODY
     answer: Any = None
-    """The type of the answer's JSON, or a tuple of types; None: it has none."""
+    """The type of the answer's JSON, or a tuple of alternative types; None if it has none."""
     content_type: str = "application/json"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Request headers it understands, with what they are for."""
+    """Request headers that the route uses, with their descriptions."""
     example: Any = None
-    """Of a body."""
+    """An example of a body."""
     problems: tuple[int, ...] = ()
-    """Statuses of errors beyond those that every route may answer."""
+    """Statuses of errors, in addition to those of every route."""
 
 
 def answer_json(value: Any, status: int = 200, headers: Headers | None = None) -> Answer:

@@ -1,4 +1,6 @@
-"""Lists, rendered row by row: a row that cannot be shown becomes a row with its id and an error, and costs no other."""
+"""Renders lists row by row. A row that cannot be rendered becomes a row with its id and an error; the others are not
+affected.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RowError(Struct, frozen=True):
-    """Why a row of a list is not shown. The other rows are."""
+    """Why a row of a list cannot be rendered. The other rows are not affected."""
 
     code: str
     detail: str
 
 
 def rows(items: Iterable[Item], view: Callable[[Item], object], name: str, ident: Callable[[Item], str]) -> list[Raw]:
-    """What `view` makes of each item, as JSON. `name` and `ident` say what an item is called if that fails."""
+    """Return each item as JSON, rendered by `view`. If that fails, the row has the field `name` with the id of the
+    item.
+    """
     return [_row(item, view, name, ident) for item in items]
 
 
@@ -31,11 +35,11 @@ def _row(item: Item, view: Callable[[Item], object], name: str, ident: Callable[
     try:
         return Raw(_encode(view(item)))
     except Exception as error:
-        log.exception("a row of a list cannot be shown", **{name: ident(item)})
-        detail = f"this row cannot be shown: {type(error).__name__}: {error}"[:500]
+        log.exception("a row of a list cannot be rendered", **{name: ident(item)})
+        detail = f"this row cannot be rendered: {type(error).__name__}: {error}"[:500]
         return Raw(_encode({name: ident(item), "error": RowError("unrenderable", _plain(detail))}))
 
 
 def _plain(text: str) -> str:
-    """Without surrogates, which JSON cannot carry."""
+    """Replace surrogates, which JSON cannot represent."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Answers: how jobs, runs and the rest are shown. Times are RFC 3339 in UTC."""
+"""The JSON views of jobs, runs and related objects. Times are RFC 3339 in UTC."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ JobStatusName = Literal["scheduled", "paused", "completed", "cancelled"]
 
 
 class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
-    """A job."""
+    """A job in an answer: its spec, its status and its next fire."""
 
     job_id: str
     status: JobStatusName
     version: int
     next_fire_at: str | None
     slot: str | UnsetType = UNSET
-    """The time of day that it got in its window."""
+    """The time of day that the job got in its window."""
     created_at: str
     updated_at: str
     pause_reason: str | UnsetType = UNSET
     paused_until: str | UnsetType | None = UNSET
-    """When a paused job is resumed by itself; null: somebody has to."""
+    """When a paused job is resumed automatically; null if a user has to resume it."""
     warnings: list[str] | UnsetType = UNSET
-    """In the answer to a create or an update: that no worker which is alive could run it, for example. When a job is
-    read: why it cannot be planned."""
+    """In the answer to a create or an update: for example that no live worker could run the job. When a job is read:
+    why it cannot be planned.
+    """
 
 
 def job_view(found: JobStatus) -> JobView:
     job = found.job
-    # A paused schedule fires nothing; a run that was already planned when it was paused still may.
+    # A paused schedule does not fire, but a run that was planned before the pause may still start.
     idle = found.status == "paused" and found.next_run_at == job.next_fire_at
     created_at = render(job.created_at)
     next_fire_at = created_at if found.next_run_at == job.created_at else moment(found.next_run_at)
@@ -81,7 +82,7 @@ class ErrorView(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class AttemptView(Struct, frozen=True, rename="camel", kw_only=True):
-    """One try of a run."""
+    """One attempt of a run."""
 
     attempt: int
     fencing_token: int | None
@@ -92,32 +93,32 @@ class AttemptView(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PreemptionView(Struct, frozen=True, rename="camel", kw_only=True):
-    """One time that a run made room for another."""
+    """One preemption of a run by another one."""
 
     by: str
     asked_at: str
     paused_at: str | None
-    """When it stopped; null: it was handed back to start anew, or has not stopped yet."""
+    """When it was suspended; null if it was returned to the queue, or was not suspended yet."""
     resumed_at: str | None
-    """When it went on, or was handed back, or ended."""
+    """When it was resumed, was returned to the queue, or ended."""
 
 
 class LatenessView(Struct, frozen=True, rename="camel"):
-    """Where the time went until a run started. The parts add up to the total."""
+    """How the delay until the start of a run is composed. The parts add up to the total."""
 
     scheduler_ms: float
-    """Until there was a run to start."""
+    """Milliseconds from the due time until the run was created."""
     blocked_ms: float
-    """While an earlier run, its turn or a limit held it back."""
+    """Milliseconds during which an earlier run, its ordering key or a limit blocked the run."""
     queue_ms: float
-    """Until a worker had room for it."""
+    """Milliseconds during which the run waited for a free slot of a worker."""
     worker_ms: float
-    """Until its worker started it."""
+    """Milliseconds from the assignment until the worker started the run."""
     total_ms: float
 
 
 class RunView(Struct, frozen=True, rename="camel", kw_only=True):
-    """What became of a fire, or of a manual trigger."""
+    """A run: the result of a fire or of a manual trigger."""
 
     run_id: str
     job_id: str
@@ -126,15 +127,16 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     status: Status
     fire_time: str
     fire_until: str | UnsetType = UNSET
-    """The last instant, where one row stands for several."""
+    """The last fire, if the row stands for several."""
     fires: int | UnsetType = UNSET
     due_at: str | UnsetType = UNSET
-    """When it should start, where jitter moves that away from the fire time."""
+    """When it should start, if jitter moves that away from the fire time."""
     start_by: str | UnsetType = UNSET
-    """When it is too late to start, for live runs of jobs with a `startDeadline`."""
+    """The deadline for its start, for live runs of jobs with a `startDeadline`."""
     blocked_by: list[str] | UnsetType = UNSET
-    """Why it is `blocked`: `overlap` (an earlier run of its job is alive), `turn` (its ordering key), `gate:limit:KEY`,
-    `gate:rate:KEY` or `gate:host:NAME`."""
+    """Why it is `blocked`: `overlap` (an earlier run of its job is live), `turn` (its ordering key), `gate:limit:KEY`,
+    `gate:rate:KEY` or `gate:host:NAME`.
+    """
     ordering_key: str | UnsetType = UNSET
     origin: Origin
     attempt: int
@@ -150,26 +152,26 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     lateness: LatenessView | UnsetType | None = UNSET
     cancel_requested_at: str | None
     cancel_reason: str | UnsetType = UNSET
-    """Why it is being cancelled; once it has ended, that is its `reason`."""
+    """Why it is being cancelled. Once it has ended, this is its `reason`."""
     retry_of: str | None
     retried_as: str | None
     replay_of: str | None
     followed_run_id: str | UnsetType = UNSET
-    """The run after whose end it came, if its job follows another."""
+    """The run whose end caused it, if its job follows another."""
     backfill_id: str | UnsetType = UNSET
-    """The backfill that it belongs to."""
+    """The id of the backfill that the run belongs to."""
     fingerprint: str | UnsetType = UNSET
-    """The same for all runs that gave up with the same error."""
+    """Equal for all runs that failed with the same error."""
     discarded_at: str | UnsetType = UNSET
-    """When somebody took it off the dead letters."""
+    """When it was discarded from the dead letters."""
     preempted_by: str | UnsetType = UNSET
-    """The run that it makes room for: it stands still, or is about to."""
+    """The run that preempts it: it is suspended, or is about to be."""
     preemptions: list[PreemptionView] | UnsetType = UNSET
-    """Every time that it made room for another."""
+    """All preemptions of the run."""
     fencing_token: int | None
     created_at: str
     archived: bool | UnsetType = UNSET
-    """It was found in the archive: it can be looked at, and its job can run once more for it."""
+    """True if it was read from the archive. Such a run can be read, and its job can run once more for it."""
     attempts: list[AttemptView] | UnsetType = UNSET
 
 
@@ -186,12 +188,14 @@ def error_view(failure: lifecycle.Failure | None) -> ErrorView | None:
 
 
 def late_ms(run: Run) -> float | None:
-    """How long after its time it started: the fire time and its jitter. A fire that was backfilled was not late."""
+    """Return how long after its due time (the fire time plus jitter) the run started. A backfilled fire is
+    never late.
+    """
     return None if run.started_at is None or run.origin is Origin.BACKFILL else (run.started_at - run.due) / MILLISECOND
 
 
 def lateness_view(run: Run, first: Attempt | None) -> LatenessView | None:
-    """`first` is the run's first attempt, if others followed it."""
+    """Return the parts of the delay. `first` is the first attempt of the run, if others followed it."""
     split = None if run.origin is Origin.BACKFILL else lateness.split(run, first)
     if split is None:
         return None
@@ -200,7 +204,7 @@ def lateness_view(run: Run, first: Attempt | None) -> LatenessView | None:
 
 
 def progress(run: Run) -> str | None:
-    """In per cent. A run that succeeded is complete, whether it spoke of its progress or not."""
+    """Return the progress in per cent. A run that succeeded has 100%, even if it never reported progress."""
     if run.status is Status.SUCCEEDED:
         return "100%"
     return None if run.progress is None else f"{round(run.progress * 100)}%"
@@ -267,12 +271,12 @@ def _preemption(each: Preemption) -> PreemptionView:
 
 _FATES: Final = {
     Status.BLOCKED: "it waits until an earlier run has ended",
-    Status.SKIPPED: "an earlier run of this job is alive, and its overlap policy says skip",
+    Status.SKIPPED: "an earlier run of this job is live, and its overlap policy is skip",
 }
 
 
 def fate(status: Status) -> str:
-    """What becomes of a run that somebody just asked for."""
+    """Return a sentence about what happens to a run that was just requested."""
     return _FATES.get(status, "it starts as soon as a slot is free")
 
 
@@ -288,7 +292,7 @@ def _earlier_attempt(attempt: Attempt) -> AttemptView:
 
 
 def _last_attempt(run: Run, earlier: list[Attempt]) -> list[AttemptView]:
-    """The attempt that the run's own row tells of, if there is one that is not among the earlier ones."""
+    """Return the last attempt, which is stored in the row of the run, unless it is among the earlier ones."""
     if not run.attempt or any(attempt.attempt == run.attempt for attempt in earlier):
         return []
     return [

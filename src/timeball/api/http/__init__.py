@@ -1,1 +1,1 @@
-"""HTTP/1.1 connections of the API, with bounds."""
+"""HTTP/1.1 connections of the API, with limits on size, number and time."""

@@ -1,4 +1,6 @@
-"""uvicorn's HTTP protocol with bounds: on heads, on pipelined requests, and on the time that a request may take."""
+"""uvicorn's HTTP protocol with limits: on the size of heads, on pipelined requests, and on the time that a request may
+take.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,15 @@ from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Con
 from timeball.api.problems import CONTENT_TYPE, Problem
 
 _END: Final = b"\r\n\r\n"
-"""Of a head. The parser accepts no other."""
+"""The end of a head. The parser accepts no other."""
 MIN_BODY_PIECE_BYTES: Final = 64
-"""A body full of empty lines is fed to the parser in pieces of at least this size."""
+"""A body full of empty lines is passed to the parser in pieces of at least this size."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Gives the parser at most one more request than is being answered. The rest of what was read waits, as it came,
-    and nothing more is read until it was fed."""
+    """Passes at most one more request to the parser than is being answered. The rest of the received bytes is kept, and
+    nothing more is read until it was passed on.
+    """
 
     flow: _HoldingFlow
 
@@ -40,20 +43,20 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, {**app_state, "peer": self._peer}, _loop)
         self._unfed = b""
         self._head_bytes = 0
-        """What the parser has of a head that is not complete; likewise of what stands around the chunks of a body."""
+        """Bytes of an incomplete head that the parser has received; also of the text around the chunks of a body."""
         self._trailer_count = 0
         self._began_behind = False
-        """Whether the head began in the same piece as the end of the body before it."""
+        """True if the head began in the same piece as the end of the previous body."""
         self._head_since: float | None = None
-        """When the first byte came of a request whose head is not complete."""
+        """When the first byte of a request arrived whose head is not complete."""
         self._body_since: float | None = None
-        """When a body began, as long as it is not complete."""
+        """When an incomplete body began."""
         self._body_bytes = 0
         self._idle_since = math.inf
-        """When the last answer was complete."""
+        """When the last answer of the connection was complete, in seconds of the event loop's clock."""
         self._refused = False
         self._discards_since: float | None = None
-        """When a refusal was sent, after which nothing is read any more."""
+        """When a refusal was sent. Bytes that arrive later are discarded."""
 
     # --- the connection ---------------------------------------------------------------------------------------------
 
@@ -85,9 +88,9 @@ class BoundedProtocol(HttpToolsProtocol):
             if now - self._idle_since > self.timeout_keep_alive and self.cycle.response_complete:
                 self.transport.close()
             return False
-        if self.cycle.response_complete:  # what comes is discarded
+        if self.cycle.response_complete:  # the rest of the body is discarded
             return now - self._body_since > limits.discard_seconds
-        if self.flow.read_paused:  # the server is the slow one
+        if self.flow.read_paused:  # the server is slow, not the client
             self._body_since, self._body_bytes = now, 0
             return False
         return now - self._body_since > limits.body_seconds + self._body_bytes / limits.min_bytes_per_second
@@ -100,7 +103,8 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         if self._body_since is self._head_since is None and (cycle is None or cycle.response_complete):
             end = data.find(_END)
-            if 0 <= end <= MAX_HEAD_BYTES and data.find(_END, end + 4) < 0:  # one head, completely: as nearly always
+            # exactly one complete head, which is the usual case
+            if 0 <= end <= MAX_HEAD_BYTES and data.find(_END, end + 4) < 0:
                 self._head_since = self.loop.time()
                 self._parse(data)
                 if self._refused and not self.transport.is_closing():
@@ -110,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._feed()
 
     def on_response_complete(self) -> None:
-        """As uvicorn does, but without a timer for each request: the sweep closes idle connections."""
+        """Like uvicorn's method, but without a timer for each request: the sweep closes idle connections."""
         self._idle_since = now = self.loop.time()
         if self._body_since is not None:
             self._body_since = now
@@ -137,11 +141,13 @@ class BoundedProtocol(HttpToolsProtocol):
             offset = end
 
     def _is_behind(self) -> bool:
-        """Whether the answer to a request that came completely is still under way."""
+        """True if the answer to a completely received request is still in progress."""
         return bool(self.pipeline) or (self._body_since is None and self._head_since is None and self._is_answering())
 
     def _end_of_piece(self, data: bytes, offset: int) -> int:
-        """So that no more than one head is complete in a piece, nor more than is allowed of one that is not."""
+        """Return the end of the next piece. A piece contains at most one complete head, and no more of an incomplete
+        one than is allowed.
+        """
         in_body = self._body_since is not None
         end = data.find(_END, offset + MIN_BODY_PIECE_BYTES if in_body else offset)
         if end < 0 or data.find(_END, end + len(_END)) < 0:
@@ -169,7 +175,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse()
 
     def _parse(self, data: bytes) -> None:
-        """uvicorn's method would log a line for each mistake of a client, and forget the body of an upgrade."""
+        """Pass bytes to the parser. uvicorn's method would log a line for each error of a client, and drop the body of
+        an upgrade request.
+        """
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
@@ -179,8 +187,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._parse_without_upgrade(data[upgrade.args[0] :])
 
     def _parse_without_upgrade(self, rest: bytes) -> None:
-        """Read the request whose head was parsed last as if it had no `Upgrade`, as RFC 9110 §7.8 allows. The parser
-        ends a message that asks for an upgrade behind its head: it would read the body as the next request."""
+        """Read the request whose head was parsed last as if it had no `Upgrade` header, as RFC 9110 §7.8 allows. The
+        parser ends a message with an upgrade after its head, and would read the body as the next request.
+        """
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         headers = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
@@ -192,7 +201,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow.pause_reading()
 
     def _refuse(self) -> None:
-        """Nothing more is read. A request before this one is still answered, and then the connection closes."""
+        """Refuse the request and read nothing more. A previous request is still answered; then the
+        connection closes.
+        """
         if self._body_since is not None:  # in the trailers of a request that is being read
             self._peer.drop()
             return
@@ -203,33 +214,34 @@ class BoundedProtocol(HttpToolsProtocol):
             type="/docs#problem-head_too_large",
             title="The head of the request is too large",
             status=431,
-            detail=f"the address and all headers together may have {MAX_HEAD_BYTES} bytes, in {MAX_HEADERS} headers",
+            detail=f"the URL and {MAX_HEADERS} headers at most may have {MAX_HEAD_BYTES} bytes together",
             code="head_too_large",
         )
         body = msgspec.json.encode(problem)
         head = b"%bconnection: close\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
         whole = head % (STATUS_LINE[431], CONTENT_TYPE, len(body)) + body
-        transport = self._peer.transport or self.transport  # not one that waits for a body
+        transport = self._peer.transport or self.transport  # the original transport, not one that waits for a body
         transport.write(whole)
         self._linger(transport)
 
     def _linger(self, transport: asyncio.Transport) -> None:
-        """Discard what still comes, for a while: to close before the client has sent everything would take the answer
-        away from it."""
+        """Discard received bytes for a while. If the connection closed before the client has sent everything, the
+        client could not read the answer.
+        """
         self._discards_since = self.loop.time()
         if transport.can_write_eof():
             transport.write_eof()
 
     def send_400_response(self, msg: str) -> None:
-        if self._refused:  # the parser was stopped, and `_refuse` says why
+        if self._refused:  # the parser was stopped, and `_refuse` sends the reason
             return
         self._refused = True
         if self._body_since is None:
-            if self._is_answering():  # this 400 would look like that answer
+            if self._is_answering():  # the client would take this 400 for the answer to the previous request
                 self._close_after_answer()
             else:
                 super().send_400_response(msg)
-        elif self.pipeline:  # likewise
+        elif self.pipeline:  # same reason
             self._peer.drop()
         elif self.cycle.response_complete:
             self._linger(self._peer.transport or self.transport)
@@ -253,10 +265,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._began_behind = self._head_since is None
         if self._began_behind:
             self._head_since = self.loop.time()
-        HttpToolsProtocol.on_message_begin(self)  # which is found faster than by super()
+        HttpToolsProtocol.on_message_begin(self)  # called directly, which is faster than through super()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A trailer is none."""
+        """Store a header. Trailers are only counted."""
         if self._body_since is not None:
             self._trailer_count += 1
             self._refused = self._refused or self._trailer_count > MAX_HEADERS
@@ -264,7 +276,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.headers) >= MAX_HEADERS:
             self._refused = True
             raise _TooManyHeaders  # thousands may follow in the same piece
-        name = name.lower()  # as uvicorn does, whose method is not called for each of them
+        name = name.lower()  # like uvicorn's method, which is not called for each header
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         self.headers.append((name, value))
@@ -275,8 +287,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refused = True
         if self.parser.should_upgrade() and not self._refused:
             if self.parser.get_method() == b"CONNECT":
-                raise ValueError("tunnels are not supported")  # the parser's error, and so a 400
-            return  # the head comes again, without the upgrade
+                raise ValueError("tunnels are not supported")  # becomes a parser error, and so a 400
+            return  # the head is parsed again, without the upgrade
         self._head_since = None
         if not self._refused:
             HttpToolsProtocol.on_headers_complete(self)
@@ -297,7 +309,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._body_since = None
-        if self._refused or self._head_since is not None:  # the head comes again
+        if self._refused or self._head_since is not None:  # the head is parsed again
             return
         if self.cycle.response_complete:
             self._idle_since = self.loop.time()
@@ -307,11 +319,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class _TooManyHeaders(Exception):
-    """Stops the parser."""
+    """Raised to stop the parser."""
 
 
 class _HoldingFlow(FlowControl):
-    """Does not read on, whichever request asks for it, while bytes wait that belong to later ones."""
+    """Does not resume reading while received bytes of later requests wait to be parsed."""
 
     holds = False
 

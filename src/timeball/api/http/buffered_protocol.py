@@ -1,4 +1,4 @@
-"""How answers reach the socket: whole."""
+"""Writes each answer to the socket in one piece."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from timeball.api.http.bounded_protocol import BoundedProtocol
 
 
 class BufferedProtocol(BoundedProtocol):
-    """uvicorn writes the head of an answer and then its body, and uvloop sends each of them at once: two system calls,
-    two packets, and a client that wakes up twice. Here a head that knows the length of its body waits for it."""
+    """uvicorn writes the head of an answer and then its body, and uvloop sends each at once: two system calls, two
+    packets, and two wakeups of the client. Here a head with a content length waits for its body.
+    """
 
     _whole: _Joining
 
@@ -20,12 +21,12 @@ class BufferedProtocol(BoundedProtocol):
         super().connection_made(self._whole)
 
     def on_response_complete(self) -> None:
-        self._whole.flush()  # what is answered to HEAD has no body
+        self._whole.flush()  # an answer to HEAD has no body
         super().on_response_complete()
 
 
 class _Joining(asyncio.Transport):
-    """A transport that keeps the head of an answer until its body is written, or is known not to come."""
+    """A transport that keeps the head of an answer until its body is written, or is known to be empty."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""What one client, and all of them together, may cost a server: connections, time and buffers.
+"""Limits of connections, time and buffers, for each client and for all of them together.
 
-A connection is *known* once a request on it was made with a valid key. Until then it is a *stranger*: the number of
-strangers is small, and the oldest one makes room for the next. One sweep per second looks at all connections, so that a
-request costs no timer.
+A connection is *known* once a request on it had a valid API key. Until then it is a *stranger*: the number of strangers
+is limited, and a new one displaces the oldest. One sweep per second checks all connections, so that a request needs no
+timer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from timeball.slices import TurnQueue
 
 MAX_HEAD_BYTES: Final = 32 * 1024
-"""Of a request: its line and all headers, and likewise of the trailers of a body in chunks."""
+"""Maximum size of the head of a request: its first line and all headers. Also of the trailers of a chunked body."""
 MAX_HEADERS: Final = 100
 
 log = logging.getLogger("timeball.api")
@@ -28,33 +28,37 @@ class ConnectionLimits:
     max_connections: int = 10_000
     max_strangers: int = 1_000
     max_unread_strangers: int = 100
-    """Strangers that do not take their answers: each of those keeps up to a whole document in memory."""
+    """Maximum number of strangers that do not read their answers. Each may keep a whole document in memory."""
     max_stranger_answers: int = 20
-    """A stranger's connection closes after so many answers: requests in a row cost more than a connection."""
+    """The connection of a stranger closes after this many answers, because a series of requests costs more than a
+    connection.
+    """
     head_seconds: float = 10.0
-    """From a connection's start, or from a request's first byte, to the end of the request's head."""
+    """Maximum time from the start of a connection, or from the first byte of a request, to the end of the request's
+    head.
+    """
     body_seconds: float = 10.0
-    """A body may take this long, and longer the more of it has come: see `min_bytes_per_second`."""
+    """Maximum time for a body, plus the time that its received bytes take at `min_bytes_per_second`."""
     discard_seconds: float = 10.0
-    """For the rest of a body that was refused: a client that still sends would not see the answer otherwise."""
+    """Maximum time for the rest of a refused body. A client that still sends could not read the answer otherwise."""
     write_seconds: float = 30.0
-    """A stranger whose buffers are full may take nothing of its answers for this long."""
+    """Maximum time for which a stranger with full buffers may read nothing of its answers."""
     known_write_seconds: float = 300.0
-    """The same for a known connection: a client may pause while it reads a long stream."""
+    """The same for a known connection, because a client may pause while it reads a long stream."""
     min_bytes_per_second: int = 1_024
     sweep_seconds: float = 1.0
 
 
 class Served(Protocol):
-    """The protocol that has a connection."""
+    """The protocol that currently handles a connection."""
 
     def overdue(self, now: float) -> bool:
-        """Whether the client owes the server something for too long."""
+        """True if the client has not sent what the server waits for in time."""
         ...
 
 
 class Peer:
-    """One connection, whichever protocol has it."""
+    """One connection. Different protocols may handle it one after the other."""
 
     __slots__ = (
         "_answers",
@@ -75,9 +79,9 @@ class Peer:
         self._closing_since: float | None = None
         self._unread_since: float | None = None
         self._unread = 0
-        """Bytes that the client had not taken then."""
+        """Bytes that the client had not read at that time."""
         self.connecting: asyncio.Task[None] | None = None
-        """Until the transport is there: with TLS that takes a handshake."""
+        """Set until the connection is established. With TLS that takes a handshake."""
         self.transport: asyncio.Transport | None = None
         self.served: Served | None = None
         self.is_known = False
@@ -88,21 +92,22 @@ class Peer:
         return self._connections.limits
 
     def admit(self) -> None:
-        """A request on it was made with a valid key."""
+        """Mark the connection as known, because a request on it had a valid API key."""
         if not self.is_known:
             self.is_known = True
             self._connections.admitted(self)
 
     def is_last_answer(self) -> bool:
-        """Count an answer; whether the connection closes with it."""
+        """Count an answer. Return True if the connection closes after it."""
         if self.is_known:
             return False
         self._answers += 1
         return self._answers >= self.limits.max_stranger_answers
 
     async def wait_for_turn(self) -> None:
-        """Before an answer: strangers have one per turn of the event loop, all together. However many requests without
-        a key arrive, at least half of the loop's time is for others."""
+        """Wait before an answer to a stranger. All strangers together get one answer per turn of the event loop, so
+        that at least half of the loop's time is left for others, for any number of requests without a key.
+        """
         if not self.is_known:
             await self._connections.stranger_turn()
 
@@ -111,7 +116,7 @@ class Peer:
         self._connections.discard(self)
 
     def drop(self) -> None:
-        """At once, whatever is under way."""
+        """Abort the connection at once."""
         self.gone()
         if self.transport is not None:
             self.transport.abort()
@@ -119,7 +124,7 @@ class Peer:
             self.connecting.cancel()
 
     def paused_writing(self) -> None:
-        """The client does not take its answers."""
+        """Record that the client does not read its answers."""
         assert self.transport is not None
         self._unread_since = asyncio.get_running_loop().time()
         self._unread = self.transport.get_write_buffer_size()
@@ -152,10 +157,10 @@ class Connections:
     def __init__(self, limits: ConnectionLimits = ConnectionLimits()) -> None:
         self.limits = limits
         self._strangers: dict[Peer, None] = {}
-        """The oldest first."""
+        """Connections without a valid API key so far, the oldest first."""
         self._known: set[Peer] = set()
         self._unread: dict[Peer, None] = {}
-        """Strangers with unread answers, those first that have been so for longest."""
+        """Strangers with unread answers, the longest unread first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._full = False
         self._stranger_turns: TurnQueue | None = None
@@ -168,11 +173,11 @@ class Connections:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether each new connection evicts another one."""
+        """True if each new connection displaces another one."""
         return len(self._strangers) >= self.limits.max_strangers
 
     def open(self) -> Peer | None:
-        """A new connection, for which an older stranger may have to go; None: there is no room."""
+        """Return a new connection, which may displace an older stranger; None if there is no room."""
         limits = self.limits
         if self.is_crowded:
             self.evict()
@@ -187,7 +192,7 @@ class Connections:
         return peer
 
     def evict(self) -> bool:
-        """Drop the oldest stranger, if there is one."""
+        """Drop the oldest stranger. Return False if there is none."""
         oldest = next(iter(self._strangers), None)
         if oldest is None:
             return False
@@ -234,5 +239,5 @@ class Connections:
         now = asyncio.get_running_loop().time()
         for peer in self:
             if peer.overdue(now):
-                with suppress(Exception):  # one connection that cannot be closed keeps none of the others open
+                with suppress(Exception):  # a connection that cannot be closed must not keep the others open
                     peer.drop()

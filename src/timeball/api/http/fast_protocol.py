@@ -1,4 +1,4 @@
-"""The short way from a socket to an endpoint and back, for requests that arrive whole."""
+"""A fast path from a socket to an endpoint and back, for requests that arrive in one piece."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from timeball.api.responses import usual_headers
 from timeball.api.routing import Answer, Headers, Request
 
 MAX_BYTES: Final = 65_536
-"""Of a request that takes the short way: less than any route's limit of a body."""
+"""Maximum size of a request on the fast path. It is smaller than every limit of a body."""
 
 MAX_REMEMBERED_LENGTH: Final = 2_000
-"""Bytes of a head that is worth it."""
+"""Maximum number of bytes of a head that is cached."""
 
 _END: Final = b"\r\n\r\n"
-"""Of a head."""
+"""The end of a head."""
 _SAID_ONCE: Final = b"idempotency-key"
 _FAREWELL: Final = (b"connection", b"close")
 
 
 class FastProtocol(asyncio.Protocol):
-    """ASGI costs an ordinary request as much as everything else that is done for it: a scope, events, a message for
-    the head of its answer and one for the body. So what arrives in one piece, while nothing else is under way, and is
-    one request whose answer will be one piece too, goes straight to its endpoint.
+    """For an ordinary request, ASGI costs as much as all other work: a scope, events, a message for the head of the
+    answer and one for the body. So a request that arrives in one piece, while no other is in progress, and whose answer
+    is one piece, goes directly to its endpoint.
 
-    With the first bytes that are anything else (more than one request, or less; chunks, an upgrade, a farewell, a
-    mistake, a question whose answer lasts) the connection becomes uvicorn's, for good, and just as if it had always
-    been: all requests before have been answered, and none has begun.
+    On anything else (several requests, an incomplete one, chunks, an upgrade, a closing connection, an error, or an
+    answer that takes long), the connection is handed over to uvicorn permanently. At that moment all previous requests
+    have been answered, and none is in progress.
     """
 
     def __init__(
@@ -50,21 +50,22 @@ class FastProtocol(asyncio.Protocol):
         peer: Peer | None = None,
     ) -> None:
         paths: Any = config.loaded_app
-        assert isinstance(paths, Paths), "nothing may stand between the server and the endpoints"
+        assert isinstance(paths, Paths), "no middleware may be between the server and the endpoints"
         self._paths = paths
         self._peer = peer if peer is not None else Peer(Connections())
         self._config = config
         self._state = server_state
         self._app_state = app_state
-        self._connections: set[Any] = server_state.connections  # uvicorn names the classes that may be in there
+        # uvicorn's type lists the classes that may be in this set
+        self._connections: set[Any] = server_state.connections
         self._loop = _loop or asyncio.get_running_loop()
         self._reader = _Reader()
         self._transport: asyncio.Transport
         self._answering: asyncio.Task[None] | None = None
         self._waiting = b""
-        """What came while an answer was under way."""
+        """Bytes that arrived during an answer."""
         self._closes = False
-        """After the answer that is under way."""
+        """True if the connection closes after the current answer."""
         self._writing_paused = False
         self._opened_at = 0.0
         self._answered_at = 0.0
@@ -73,7 +74,7 @@ class FastProtocol(asyncio.Protocol):
     # --- what the event loop says -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, but does not say so
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is one, but its type does not say so
         if self._peer.is_gone:  # evicted before it was established
             self._transport.abort()
             return
@@ -91,7 +92,8 @@ class FastProtocol(asyncio.Protocol):
             self._transport.pause_reading()
             return
         end = data.find(_END)
-        if not 0 <= end <= MAX_HEAD_BYTES:  # to parse what is not for us would cost as much as to answer it
+        # parsing a request that is handed over anyway would cost as much as answering it
+        if not 0 <= end <= MAX_HEAD_BYTES:
             self._hand_over(data)
             return
         head = data[: end + len(_END)]
@@ -111,7 +113,7 @@ class FastProtocol(asyncio.Protocol):
         self._state.tasks.add(self._answering)
 
     def pause_writing(self) -> None:
-        """Who does not take its answers may ask nothing more."""
+        """A client that does not read its answers may send no more requests."""
         self._writing_paused = True
         self._transport.pause_reading()
         self._peer.paused_writing()
@@ -125,22 +127,25 @@ class FastProtocol(asyncio.Protocol):
     # --- what the server says ---------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """An answer that is under way still goes out."""
+        """Close the connection, after the answer that is in progress."""
         if self._answering is None:
             self._transport.close()
         else:
             self._closes = True
 
     def overdue(self, now: float) -> bool:
-        """Whether the first request does not come. Half a request is uvicorn's, and a later one has the timer below."""
+        """True if the first request does not arrive in time. uvicorn handles incomplete requests, and the timer below
+        later ones.
+        """
         silent = self._answering is None and not self._answered_at
         return silent and now - self._opened_at > self._peer.limits.head_seconds
 
     # --- questions --------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes, head: bytes) -> Asked | None:
-        """None: it is not for us. What follows from the head alone is remembered: clients send the same one again and
-        again, and to read it takes longer than to find it."""
+        """Parse a request. Return None if uvicorn has to handle it. The parsed head is cached, because clients send the
+        same head again and again, and a lookup is faster than parsing.
+        """
         reader = self._reader
         if len(head) > MAX_HEAD_BYTES or not reader.takes(data):
             return None
@@ -157,7 +162,8 @@ class FastProtocol(asyncio.Protocol):
             receive=_nothing_more,
         )
         asked = Asked(endpoint, request, len(reader.body))
-        is_whole = len(head) + asked.length == len(data)  # not if it ends otherwise, or something stands before it
+        # false if the request ends in another way, or if bytes precede it
+        is_whole = len(head) + asked.length == len(data)
         if is_whole and len(head) <= MAX_REMEMBERED_LENGTH and _SAID_ONCE not in reader.headers:
             self._paths.remember(head, asked)
         return asked
@@ -168,7 +174,7 @@ class FastProtocol(asyncio.Protocol):
         try:
             self._send(await endpoint.answer(request))
         except BaseException:
-            self._transport.close()  # nobody shall wait for what does not come
+            self._transport.close()  # the client must not wait for an answer that does not come
             raise
         finally:
             assert self._answering is not None
@@ -183,7 +189,7 @@ class FastProtocol(asyncio.Protocol):
         if transport.is_closing():
             return
         body = answer.body
-        assert isinstance(body, bytes), "routes whose answers come bit by bit are marked as lasting"
+        assert isinstance(body, bytes), "routes that stream their answers are marked as lasting"
         headers = [*self._state.default_headers, *answer.headers]
         if self._closes and _FAREWELL not in headers:
             headers.append(_FAREWELL)
@@ -197,7 +203,9 @@ class FastProtocol(asyncio.Protocol):
             self._until_idle = self._loop.call_later(self._config.timeout_keep_alive, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        """One timer for all requests of a connection: it looks when the last one was answered."""
+        """Close an idle connection. One timer serves all requests of a connection: it checks when the last one was
+        answered.
+        """
         idle = 0.0 if self._answering is not None else self._loop.time() - self._answered_at
         if idle >= self._config.timeout_keep_alive:
             self._transport.close()
@@ -207,7 +215,7 @@ class FastProtocol(asyncio.Protocol):
     # --- farewell ---------------------------------------------------------------------------------------------------
 
     def _hand_over(self, data: bytes) -> None:
-        """Let uvicorn have the connection, from these bytes on."""
+        """Hand the connection over to uvicorn, starting with these bytes."""
         self._leave()
         successor = BufferedProtocol(self._config, self._state, self._app_state, self._loop, self._peer)
         self._transport.set_protocol(successor)
@@ -224,11 +232,11 @@ class FastProtocol(asyncio.Protocol):
 
 
 class _NotForUs(Exception):
-    """More than one request arrived, or one with too many headers."""
+    """Raised when more than one request arrived, or one with too many headers."""
 
 
 class _Reader:
-    """Tells whether bytes are one whole, ordinary request, and what it says."""
+    """Parses bytes and decides whether they are one complete, ordinary request."""
 
     method: str
     url: str
@@ -239,7 +247,9 @@ class _Reader:
         self._parser = httptools.HttpRequestParser(self)
 
     def takes(self, data: bytes) -> bool:
-        """After a False this must not be asked again: it may have stopped halfway."""
+        """Return True if the bytes are one complete, ordinary request. After a False the parser may have stopped in the
+        middle, and must not be used again.
+        """
         if len(data) > MAX_BYTES:
             return False
         self._begun = self._completed = self._header_count = 0
@@ -258,14 +268,14 @@ class _Reader:
             and self.method != "HEAD"
             and b"transfer-encoding" not in self.headers
             and self._header_count <= MAX_HEADERS
-            and len(self.headers) == self._header_count  # which of two counts is decided once, behind uvicorn
+            and len(self.headers) == self._header_count  # repeated headers are handled in one place, behind uvicorn
         )
 
     # --- what the parser says ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._begun += 1
-        if self._begun > 1:  # not for us, however many follow
+        if self._begun > 1:  # for any number of further requests
             raise _NotForUs
 
     def on_url(self, url: bytes) -> None:
@@ -290,7 +300,7 @@ class _Reader:
 
 @functools.cache
 def _usual_head(status: int, content_type: bytes) -> bytes:
-    """As far as it is the same for many answers."""
+    """Return the part of a head that many answers share."""
     return STATUS_LINE[status] + _lines(usual_headers(status, content_type))
 
 
@@ -299,4 +309,4 @@ def _lines(headers: Headers) -> bytes:
 
 
 async def _nothing_more() -> NoReturn:
-    raise AssertionError("routes that want to know when the client hangs up are marked as lasting")
+    raise AssertionError("routes that wait for the client to disconnect are marked as lasting")

@@ -1,4 +1,4 @@
-"""The server's end of HTTP: uvicorn without its listeners, which close for good when descriptors run out."""
+"""The HTTP server: uvicorn without its listeners, which would close permanently when file descriptors run out."""
 
 from __future__ import annotations
 
@@ -16,18 +16,23 @@ from timeball.api.http.connection_limits import ConnectionLimits, Connections, P
 from timeball.api.http.fast_protocol import FastProtocol
 
 MAX_ACCEPTS_PER_TURN: Final = 4
-"""Each takes about 0.2 ms, in which nothing else has a turn of the event loop."""
+"""Maximum number of accepted connections per turn of the event loop. Each takes about 0.2 ms."""
 CROWDED_PAUSE_SECONDS: Final = 0.006_25
-"""While there are as many strangers as may be, connections are accepted at no more than 640 per second: each of them
-costs more than a request, and evicts another one that comes again. The others wait in the kernel's queue."""
+"""While the maximum number of strangers is reached, at most 640 connections per second are accepted: each costs more
+than a request, and displaces another one that connects again. The others wait in the kernel's queue.
+"""
 ACCEPT_RETRY_SECONDS: Final = 0.1
-"""After an accept that failed for want of descriptors or memory: the connection stays in the kernel's queue."""
+"""Seconds after an accept that failed because of missing descriptors or memory. The connection stays in the kernel's
+queue.
+"""
 
 log = logging.getLogger("timeball.api")
 
 
 class HttpServer(uvicorn.Server):
-    """Accepts connections itself, within limits. Signals are the caller's business: jobs finish before it goes."""
+    """Accepts connections itself, within limits. It handles no signals, because jobs have to finish before the server
+    stops.
+    """
 
     def __init__(
         self,
@@ -35,13 +40,13 @@ class HttpServer(uvicorn.Server):
         limits: ConnectionLimits | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """`tls` gives the context for the next connection."""
+        """`tls` returns the context for the next connection."""
         super().__init__(config)
         self.peers = Connections(limits or ConnectionLimits())
         self._tls = tls
         self._acceptors: list[Acceptor] = []
         self._fails = False
-        """Whether the last connection failed through an error of the server, which is logged once."""
+        """True if the last connection failed because of an error of the server, which is logged once."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -66,7 +71,7 @@ class HttpServer(uvicorn.Server):
             accepted.close()
             return
         peer.connecting = asyncio.get_running_loop().create_task(self._establish(accepted, peer))
-        # An eviction may come before the task has begun.
+        # The connection may be displaced before the task has begun.
         peer.connecting.add_done_callback(lambda task: accepted.close() if task.cancelled() else None)
 
     async def _establish(self, accepted: socket.socket, peer: Peer) -> None:
@@ -78,7 +83,7 @@ class HttpServer(uvicorn.Server):
             await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience)
             self._fails = False
         except Exception as error:
-            if isinstance(error, OSError):  # no handshake, or gone already
+            if isinstance(error, OSError):  # the handshake failed, or the client has disconnected
                 log.debug("connection not established: %r", error)
             elif not self._fails:
                 self._fails = True
@@ -90,7 +95,7 @@ class HttpServer(uvicorn.Server):
 
 
 class Acceptor:
-    """Takes connections from a listening socket as they come."""
+    """Accepts the connections of a listening socket."""
 
     def __init__(self, listener: socket.socket, connect: Callable[[socket.socket], None], peers: Connections) -> None:
         self._listener = listener
@@ -115,7 +120,7 @@ class Acceptor:
                 accepted, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
-            except ConnectionAbortedError:  # by the client
+            except ConnectionAbortedError:  # aborted by the client
                 continue
             except OSError as error:
                 self._ran_short(error)
@@ -127,7 +132,9 @@ class Acceptor:
             self._pause(CROWDED_PAUSE_SECONDS)
 
     def _ran_short(self, error: OSError) -> None:
-        """Descriptors or memory ran out. The listener stays readable: to look again at once would take all CPU."""
+        """Handle a lack of descriptors or memory. It pauses, because the listener stays readable and an immediate retry
+        would use all CPU time.
+        """
         if not self._short:
             log.warning("cannot accept connections: %s; trying again", error.strerror or error)
         self._short = True

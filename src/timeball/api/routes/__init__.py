@@ -1,1 +1,1 @@
-"""The routes, one file per thing they are about. Each file ends in its `ROUTES`."""
+"""The routes of the API, one module per resource. Each module ends with its table `ROUTES`."""

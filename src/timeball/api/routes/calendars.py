@@ -1,4 +1,4 @@
-"""Calendars, which jobs refer to by name."""
+"""Routes of calendars, which jobs refer to by name."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ ROUTES: Final = (
         method="PUT",
         path="/v1/calendars/{name}",
         permission=Permission.WRITE,
-        summary="Create a calendar, or replace it",
+        summary="Create or replace a calendar",
         description=(
-            "201 when it is new. Answered when it counts: no fire after that follows the old one. Each entry has"
+            "201 if it is new. When the answer arrives, no later fire uses the old calendar. Each entry has"
             " `dates`, or `from` and `to`, or `cron` and `for`."
         ),
         handle=put,

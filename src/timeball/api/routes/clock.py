@@ -1,4 +1,4 @@
-"""The store's time, and what holds planning."""
+"""Routes of the store's time, and of holds of planning."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from timeball.ports.store.clock import ClockState
 
 class ClockView(Struct, frozen=True, rename="camel", kw_only=True):
     store_time: str
-    """What decides what is due."""
+    """The store's time, by which runs become due."""
     wall_clock: str | None
-    """Of the machine with the embedded store; null: the database server's clock is the store's time."""
+    """The clock of the machine with an SQLite store; null for PostgreSQL, whose clock is the store's time."""
     ahead_seconds: float
-    """How far the wall clock is ahead of the store's time; negative: behind it."""
+    """How far the wall clock is ahead of the store's time; negative if it is behind."""
     planning_held_since: str | None
-    """Null: planning is not held."""
+    """Since when planning is held; null if it is not held."""
     accepted_in_seconds: float | None
-    """While planning is held: when the wall clock will be accepted, unless it steps again."""
+    """While planning is held: seconds until the wall clock is accepted, unless it steps again."""
     why: str
 
 
@@ -53,7 +53,7 @@ ROUTES: Final = (
         path="/v1/clock",
         permission=Permission.ADMIN,
         summary="Show the store's time",
-        description="And, of an embedded store, whether planning is held because the wall clock stepped ahead.",
+        description="For an embedded store also whether planning is held, because the wall clock stepped ahead.",
         handle=show,
         answer=ClockView,
     ),
@@ -62,7 +62,7 @@ ROUTES: Final = (
         path="/v1/clock:accept",
         permission=Permission.ADMIN,
         summary="Accept the wall clock",
-        description="Ends a hold of planning: the store's time becomes the wall clock's, and leases and timers move"
+        description="Ends a hold of planning: the store takes the time of the wall clock, and leases and timers move"
         " with it. Without a hold it changes nothing.",
         handle=accept,
         answer=ClockView,

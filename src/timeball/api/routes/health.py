@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, and what can it do? Open to everybody."""
+"""Routes for liveness, readiness and the description of the API. They need no key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Ready(Struct, frozen=True):
     status: str
     checks: dict[str, bool]
     degraded: dict[str, str] = {}
-    """Loops that fail although no job waits for them, such as housekeeping, and the kind of their last error."""
+    """Failing loops that no job depends on, such as maintenance, with the kind of their last error."""
 
 
 async def livez(call: Call) -> Answer:
@@ -53,7 +53,7 @@ ROUTES: Final = (
         method="GET",
         path="/livez",
         permission=Permission.PUBLIC,
-        summary="Is the process alive?",
+        summary="Check whether the process is alive",
         handle=livez,
         answer=Alive,
     ),
@@ -61,7 +61,7 @@ ROUTES: Final = (
         method="GET",
         path="/readyz",
         permission=Permission.PUBLIC,
-        summary="Is it ready to serve?",
+        summary="Check whether the server is ready",
         description=(
             "503 while the store does not answer or cannot be written, while a loop that runs depend on had no success"
             " for 10 s, and once the server stops. The detail names each failed check with the kind of its last error."
@@ -73,7 +73,7 @@ ROUTES: Final = (
         method="GET",
         path="/openapi.json",
         permission=Permission.PUBLIC,
-        summary="This description",
+        summary="The OpenAPI description",
         handle=openapi,
         answer=dict[str, Any],
     ),
@@ -81,7 +81,7 @@ ROUTES: Final = (
         method="GET",
         path="/docs",
         permission=Permission.PUBLIC,
-        summary="This description, for people",
+        summary="The description as an HTML page",
         handle=docs,
         content_type="text/html",
     ),

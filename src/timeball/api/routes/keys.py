@@ -1,4 +1,4 @@
-"""API keys: the secret is shown once, and only its digest is kept."""
+"""Routes of API keys. A secret is shown once, and only its digest is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeyView(Struct, frozen=True, rename="camel", kw_only=True):
 
 class NewKeyAnswer(KeyView, frozen=True, rename="camel", kw_only=True):
     key: str
-    """The secret. It cannot be shown again."""
+    """The secret of the new API key. It is returned only once."""
 
 
 class KeyList(Struct, frozen=True, rename="camel"):
@@ -78,7 +78,7 @@ ROUTES: Final = (
         path="/v1/api-keys",
         permission=Permission.ADMIN,
         summary="Create an API key",
-        description="The answer is the only place where the secret is ever shown.",
+        description="Only this answer contains the secret.",
         handle=create,
         body=NewKey,
         answer=NewKeyAnswer,
@@ -98,7 +98,7 @@ ROUTES: Final = (
         path="/v1/api-keys/{keyId}",
         permission=Permission.ADMIN,
         summary="Revoke an API key",
-        description="Holds at once on this server, within seconds on the others.",
+        description="Takes effect at once on this server, and within 3 seconds on the others.",
         handle=revoke,
         status=204,
         problems=(404, 409),

@@ -1,4 +1,4 @@
-"""Registered tasks, which jobs refer to by `taskId`."""
+"""Routes of registered tasks, which jobs refer to by `taskId`."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ ROUTES: Final = (
         method="PUT",
         path="/v1/tasks/{taskId}",
         permission=Permission.WRITE,
-        summary="Register a task, or replace it",
-        description="201 when it is new. Jobs that refer to it use the new version from their next run on.",
+        summary="Register or replace a task",
+        description="201 if it is new. Jobs that refer to it use the new version from their next run on.",
         handle=put,
         body=Task,
         reads_raw=True,

@@ -1,4 +1,4 @@
-"""Why: what a run or a job waits for, why it did not run, why it was late."""
+"""Routes that explain why a run or a job waits, did not run, or was late."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from timeball.operation.runs.explain import RunExplained, explain_job, explain_r
 
 
 class ReasonView(Struct, frozen=True, rename="camel", kw_only=True):
-    """One reason."""
+    """One reason why a run or a job has its state."""
 
     code: Code
     text: str
     unblocks: str
-    """What would change it; empty where nothing has to."""
+    """What would remove the reason; empty if no action is needed."""
     since: str | UnsetType = UNSET
     until: str | UnsetType = UNSET
-    """When time alone changes it."""
+    """When the reason ends by itself, if it does."""
     run_id: str | UnsetType = UNSET
-    """The other run, where there is one."""
+    """The id of the other run that is the cause, if there is one."""
 
 
 class RunWhy(Struct, frozen=True, rename="camel", kw_only=True):
-    """Why a run is where it is. The first reason is the one that matters most now."""
+    """Why a run has its status. The first reason is the most important one now."""
 
     run_id: str
     job_id: str
@@ -42,18 +42,18 @@ class RunWhy(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class JobWhy(Struct, frozen=True, rename="camel", kw_only=True):
-    """Why a job is where it is."""
+    """Why a job has its status."""
 
     job_id: str
     job_name: str
     state: str
     answer: str
     reasons: list[ReasonView]
-    """Of the job itself."""
+    """The reasons of the job itself."""
     run: RunWhy | None
-    """Its first live run, else the newest that ended."""
+    """Its first live run, else the newest one that ended."""
     exceptions: list[LedgerItem]
-    """The newest fires that did not start on time, newest first."""
+    """The fires that did not start on time, newest first."""
 
 
 async def why_run(call: Call) -> Answer:
@@ -105,8 +105,8 @@ ROUTES: Final = (
         method="GET",
         path="/v1/jobs/{jobId}/why",
         permission=Permission.READ,
-        summary="Why the job is where it is",
-        description="Its own state, the reasons of its run, and the newest fires that did not start on time.",
+        summary="Explain the state of a job",
+        description="Returns its state, the reasons of its run, and the newest fires that did not start on time.",
         handle=why_job,
         answer=JobWhy,
         problems=(404,),
@@ -115,8 +115,8 @@ ROUTES: Final = (
         method="GET",
         path="/v1/runs/{runId}/why",
         permission=Permission.READ,
-        summary="Why the run waits, did not run, or was late",
-        description="The reasons in the order in which they matter now, and what would unblock each.",
+        summary="Explain why a run waits, did not run, or was late",
+        description="Returns the reasons, the most important first, and what would unblock each.",
         handle=why_run,
         answer=RunWhy,
         problems=(404,),

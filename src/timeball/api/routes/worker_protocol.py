@@ -1,4 +1,4 @@
-"""The five messages of `ports.worker_protocol`, over HTTP."""
+"""Routes of the five messages of `ports.worker_protocol`."""
 
 from __future__ import annotations
 
@@ -51,15 +51,16 @@ async def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def _without_nul(raw: bytes) -> bytes:
-    """Output of jobs may hold anything. NUL, which the store cannot keep, is shown as what it is: not a character."""
-    # To look for one byte takes a hundredth of the time.
+    """Replace NUL, which the store cannot keep, by the replacement character. The output of jobs may contain it."""
+    # The search for a single byte takes a hundredth of the time.
     return raw.replace(b"\\u0000", b"\\ufffd") if b"\\" in raw else raw
 
 
 def _read_report(raw: bytes) -> Report:
-    """Results are kept as the text they are, whatever numbers are in them and however deep: one that is odd must not
-    cost the others of its report. What says who ended, and when, has its bounds in its type: a look at each value
-    would cost twenty times as much as the decoding."""
+    """Decode a report. Results are kept as text, with any numbers and any depth, because an unusual one must not cost
+    the others of its report. Ids and times are bounded by their types: a check of each value would cost twenty times as
+    much as the decoding.
+    """
     raw = _without_nul(raw)
     json_input.check_text(raw)
     message: Report = json_input.decode(raw, _report)
@@ -67,7 +68,7 @@ def _read_report(raw: bytes) -> Report:
 
 
 def _check_report(report: Report) -> None:
-    """What the types do not say: ids look like ids, and outcomes are bounded."""
+    """Check what the types do not: the form of ids, and the size of outcomes."""
     if report.ended:
         _check_ids("r", "/ended", "runId", [each.run_id for each in report.ended])
         _check_ids("j", "/ended", "jobId", [each.job_id for each in report.ended])
@@ -88,7 +89,7 @@ def _check_report(report: Report) -> None:
 
 
 def _check_ids(prefix: str, at: str, field: str, idents: Sequence[str]) -> None:
-    """Only what looks like an id reaches the store."""
+    """Refuse malformed ids, so that they do not reach the store."""
     if (wrong := ids.malformed(prefix, idents)) is not None:
         raise Invalid(f"{idents[wrong][:40]!r} is not an id", f"{at}/{wrong}/{field}")
 
@@ -104,7 +105,7 @@ def _check_failure(failure: Failure, at: str) -> None:
     if len(failure.exceptions) > MAX_EXCEPTIONS:
         raise Invalid(f"a failure names at most {MAX_EXCEPTIONS} exceptions", f"{at}/exceptions")
     if failure.retry_after is not None and not 0 <= failure.retry_after <= MAX_AGE:
-        raise Invalid("a target asks for between nothing and ten years", f"{at}/retryAfter")
+        raise Invalid("retryAfter must be between 0 and ten years", f"{at}/retryAfter")
     try:
         json_input.check_values(msgspec.to_builtins(failure))
     except Invalid as error:
@@ -125,7 +126,7 @@ def _check_offer(hello: RegisterWorker) -> None:
 
 
 def _key_of(call: Call) -> str:
-    assert call.key is not None, "no message of a worker comes without a key"
+    assert call.key is not None, "every message of a worker has a key"
     return call.key.id
 
 
@@ -144,7 +145,9 @@ async def poll(call: Call) -> Answer:
 
 
 async def _while_connected(call: Call, polling: Coroutine[Any, Any, PollResponse]) -> PollResponse:
-    """A worker that died while it waited must be assigned nothing."""
+    """Wait for the answer to a poll while the worker is connected. A worker that disconnected must be
+    assigned nothing.
+    """
     work = asyncio.ensure_future(polling)
     gone = asyncio.ensure_future(call.request.receive())
     gone.add_done_callback(lambda _: work.cancel())
@@ -152,7 +155,7 @@ async def _while_connected(call: Call, polling: Coroutine[Any, Any, PollResponse
         return await work
     except asyncio.CancelledError:
         if gone.done():
-            raise Malformed("the worker hung up") from None
+            raise Malformed("the worker disconnected") from None
         raise
     finally:
         gone.cancel()
@@ -193,9 +196,9 @@ def _route(name: str, summary: str, handle: Any, body: type[Struct], answer: Any
 
 
 ROUTES: Final = (
-    _route("poll", "Say what the worker has, and wait for something to do", poll, Poll, PollResponse),
-    _route("report", "Say what happened", report, Report, ReportAck),
-    _route("beat", "Renew the session's lease", beat, Beat, PollResponse),
-    _route("hello", "Open a session", hello, RegisterWorker, WorkerRegistered),
-    _route("goodbye", "Leave, and give back what is held", goodbye, Goodbye, None),
+    _route("poll", "Send the free slots and wait for assignments", poll, Poll, PollResponse),
+    _route("report", "Report starts, output and outcomes", report, Report, ReportAck),
+    _route("beat", "Renew the lease of the session", beat, Beat, PollResponse),
+    _route("hello", "Register a worker and open a session", hello, RegisterWorker, WorkerRegistered),
+    _route("goodbye", "End the session and release its attempts", goodbye, Goodbye, None),
 )

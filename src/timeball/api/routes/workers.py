@@ -1,4 +1,4 @@
-"""Workers that are connected."""
+"""The route that lists connected workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from timeball.ports.store.workers import Worker
 
 
 class InUse(Struct, frozen=True, rename="camel"):
-    """What the runs of a worker take of it. CPUs and memory count for runs that ask for some."""
+    """The resources of a worker that its runs use. CPUs and memory are counted for runs that ask for them."""
 
     slots: int
     cpu: float
@@ -26,18 +26,18 @@ class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     name: str
     slots: int
     running: int
-    """Runs that it has."""
+    """Number of runs that the worker executes now."""
     cpu: float | None
-    """CPUs for runs that ask for some; null: as many as anybody asks for."""
+    """CPUs for runs that ask for CPUs; null if there is no limit."""
     memory_mb: int | None
     in_use: InUse
     labels: list[str]
     dedicated: bool
-    """Takes only runs that ask for one of its labels."""
+    """True if it accepts only runs that ask for one of its labels."""
     kinds: list[str] | None
-    """The kinds of tasks that it takes; null: every one."""
+    """The task kinds that it accepts; null for all."""
     reserved_for: str | None
-    """What a run asks for that waits until this worker has room for it; until then it takes nothing else."""
+    """The requirements of a waiting run that needs this worker. Until it has room for that run, it accepts no other."""
     tasks: list[str]
     version: str
     started_at: str

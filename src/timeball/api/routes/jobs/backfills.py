@@ -1,4 +1,4 @@
-"""Backfills: the fires of a past range, run again or for the first time."""
+"""Routes of backfills: they run the fires of a past range, again or for the first time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_bac
 
 
 class BackfillView(Struct, frozen=True, rename="camel", kw_only=True):
-    """A backfill, and how far it is: `total` = `done` + `running` + `remaining`."""
+    """A backfill and its progress: `total` = `done` + `running` + `remaining`."""
 
     backfill_id: str
     job_id: str
@@ -32,28 +32,28 @@ class BackfillView(Struct, frozen=True, rename="camel", kw_only=True):
     until: str = field(name="to")
     parallelism: int
     status: Literal["running", "paused", "completed", "cancelled"]
-    """`paused`: its job is, and so it makes no runs."""
+    """`paused`: its job is paused, so no runs are created."""
     reason: str
-    """Why it was cancelled."""
+    """Why the backfill was cancelled; empty otherwise."""
     total: int
     done: int
     """Fires whose run ended: `succeeded` + `failed` + `cancelled`."""
     succeeded: int
     failed: int
-    """Gave up, or retries exhausted."""
+    """Runs that failed or used up their retries."""
     cancelled: int
     running: int
-    """Runs that are alive: they wait for a worker, run, or wait for a retry."""
+    """Live runs: they wait for a worker, execute, or wait for a retry."""
     remaining: int
-    """Fires that are not runs yet; of a cancelled backfill, fires that never will be."""
+    """Fires without a run yet; of a cancelled backfill, fires that never get one."""
     next_fire_time: str | None
-    """Where it is: the first of those that remain."""
+    """The first of the remaining fires."""
     created_at: str
     finished_at: str | None
 
 
 class BackfillRange(Struct, frozen=True, rename="camel", kw_only=True):
-    """What a backfill would be."""
+    """The answer to a dry run: the fires of the range."""
 
     job_id: str
     total: int
@@ -67,7 +67,7 @@ class BackfillList(Struct, frozen=True, rename="camel"):
 
 
 class BackfillsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    job_id: Annotated[Text, Meta(description="Only those of this job.")] = ""
+    job_id: Annotated[Text, Meta(description="Only backfills of this job.")] = ""
 
 
 async def create(call: Call) -> Answer:
@@ -119,7 +119,7 @@ async def cancel(call: Call) -> Answer:
 
 
 def _backfill_id(call: Call) -> str:
-    """Only what looks like an id reaches the store."""
+    """Return the id in the path. Malformed ids are not looked up in the store."""
     ident = call.path["backfillId"]
     if not ids.is_id("b", ident):
         raise NotFound("backfill", ident[:100])
@@ -161,16 +161,16 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Run the fires of a past range",
         description=(
-            "Again or for the first time, oldest first, `parallelism` of them at a time, and behind fresh runs. Each"
-            " run executes the job as it is when the run is made, and is given the time of its fire. With `dryRun`, the"
-            " fires are only counted. More than 100,000 fires, or a range that has not passed, are a 422."
+            "The fires run oldest first, at most `parallelism` at a time, with a lower priority than new runs. Each"
+            " run executes the job as it is when the run is created, with the time of its fire. With `dryRun`, the"
+            " fires are only counted. More than 100,000 fires, or a range in the future, give a 422."
         ),
         handle=create,
         body=BackfillBody,
         answer=(BackfillView, BackfillRange),
         status=201,
         headers={
-            "Idempotency-Key": "A repetition with this key and body gets the first answer, and is no second backfill."
+            "Idempotency-Key": "A repeated request with this key and body gets the first answer and creates nothing."
         },
         example={"from": "2026-02-01T00:00:00Z", "to": "2026-03-01T00:00:00Z", "parallelism": 4},
         problems=(404, 409),
@@ -189,7 +189,7 @@ ROUTES: Final = (
         method="GET",
         path="/v1/backfills/{backfillId}",
         permission=Permission.READ,
-        summary="How far a backfill is",
+        summary="Read a backfill and its progress",
         handle=read,
         answer=BackfillView,
         problems=(404,),
@@ -199,7 +199,7 @@ ROUTES: Final = (
         path="/v1/backfills/{backfillId}/cancel",
         permission=Permission.WRITE,
         summary="Cancel a backfill",
-        description="Makes no more runs of it, and cancels those that are alive. Doing it again changes nothing.",
+        description="Creates no more runs of it, and cancels its live runs. Repeating it changes nothing.",
         handle=cancel,
         answer=BackfillView,
         problems=(404, 409),

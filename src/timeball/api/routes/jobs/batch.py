@@ -1,4 +1,4 @@
-"""Many jobs in one request and one commit."""
+"""The route that creates many jobs in one request and one commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class BatchItem(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Either the new job's id or what was wrong with it."""
+    """The id of the new job, or the error."""
 
     job_id: str | None = None
     error: Problem | None = None
@@ -36,7 +36,7 @@ class BatchAnswer(Struct, frozen=True):
 
 
 async def create_batch(call: Call) -> Answer:
-    """One bad item never fails its neighbours."""
+    """Create the jobs of a batch. An invalid job does not affect the others."""
     clock = call.context.clock
     bodies, has_large = await read_batch(call.raw, _is_lines(call), clock)
     tenant, key, may_be_large = call.tenant, idempotency_key(call), len(call.raw) > LARGE
@@ -60,7 +60,7 @@ async def create_batch(call: Call) -> Answer:
 def _prepare(
     tenant: str, body: JobBody | TimeballError, key: str | None, place: int, may_be_large: bool
 ) -> NewJob | TimeballError:
-    """A key for the whole batch is one key per place in it, unless the job brings its own."""
+    """Prepare one job. The key of a batch becomes one key per position, unless the job has its own key."""
     if isinstance(body, TimeballError):
         return body
     own = None if key is None or body.key is not None else f"{key}#{place}"
@@ -92,8 +92,8 @@ ROUTES: Final = (
         summary="Create up to 10,000 jobs in one durable commit",
         description=(
             "A JSON array, or one job per line (`application/x-ndjson`), up to 32 MiB, and each job up to 1 MiB."
-            " Answers in order; one bad item never fails its neighbours. Jobs may carry an `idempotencyKey`; one in the"
-            " header covers every place."
+            " The items of the answer are in the same order. An invalid job does not affect the others. Jobs may have"
+            " an `idempotencyKey`; a key in the header covers the whole batch."
         ),
         handle=create_batch,
         body=JOB_SHAPES,

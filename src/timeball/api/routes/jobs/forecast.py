@@ -1,4 +1,4 @@
-"""What is to be expected."""
+"""The route that forecasts fires and compares them with the capacity of the workers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class BucketView(Struct, frozen=True, rename="camel", kw_only=True):
     until: str = field(name="to")
     fires: int
     run_seconds: float
-    """What the fires of jobs whose duration is known will take: slots times seconds."""
+    """Expected work of the jobs with a known duration: slots times seconds."""
     capacity_seconds: float
-    """What the workers have that are alive now."""
+    """Capacity of the workers that are alive now: slots times seconds."""
     load: float | None
-    """One by the other; null: there is no worker."""
+    """`runSeconds` divided by `capacitySeconds`; null if no worker is alive."""
 
 
 class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -39,19 +39,19 @@ class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     bucket: Duration
     slots: int
     jobs: int
-    """That were counted."""
+    """Number of jobs whose fires are in the forecast."""
     estimated_jobs: int
-    """Of these, fire too often to be counted to the end: taken to go on at the same rate."""
+    """Jobs that fire too often to be counted completely. Their rate is assumed to stay the same."""
     unmeasured_jobs: int
-    """Of these, will fire but have no known duration: they are in `fires`, not in `runSeconds`."""
+    """Jobs without a known duration. They are counted in `fires`, but not in `runSeconds`."""
     left_out_jobs: int
-    """Were not counted, since there are too many instants."""
+    """Jobs that were not counted, because there are too many fires."""
     more_jobs: bool
-    """There are jobs that were not even looked at."""
+    """True if there are more jobs than were read."""
     peak: BucketView | None
     items: list[BucketView]
     notes: list[str]
-    """What is left out or estimated, in words."""
+    """Sentences about what is left out or estimated."""
 
 
 async def read(call: Call) -> Answer:
@@ -65,10 +65,10 @@ async def read(call: Call) -> Answer:
     if until <= since:
         raise Invalid("'to' is not after 'from'", "/query/to")
     if until - since > LONGEST:
-        raise Invalid("at most 366 days can be foreseen at once", "/query/to")
+        raise Invalid("a forecast covers at most 366 days", "/query/to")
     if (until - since) // width >= MAX_BUCKETS:
         raise Invalid(
-            f"there would be more than {MAX_BUCKETS:,} buckets; ask for larger ones, or for less", "/query/bucket"
+            f"there would be more than {MAX_BUCKETS:,} buckets; use larger buckets or a shorter range", "/query/bucket"
         )
     found = await forecast_fires(call.context, call.tenant, since, until, width)
     return answer_json(_answer(found, since, until, width))
@@ -114,21 +114,19 @@ def _view(bucket: ForecastBucket, slots: int) -> BucketView:
 def _notes(found: Foreseen) -> list[str]:
     known, notes = found.forecast, list[str]()
     if found.more:
-        notes.append(f"Only the {MAX_JOBS:,} oldest jobs were looked at; there are more.")
+        notes.append(f"Only the {MAX_JOBS:,} oldest jobs were counted; there are more.")
     if known.left_out:
-        notes.append(
-            f"{known.left_out:,} jobs are left out: {forecast.MAX_INSTANTS:,} fires were counted, and that is enough."
-        )
+        notes.append(f"{known.left_out:,} jobs are left out: at most {forecast.MAX_INSTANTS:,} fires are counted.")
     if known.estimated:
         often = f"more than {forecast.MAX_OF_RULE:,} times"
-        notes.append(f"{known.estimated:,} jobs fire {often}: taken to go on at the rate at which they begin.")
+        notes.append(f"{known.estimated:,} jobs fire {often}: their first rate is assumed to stay the same.")
     if known.unmeasured:
         notes.append(
-            f"{known.unmeasured:,} of {known.jobs:,} jobs have no known duration (of {found.measured:,} the last runs"
-            " were looked up): they count as fires, not as run seconds."
+            f"{known.unmeasured:,} of {known.jobs:,} jobs have no known duration (the last runs of"
+            f" {found.measured:,} jobs were looked up): they count as fires, not as run seconds."
         )
     if not found.slots:
-        notes.append("No worker is alive: there is no capacity to compare with.")
+        notes.append("No worker is alive, so there is no capacity to compare with.")
     return notes
 
 
@@ -137,10 +135,10 @@ ROUTES: Final = (
         method="GET",
         path="/v1/forecast",
         permission=Permission.READ,
-        summary="Fires to expect, against capacity",
+        summary="Forecast fires and compare them with capacity",
         description=(
-            "The coming week by default, by the hour. Fires of the tenant's active jobs by schedules and calendars,"
-            " what they will take if they take as long as lately, and what the workers of now could do in that time."
+            "By default the next week, by the hour: the fires of the tenant's active jobs by schedules and calendars,"
+            " the work that they need if they take as long as recently, and the capacity of the live workers."
         ),
         handle=read,
         query=ForecastQuery,

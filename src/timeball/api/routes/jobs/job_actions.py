@@ -1,4 +1,4 @@
-"""What can be done with a job, and what can be asked about it."""
+"""Routes of one job: status, run now, pause, resume, runs, logs, next fires and ledger."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from timeball.slices import beside
 
 
 class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):
-    """Of the run that started last, else of the next pending one, else of the job."""
+    """The status of the run that started last, else of the next pending run, else of the job."""
 
     job_id: str
     status: str
@@ -48,7 +48,7 @@ class StatusAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str | None
     attempt: int | None
     detail: str | UnsetType = UNSET
-    """When it fires, of a job that follows another."""
+    """For a job that follows another one: when it fires."""
 
 
 class RunNowAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -61,7 +61,9 @@ class RunNowAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 class ComingFire(Struct, frozen=True, rename="camel"):
     fire_time: str
     mark: Literal["excluded", "next_open"] | UnsetType = UNSET
-    """`excluded`: a calendar is closed then, it does not run; `next_open`: what was excluded runs once."""
+    """`excluded`: a calendar is closed at this time, so it does not run; `next_open`: the excluded fires run once,
+    here.
+    """
     note: str | UnsetType = UNSET
 
 
@@ -73,7 +75,7 @@ class NextAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class LedgerItem(Struct, frozen=True, rename="camel", kw_only=True):
-    """One due instant, or (`count` > 1) consecutive ones that share their fate."""
+    """One fire, or several consecutive fires (`count` > 1) with the same verdict."""
 
     fire_time: str
     fire_until: str
@@ -100,8 +102,9 @@ class LogsAddress(Struct, frozen=True, rename="camel"):
     job_id: str
     run_id: str | None
     url: str | None
-    """Relative to the server that answered, like every address in an answer: what a request says about the server's
-    name (Host, X-Forwarded-Proto) is a client's claim."""
+    """Relative to the server that answered, like every URL in an answer: the server's name in a request (Host,
+    X-Forwarded-Proto) comes from the client and is not trusted.
+    """
 
 
 async def status(call: Call) -> Answer:
@@ -122,7 +125,9 @@ async def status(call: Call) -> Answer:
 
 
 async def _after_what(call: Call, found: JobStatus) -> str:
-    """`fires after each success of job j_… (nightly)`, of a job that follows another and goes on."""
+    """Return `fires after each success of job j_… (nightly)` for a job that follows another one and may still fire;
+    otherwise an empty string.
+    """
     wanted = found.job.spec.follows
     if wanted is None or found.status not in ("scheduled", "paused"):
         return ""
@@ -157,7 +162,7 @@ async def resume_job(call: Call) -> Answer:
 async def runs(call: Call) -> Answer:
     query: RunListQuery = call.query
     where = structs.replace(run_filter(query, call.tenant), job_id=call.job_id)
-    if query.archived:  # also of a job that went with its last run
+    if query.archived:  # also runs of a job that was deleted with its last run
         return await answer_archived(call, where, query)
     await find_job(call.context, call.tenant, call.job_id)
     return await answer_runs(call, where, query)
@@ -185,7 +190,7 @@ async def next_fires(call: Call) -> Answer:
             because = f" ({job.pause_reason})" if job.pause_reason else ""
             detail = f"paused{because}: none of these fires until it is resumed"
             if job.spec.follows is not None:
-                detail = f"paused{because}; its catch-up rule decides about what ends meanwhile"
+                detail = f"paused{because}; its catch-up rule decides about runs that end before it is resumed"
             if job.paused_until is not None:
                 detail = (
                     f"paused{because} until {render(job.paused_until)}; its catch-up rule decides about fires before"
@@ -194,7 +199,8 @@ async def next_fires(call: Call) -> Answer:
             detail = f"the job is {found.status}: nothing will fire"
     if found.status in ("scheduled", "paused"):
         closures = await closures_of_job(call.context, job)
-        # Rare days and long closures take a while to pass: not on the loop that has fires to keep.
+        # Finding rare days and passing long closures takes a while, so it runs in a thread and does not block the event
+        # loop.
         coming = await beside(_first, found, call.context.store.now(), closures, query.count)
         items = [ComingFire(render(each.at), each.mark or UNSET, each.note or UNSET) for each in coming]
     return answer_json(NextAnswer(job_id=job.id, status=found.status, items=items, detail=detail))
@@ -206,7 +212,7 @@ def _first(found: JobStatus, now: Micros, closures: Closures, count: int) -> lis
 
 def _coming(found: JobStatus, now: Micros, closures: Closures) -> Iterable[Marked]:
     job = found.job
-    if job.exhausted:  # the last run may still be ahead
+    if job.exhausted:  # the last run may still be in the future
         return [Marked(at) for at in (found.next_run_at,) if at is not None and at > now]
     after = now if job.paused_until is None else max(now, job.paused_until - 1)
     coming = upcoming_fires.coming(job, after, closures)
@@ -216,7 +222,7 @@ def _coming(found: JobStatus, now: Micros, closures: Closures) -> Iterable[Marke
 
 
 def _with_marks(job: Job, coming: Iterator[Micros], after: Micros, closures: Closures) -> Iterator[Marked]:
-    """The fires, and between them what calendars exclude."""
+    """Yield the fires, and between them those that calendars exclude."""
     marked = preview.around(lambda at: planning.fires(job, at), after, closures, job.spec.excluded)
     following = next(marked, None)
     for at in coming:
@@ -224,7 +230,7 @@ def _with_marks(job: Job, coming: Iterator[Micros], after: Micros, closures: Clo
             if following.mark == "excluded":
                 yield following
             following = next(marked, None)
-        owed = Marked(at, "next_open", "once for what a calendar excluded") if following is None else following
+        owed = Marked(at, "next_open", "runs once for excluded fires") if following is None else following
         yield owed if owed.at == at else Marked(at)
 
 
@@ -298,18 +304,18 @@ def _post(path: str, summary: str, **rest: Any) -> Route:
 
 
 ROUTES: Final = (
-    _get("status", "What the job is doing", handle=status, answer=StatusAnswer),
+    _get("status", "Read the current status of a job", handle=status, answer=StatusAnswer),
     _post(
         "run",
-        "Run the job now, beside its schedule",
-        description="Respects the overlap policy: `status` is `queued`, `blocked` or `skipped`, and `detail` says why.",
+        "Run the job now, in addition to its schedule",
+        description="Respects the overlap policy: `status` is `queued`, `blocked` or `skipped`, `detail` the reason.",
         handle=run,
         answer=RunNowAnswer,
     ),
     _post(
         "pause",
         "Pause the schedule",
-        description="Until it is resumed, or until a moment: `until` is a time in the future.",
+        description="Until it is resumed, or until `until`, a time in the future.",
         handle=pause_job,
         body=PauseBody,
         body_optional=True,
@@ -319,7 +325,7 @@ ROUTES: Final = (
     _post(
         "resume",
         "Resume the schedule",
-        description="The catch-up rule decides about what fell due meanwhile.",
+        description="The catch-up rule decides about the fires during the pause.",
         handle=resume_job,
         answer=JobView,
     ),
@@ -327,7 +333,7 @@ ROUTES: Final = (
     _get(
         "logs",
         "Output of the newest run",
-        description="Text by default; `?as=url` answers its address, `Accept: application/json` the lines as JSON.",
+        description="Text by default. `?as=url` returns its URL, `Accept: application/json` the lines as JSON.",
         handle=logs,
         lasts=True,
         query=JobLogsQuery,
@@ -338,15 +344,15 @@ ROUTES: Final = (
     _get(
         "next",
         "The next fires",
-        description="Those that calendars exclude are marked as such; of each closure the first few are shown.",
+        description="Fires that calendars exclude are marked; of each closure only the first few are listed.",
         handle=next_fires,
         query=NextQuery,
         answer=NextAnswer,
     ),
     _get(
         "ledger",
-        "What became of every due instant",
-        description="`counts` adds up to `due`; instants whose run is still alive count as `open`.",
+        "List every fire with its verdict",
+        description="`counts` adds up to `due`; fires whose run is still live count as `open`.",
         handle=ledger,
         query=LedgerQuery,
         answer=LedgerAnswer,

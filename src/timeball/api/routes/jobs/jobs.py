@@ -1,4 +1,4 @@
-"""Jobs: create, list, read, update, cancel."""
+"""Routes that create, list, read, update and cancel jobs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def create(call: Call) -> Answer:
 
 def new_job(tenant: str, body: job_reader.JobBody, key: str | None, size: int) -> NewJob:
     if key is not None and body.key is not None and key != body.key:
-        raise Invalid("the header Idempotency-Key says something else", "/idempotencyKey")
+        raise Invalid("the header Idempotency-Key has another value", "/idempotencyKey")
     key = key if body.key is None else body.key
     if key is None:
         return NewJob(tenant, body.spec, size=size)
@@ -73,7 +73,7 @@ def idempotency_key(call: Call) -> str | None:
 def created_answer(created: Created, at: str = "/v1/jobs/") -> Answer:
     headers: Headers = [(b"location", f"{at}{created.job_id}".encode())]
     if created.job is None:
-        assert created.answer is not None, "a repetition carries the first answer"
+        assert created.answer is not None, "a repeated request has the stored first answer"
         return Answer(created.answer, 201, JSON, [*headers, _REPLAYED])
     headers.append(etag(created.job))
     answer = views.render_job(created.job) if created.answer is None else created.answer
@@ -118,7 +118,7 @@ def if_match(call: Call) -> int | None:
         return None
     version = header.removeprefix("W/").strip('"')
     if not (version.isascii() and version.isdigit() and len(version) <= 18):
-        raise PreconditionFailed(f'If-Match is {header[:100]!r}, which is no ETag of a job; they look like "3"')
+        raise PreconditionFailed(f'If-Match is {header[:100]!r}, which is not an ETag of a job, such as "3"')
     return int(version)
 
 
@@ -128,13 +128,13 @@ async def cancel(call: Call) -> Answer:
 
 
 _UPDATE: Final = (
-    "Partial: fields that are left out stay as they are; `schedule` and `task` are replaced as a whole, `retry` is"
-    " merged, null brings the default back. A whole answer may be sent back with one change in it."
+    "Partial: missing fields keep their values; `schedule` and `task` are replaced as a whole, `retry` is"
+    " merged, null restores the default. A whole answer may be sent back with one change in it."
 )
 
 
 def update_routes(path: str, **rest: Any) -> tuple[Route, Route]:
-    """`PUT` and `PATCH` are the same: both change what they name."""
+    """Return the routes of `PUT` and `PATCH`, which do the same: both change the given fields."""
 
     def route(method: str) -> Route:
         return Route(
@@ -142,7 +142,7 @@ def update_routes(path: str, **rest: Any) -> tuple[Route, Route]:
             path=path,
             permission=Permission.WRITE,
             reads_raw=True,
-            headers={"If-Match": "The version (`ETag`) that the change is based on; another one is a 412."},
+            headers={"If-Match": "The version (`ETag`) that the change is based on; 412 if it is not current."},
             example={"schedule": {"type": "interval", "expression": "15m"}},
             problems=(404, 409, 412),
             **rest,
@@ -157,14 +157,14 @@ ROUTES: Final = (
         path="/v1/jobs",
         permission=Permission.WRITE,
         summary="Create a job",
-        description="Answered when the job is durable. Other shapes are accepted, and answered in the canonical one.",
+        description="Answered when the job is durable. Accepts several shapes of jobs, and returns the canonical one.",
         handle=create,
         body=JOB_SHAPES,
         reads_raw=True,
         answer=JobView,
         status=201,
         headers={
-            "Idempotency-Key": "A repetition with this key and body gets the first answer, and makes no second job."
+            "Idempotency-Key": "A repeated request with this key and body gets the first answer and creates nothing."
         },
         example=EXAMPLE,
     ),
@@ -199,7 +199,7 @@ ROUTES: Final = (
         path="/v1/jobs/{jobId}",
         permission=Permission.WRITE,
         summary="Cancel a job",
-        description="Stops the schedule, cancels live runs, keeps the history. Doing it again changes nothing.",
+        description="Stops the schedule, cancels live runs, keeps the history. Repeating it changes nothing.",
         handle=cancel,
         answer=CancelledJob,
         problems=(404, 409),

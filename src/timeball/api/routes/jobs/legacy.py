@@ -1,4 +1,4 @@
-"""`/jobs`: the same jobs, and a plain array of their executions, for clients that know no other API."""
+"""The legacy routes `/jobs`: the same jobs, and a plain array of their executions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from timeball.jobspec.documents import JOB_SHAPES
 class Execution(Struct, frozen=True, rename="camel"):
     job_id: str
     execution_time: int
-    """Milliseconds since 1970."""
+    """The fire time in milliseconds since 1970."""
     status: Status
     attempt: int
 
@@ -55,7 +55,7 @@ ROUTES: Final = (
         path="/jobs",
         permission=Permission.READ,
         summary="List executions (legacy form), newest first",
-        description="A plain array; when there is more, the header `Next-Cursor` says where to go on.",
+        description="A plain array. If there are more items, the header `Next-Cursor` has the cursor of the next page.",
         handle=executions,
         query=LegacyQuery,
         answer=list[Execution],

@@ -1,4 +1,4 @@
-"""Schedules before they are saved."""
+"""The route that previews a schedule before it is saved."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _CRON_FIELDS: Final = ("expression", "timezone", "dstGap", "dstOverlap")
 class PreviewFire(Struct, frozen=True, rename="camel", kw_only=True):
     at: str
     local: str
-    """The same instant as wall clocks of the time zone show it."""
+    """The same instant as local time in the time zone of the schedule."""
     mark: Mark | UnsetType = UNSET
-    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice;
-    `excluded`: a calendar is closed; `next_open`: it opens, and what was excluded runs once."""
+    """`dst_gap`: the local time does not exist on that day, and the fire was moved here; `dst_overlap`: the local time
+    occurs twice; `excluded`: a calendar is closed; `next_open`: the calendar opens, and the excluded fires run once.
+    """
     note: str | UnsetType = UNSET
 
 
@@ -44,7 +45,8 @@ async def preview_schedule(call: Call) -> Answer:
     body = _read(call.raw)
     begin = call.context.store.now() if body.after is None else instant.parse(body.after, "/after")
     spread = f"{call.tenant}/{body.name}" if body.name else ""
-    # A rare day is sought until the year 9999, which takes a while: not on the loop that has fires to keep.
+    # The search for a rare day continues until the year 9999, which takes a while. So it runs in a thread and does not
+    # block the event loop.
     if isinstance(body.schedule, Window):
         spread = f"{SLOT}{await call.context.store.slot_for(body.schedule)}"
     closures = await named_closures(call.context, call.tenant, body.calendars)
@@ -75,7 +77,7 @@ def _fire(fire: Fire) -> PreviewFire:
 def _read(raw: bytes) -> PreviewBody:
     document = json_input.parse(raw)
     if not isinstance(document, dict):
-        raise Invalid("a preview is asked for with a JSON object")
+        raise Invalid("the body of a preview has to be a JSON object")
     canonical, origins = _canonical({name: value for name, value in document.items() if value is not None})
     try:
         return msgspec.convert(canonical, PreviewBody)
@@ -86,7 +88,7 @@ def _read(raw: bytes) -> PreviewBody:
 
 
 def _canonical(given: Document) -> tuple[Document, Origins]:
-    """The schedule in its canonical shape, however it was written."""
+    """Return the schedule in its canonical shape."""
     flat = {name: given.pop(name) for name in _CRON_FIELDS if name in given}
     if "schedule" not in given:
         origins = {f"/schedule/{name}": f"/{name}" for name in _CRON_FIELDS}
@@ -103,7 +105,7 @@ ROUTES: Final = (
         permission=Permission.READ,
         summary="Preview a schedule",
         description=(
-            "A sentence in plain English, its next fires with the marks of clock changes and calendars, and warnings."
+            "Returns a description in English, the next fires with marks for clock changes and calendars, and warnings."
         ),
         handle=preview_schedule,
         body=(PreviewBody, CronPreviewBody),

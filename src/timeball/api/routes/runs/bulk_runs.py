@@ -1,4 +1,4 @@
-"""Cancel, retry or replay every run that a filter means."""
+"""The route that cancels, retries or replays all runs that match a filter."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from timeball.ports.store.queries import Match, RunFilter
 MAX_REASONS: Final = 10
 
 _POSSIBLE: Final = {"cancel": frozenset(LIVE), "retry": RETRYABLE, "replay": TERMINAL}
-"""The runs with which each can be done."""
+"""The statuses in which each action is possible."""
 _USUAL: Final = {
     "cancel": frozenset(LIVE),
     "retry": frozenset({Status.RETRYING, *GAVE_UP}),
     "replay": RAN,
 }
-"""The runs that are meant if no status is given: those that ran."""
+"""The statuses that are selected if the filter has none."""
 
 
 class Unchanged(Struct, frozen=True, rename="camel"):
@@ -45,9 +45,9 @@ class BulkAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     changed: int
     skipped: int
     failed: list[Unchanged]
-    """Why, for the first of those that were skipped."""
+    """The errors of the first skipped runs."""
     created_before: str
-    """Send it in the filter to mean the same again, and nothing that was created since."""
+    """Send it in the filter to select the same runs again, without runs that were created since."""
 
 
 async def change(call: Call) -> Answer:
@@ -85,10 +85,10 @@ async def change(call: Call) -> Answer:
 def _meant(call: Call, body: BulkBody) -> RunFilter:
     where = chosen_by(body.filter, call.tenant)
     if body.edit is not None and body.action == "cancel":
-        raise Invalid("there is nothing to edit in runs that are cancelled", "/edit")
+        raise Invalid("a cancel cannot be combined with an edit", "/edit")
     if impossible := sorted(where.status - _POSSIBLE[body.action]):
         raise Invalid(
-            f"one cannot {body.action} runs that are {', '.join(impossible)};"
+            f"cannot {body.action} runs that are {', '.join(impossible)};"
             f" possible are {', '.join(sorted(_POSSIBLE[body.action]))}",
             "/filter/status",
         )
@@ -102,10 +102,10 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Cancel, retry or replay runs over a filter",
         description=(
-            f"Works through everything that matches, oldest first, {bulk.STEP} in one transaction; what it makes itself"
-            " never matches. `dryRun` only counts. Without a status, `cancel` means all live runs, `retry` those that"
-            " failed, died or wait for a retry, `replay` those that succeeded, failed or died. May be repeated:"
-            " `cancel` and `retry` as they are, `replay` with the `createdBefore` of the first answer in its filter."
+            f"Processes all runs that match, oldest first, {bulk.STEP} in one transaction; runs that it creates"
+            " never match. `dryRun` only counts. Without a status, `cancel` selects all live runs, `retry` those that"
+            " failed, died or wait for a retry, `replay` those that succeeded, failed or died. It can be repeated:"
+            " `cancel` and `retry` unchanged, `replay` with the `createdBefore` of the first answer in its filter."
         ),
         handle=change,
         body=BulkBody,

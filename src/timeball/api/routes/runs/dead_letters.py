@@ -1,4 +1,4 @@
-"""Runs that used up their retries and wait for a person: look at them, retry them, discard them."""
+"""Routes of dead letters: runs that used up their retries. They can be listed, retried and discarded."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _CHOICES: Final = '{"runIds": […]}, {"filter": {…}} or {"fingerprint": "…"
 
 
 class GroupView(Struct, frozen=True, rename="camel", kw_only=True):
-    """Dead letters with the same error."""
+    """A group of dead letters with the same error."""
 
     fingerprint: str | None
     count: int
     kind: str | None
     message: str | None
-    """Of the newest of them."""
+    """The error message of the newest dead letter in the group."""
     jobs: int
-    """How many jobs they are of."""
+    """Number of jobs that the dead letters of the group belong to."""
     first_at: str
-    """When the first of them died."""
+    """When the first dead letter of the group used up its retries."""
     last_at: str
     example_run_id: str
 
@@ -46,9 +46,9 @@ class GroupView(Struct, frozen=True, rename="camel", kw_only=True):
 class GroupList(Struct, frozen=True, rename="camel", kw_only=True):
     items: list[GroupView]
     counted: int
-    """The dead letters that were looked at, newest first."""
+    """Number of dead letters that were read, newest first."""
     more: bool
-    """There are older ones that were not."""
+    """True if there are older ones that were not read."""
 
 
 class DeadLetterResult(Struct, frozen=True, rename="camel", kw_only=True):
@@ -62,7 +62,7 @@ class CountedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
     matched: int
     created_before: str | UnsetType = UNSET
-    """Send it in the filter to mean the same again, and nothing that was created since."""
+    """Send it in the filter to select the same runs again, without runs that were created since."""
 
 
 class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -70,7 +70,7 @@ class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     retried: int
     skipped: int
     items: list[DeadLetterResult] | UnsetType = UNSET
-    """Each of them, if they are not too many to tell."""
+    """The result of each run, if there are not too many to list."""
 
 
 class DiscardedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -156,9 +156,9 @@ async def _leave_alone(matches: Sequence[Match]) -> list[BulkItemResult]:
 
 
 async def _chosen(call: Call, body: DeadLetterSelection) -> RunFilter | None:
-    """The letters that are meant; None: those named."""
+    """Return the filter of the selected dead letters, or None if they are selected by their ids."""
     if sum((bool(body.run_ids), body.filter is not None, bool(body.fingerprint), bool(body.job_id), body.all)) != 1:
-        raise Invalid(f"say which: {_CHOICES}")
+        raise Invalid(f"select dead letters in one way: {_CHOICES}")
     if body.run_ids:
         return None
     short = DeadLetterFilter(job_id=body.job_id, fingerprint=body.fingerprint, all=body.all)
@@ -184,9 +184,9 @@ def _items(tally: Tally) -> list[DeadLetterResult] | UnsetType:
 
 
 _WHICH: Final = (
-    "Those named, those of a filter, or those with one error; however many, in steps of"
-    f" {bulk.STEP}, oldest first. `items` tells what became of each if there are at most {bulk.MAX_TOLD:,}."
-    " `dryRun` only counts. May be repeated: what was done is not done again."
+    "Selected by ids, by a filter, or by their error. Any number is processed, in steps of"
+    f" {bulk.STEP}, oldest first. `items` has the result of each if there are at most {bulk.MAX_TOLD:,}."
+    " `dryRun` only counts. It can be repeated: nothing is done twice."
 )
 
 ROUTES: Final = (
@@ -195,7 +195,7 @@ ROUTES: Final = (
         path="/v1/dead-letters",
         permission=Permission.READ,
         summary="List dead letters, newest first",
-        description="Runs that used up their retries and that nobody has retried or discarded yet.",
+        description="Runs that used up their retries and were not retried or discarded yet.",
         handle=list_dead_letters,
         query=LettersQuery,
         answer=RunList,
@@ -206,8 +206,8 @@ ROUTES: Final = (
         permission=Permission.READ,
         summary="Dead letters by error, the most frequent first",
         description=(
-            "Runs with the same `fingerprint` failed in the same way: numbers, ids, times, paths and quoted values in"
-            " their messages do not count."
+            "Runs with the same `fingerprint` failed with the same error. Numbers, ids, times, paths and quoted values"
+            " in their messages are ignored."
         ),
         handle=groups,
         query=LetterGroupsQuery,
@@ -219,8 +219,8 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Retry dead letters",
         description=(
-            f"{_WHICH} With `edit`, the new runs execute what the dead ones did, with the changes; their jobs stay as"
-            " they are."
+            f"{_WHICH} With `edit`, the new runs execute what the dead ones did, with these changes; their jobs do not"
+            " change."
         ),
         handle=retry,
         body=RetryDeadLetters,

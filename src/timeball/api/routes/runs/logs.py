@@ -1,4 +1,4 @@
-"""Output of runs: as text, as pages of JSON, or live."""
+"""The output of runs: as text, as pages of JSON, or live."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from timeball.ports.store.queries import LogLine
 
 PAGE: Final = 1_000
 MAX_WAIT: Final = 60 * SECOND
-"""Microseconds after which a follower looks at its run although nothing was reported of it."""
+"""Microseconds after which a follower reads its run again, even without a report about it."""
 PLACES: Final = 1_000_000
-"""Of one attempt. A place in the output of a run is `attempt * PLACES + seq`, in the store and as a cursor."""
+"""Number of positions of one attempt. A position in the output of a run is `attempt * PLACES + seq`, in the store and
+as a cursor.
+"""
 
 
 class LogChunkView(Struct, frozen=True, rename="camel"):
@@ -40,8 +42,9 @@ class LogPage(Struct, frozen=True, rename="camel"):
 
 
 async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: Logs | None = None) -> Answer:
-    """Text unless the client asks for JSON; a page of that as one document, or everything line by line. Of a run that
-    is in the archive, `archived` reads the output."""
+    """Answer with text, unless the client asks for JSON: one page as a document, or everything line by line. `archived`
+    reads the output of an archived run.
+    """
     attempt = None if query.attempt is UNSET else query.attempt
     after = log_cursor(query.cursor)
     accept = call.headers.get(b"accept", b"")
@@ -67,7 +70,7 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
 
 
 async def _written(logs: Logs, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
-    """Output so far."""
+    """Yield the output so far."""
     while run is not None and (found := await logs(run.id, attempt, after, PAGE)):
         for chunk in found:
             yield chunk
@@ -75,10 +78,10 @@ async def _written(logs: Logs, run: Run | None, attempt: int | None, after: int)
 
 
 async def _followed(call: Call, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
-    """Output so far, and what comes until the run has ended, or is dropped, or the server stops.
+    """Yield the output so far, and new output until the run has ended or was deleted, or the server stops.
 
-    A worker that drains gives its attempt back: what it wrote is forgotten, and the next worker counts from 0 again.
-    So every look begins at the chunk that was sent last; if that is gone, its attempt is told from the beginning.
+    A draining worker releases its attempt: its output is deleted, and the next worker counts from 0 again. So every
+    read begins at the chunk that was sent last; if that chunk is gone, the attempt is sent from its beginning.
     """
     if run is None:
         return
@@ -109,7 +112,7 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
             try:
                 run = await find_run(context, run.tenant, run.id)
             except NotFound:
-                # An edit or a pause drops runs that have not started.
+                # An edit or a pause deletes runs that have not started.
                 return
 
 
@@ -118,7 +121,7 @@ def _key_id(call: Call) -> str:
 
 
 async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> tuple[int, LogLine | None]:
-    """Where a follower goes on who says where it was: the place, and the chunk that is there."""
+    """Return where a follower continues that sends a cursor: the position, and the chunk at this position."""
     if not after or after == _beginning(after // PLACES + 1):
         return after, None
     found = await call.context.large_value_store.logs(call.context.store, run.id, attempt, after - 1, 1)
@@ -132,7 +135,7 @@ def _place(chunk: LogLine) -> int:
 
 
 def _beginning(attempt: int) -> int:
-    """Before the first chunk of an attempt."""
+    """Return the position before the first chunk of an attempt."""
     return attempt * PLACES - 1
 
 

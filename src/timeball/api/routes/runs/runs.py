@@ -1,4 +1,4 @@
-"""Runs: list, read, cancel, retry, replay, output and result."""
+"""Routes that list, read, cancel, retry and replay runs, and return their output and result."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReplayAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 class RunSpecAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
     edited: bool
-    """Somebody edited it for this run; else it is what the job said when the run fell due."""
+    """True if the spec was edited for this run; otherwise it is that of the job when the run became due."""
     spec: SpecView
 
 
@@ -67,7 +67,7 @@ async def list_runs(call: Call) -> Answer:
 async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> Answer:
     archive = call.context.archive
     if archive is None:
-        raise Invalid("this server has no archive; it is started with one by --archive", "/query/archived")
+        raise Invalid("this server has no archive; start it with --archive", "/query/archived")
     try:
         page = await archive.list_runs(where, query.cursor or None, query.limit)
     except Invalid as error:
@@ -77,13 +77,15 @@ async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> 
 
 
 def chosen_by(given: DeadLetterFilter, tenant: str) -> RunFilter:
-    """What the filter of a body means. Nobody means everything by accident."""
+    """Return the filter of a body. An empty filter is refused, so that a request does not select everything
+    by mistake.
+    """
     where = run_filter(given, tenant, "/filter")
     narrowed = given != type(given)(all=given.all, created_before=given.created_before)
     if given.all and narrowed:
-        raise Invalid("'all' means everything; leave it out, or the other fields", "/filter/all")
+        raise Invalid("'all' selects everything; remove it, or the other fields", "/filter/all")
     if not given.all and not narrowed:
-        raise Invalid('an empty filter would mean everything; if you do, write {"all": true}', "/filter")
+        raise Invalid('an empty filter would select everything; to do that, write {"all": true}', "/filter")
     return where
 
 
@@ -126,12 +128,12 @@ async def spec(call: Call) -> Answer:
     run = anywhere.run
     if anywhere.is_archived:
         raise Conflict(
-            f"run {run.id} is in the archive, and what it executed is not: it was version {run.version} of job"
+            f"run {run.id} is archived, and its spec is not in the archive: it was version {run.version} of job"
             f" {run.job_id}"
         )
     found = (await call.context.store.specs([run.id])).get(run.id)
     if found is None:
-        raise Conflict(f"what run {run.id} executes cannot be read by this version of Timeball")
+        raise Conflict(f"this version of Timeball cannot read the spec of run {run.id}")
     whole = await call.context.large_value_store.whole(found.spec)
     return answer_json(RunSpecAnswer(run_id=run.id, edited=found.edited, spec=spec_view(whole)))
 
@@ -154,9 +156,9 @@ ROUTES: Final = (
         permission=Permission.READ,
         summary="List runs, newest first",
         description=(
-            "In the order of their fire times. No run is missed or listed twice on the pages of a list, also if it ends"
-            " meanwhile. With `archived`, those that have left the store for the archive, in the order in which they"
-            " were made; a page may then be short, or empty, and yet have a next one."
+            "In the order of their fire times. No run is missing or listed twice on the pages of a list, even if it"
+            " ends between two pages. With `archived`, runs that are only in the archive, in the order in which they"
+            " were created; a page may then be short or empty although there is a next one."
         ),
         handle=list_runs,
         query=RunListQuery,
@@ -167,7 +169,7 @@ ROUTES: Final = (
         path="/v1/runs/{runId}",
         permission=Permission.READ,
         summary="Read a run, with its attempts",
-        description="Also one that has left the store for the archive; likewise its output and result.",
+        description="Archived runs can be read as well, with their output and result.",
         handle=read,
         answer=RunView,
         problems=(404,),
@@ -191,9 +193,9 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Retry a run",
         description=(
-            "Answers the run that will execute: the same one if it waited for its backoff, else a linked one, which"
-            " takes its place. With `edit`, that executes what the old one did, with the changes; the job stays as it"
-            " is. A run in the archive is followed by one more run of its job, as by a replay."
+            "Returns the run that will execute: the same one if it waited for its backoff, otherwise a linked one that"
+            " replaces it. With `edit`, it executes what the old one did, with these changes; the job does not"
+            " change. For an archived run, a new run of its job is created, as by a replay."
         ),
         handle=retry,
         body=EditBody,
@@ -208,8 +210,8 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Replay a run",
         description=(
-            "One more run like one that has ended, whatever its end, any number of times: by the job's current spec"
-            " (with `edit`, changed for this run only), under its overlap policy, beside its schedule."
+            "Creates a new run like one that has ended, in any way, any number of times: by the job's current spec"
+            " (with `edit`, changed for this run only), under its overlap policy, in addition to its schedule."
         ),
         handle=replay,
         body=EditBody,
@@ -222,7 +224,7 @@ ROUTES: Final = (
         method="GET",
         path="/v1/runs/{runId}/spec",
         permission=Permission.READ,
-        summary="What a run executes, or executed",
+        summary="Read the spec of a run",
         handle=spec,
         answer=RunSpecAnswer,
         problems=(404, 409),
@@ -233,8 +235,8 @@ ROUTES: Final = (
         permission=Permission.READ,
         summary="Output of a run",
         description=(
-            "Text by default. `Accept: application/json` answers a page of lines, `Accept: application/x-ndjson` one"
-            " line of JSON each; `follow=1` stays until the run ends."
+            "Text by default. `Accept: application/json` returns a page of lines, `Accept: application/x-ndjson` one"
+            " line of JSON each; `follow=1` streams until the run ends."
         ),
         handle=logs,
         lasts=True,
@@ -247,8 +249,8 @@ ROUTES: Final = (
         method="GET",
         path="/v1/runs/{runId}/result",
         permission=Permission.READ,
-        summary="What a run returned",
-        description="204 if there is nothing, or not yet.",
+        summary="Read the result of a run",
+        description="204 if there is no result, or not yet.",
         handle=result,
         answer=Any,
         problems=(404,),

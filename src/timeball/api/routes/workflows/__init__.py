@@ -1,1 +1,1 @@
-"""Workflows: jobs that are made of tasks which need each other, and their runs."""
+"""Routes of workflows (jobs with tasks that need each other) and of their runs."""

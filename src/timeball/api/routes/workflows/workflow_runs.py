@@ -1,4 +1,4 @@
-"""Runs of workflows, with the state of every task."""
+"""Routes of workflow runs, with the state of every task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from timeball.ports.store.workflows import TaskOfRun
 
 
 class InstanceView(Struct, frozen=True, rename="camel", kw_only=True):
-    """One of the runs of a task with `forEach`."""
+    """One run of a task with `forEach`."""
 
     name: str
     index: int
@@ -31,22 +31,23 @@ class InstanceView(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class TaskView(Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a task of a workflow run stands."""
+    """The state of a task of a workflow run."""
 
     name: str
     status: str
-    """`waiting` for the tasks that it needs; then that of its run; in the end `succeeded`, `failed`, `cancelled`, or
-    `skipped`, if what its `runIf` asks for did not come about."""
+    """`waiting` for the tasks that it needs; then the status of its run; finally `succeeded`, `failed`, `cancelled`, or
+    `skipped` if the condition of its `runIf` was not met.
+    """
     reason: str
     needs: list[str]
     run_if: RunIf
     waits_for: int
-    """Tasks that it needs and that have not ended."""
+    """Number of needed tasks that have not ended."""
     run_id: str | None
     instances: int | UnsetType = UNSET
-    """How often it runs, with `forEach`."""
+    """Number of its runs, with `forEach`."""
     instances_open: int | UnsetType = UNSET
-    """Those of them that have not ended."""
+    """Number of these runs that have not ended."""
 
 
 class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -68,10 +69,10 @@ class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
     retry_of: str | None
     retried_as: str | None
     counts: dict[str, int]
-    """How many tasks have which status."""
+    """Number of tasks by status."""
     tasks: list[TaskView]
     instances: list[InstanceView]
-    """Of tasks with `forEach`, the first ten thousand."""
+    """The runs of tasks with `forEach`, at most the first ten thousand."""
 
 
 async def read_run(call: Call) -> Answer:
@@ -144,7 +145,7 @@ def _task_view(task: TaskOfRun, found: FoundWorkflowRun) -> TaskView:
 
 
 def _status(task: TaskOfRun, found: FoundWorkflowRun) -> str:
-    """That of its run, while it has one."""
+    """Return the status of the task's run while it is live, otherwise that of the task."""
     live = found.live.get(task.run_id or "")
     return task.state.value if live is None or live.is_terminal else live.status.value
 
@@ -164,7 +165,7 @@ ROUTES: Final = (
         path="/v1/workflow-runs/{workflowRunId}/cancel",
         permission=Permission.WRITE,
         summary="Cancel a workflow run",
-        description="Makes no more runs of its tasks, and cancels those that are alive.",
+        description="Creates no more runs of its tasks, and cancels its live runs.",
         handle=cancel_workflow_run,
         answer=WorkflowRunView,
         problems=(404,),
@@ -175,8 +176,8 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Retry a workflow run from the tasks that failed",
         description=(
-            "Answers the run that takes its place. Tasks that succeeded, and need nothing that runs again, are kept"
-            " with their results; all others run by the definition that the old run had."
+            "Returns the run that replaces it. Tasks that succeeded, and need no task that runs again, are kept"
+            " with their results; all others run by the definition of the old run."
         ),
         handle=retry_workflow_run,
         answer=WorkflowRunView,

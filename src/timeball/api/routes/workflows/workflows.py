@@ -1,7 +1,7 @@
-"""Workflows: jobs that are made of tasks which need each other.
+"""Routes of workflows: jobs with tasks that need each other.
 
-A workflow is a job: its id is the job's id, and whatever can be asked of a job can be asked of it, too. Here it is
-written with its `tasks` in place of a `task`.
+A workflow is a job: its id is the id of the job, and all routes of jobs accept it. In these routes it has `tasks` in
+place of a `task`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ORIGINS: Final = {"/task/tasks": "/tasks", "/task": "/tasks"}
 
 
 class NewWorkflow(JobSpec, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A job with `tasks` in place of a task. What only tasks have, such as `timeout`, is given to them."""
+    """A job with `tasks` in place of a `task`. Settings of a single task, such as `timeout`, are given per task."""
 
     tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MAX_TASKS)]
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
@@ -87,7 +87,7 @@ WorkflowChange: Final = msgspec.defstruct(
 
 
 class WorkflowView(JobView, frozen=True, rename="camel", kw_only=True):
-    """A workflow."""
+    """A workflow in an answer: the fields of its job, with `tasks` in place of `task`."""
 
     workflow_id: str
     tasks: list[WorkflowTask]
@@ -187,12 +187,12 @@ async def _answer(call: Call, found: JobStatus) -> Answer:
 
 
 def _as_job(document: Any, *, complete: bool) -> dict[str, Any]:
-    """The job that a workflow is."""
+    """Return the job document of a workflow document."""
     if not isinstance(document, dict):
         raise Invalid("a workflow is a JSON object")
     job = {name: value for name, value in document.items() if name not in ("tasks", "workflowId")}
     if wrong := next((name for name in ("task", "taskId", "payload") if job.get(name) is not None), None):
-        raise Invalid(f"a workflow has no {wrong!r}, but tasks", f"/{wrong}")
+        raise Invalid(f"a workflow has no {wrong!r}; it has tasks", f"/{wrong}")
     if "tasks" in document:
         job["task"] = {"kind": "workflow", "tasks": document["tasks"]}
     elif complete:
@@ -201,15 +201,15 @@ def _as_job(document: Any, *, complete: bool) -> dict[str, Any]:
 
 
 def _as_workflow(job: bytes) -> bytes:
-    """A job's answer as that of a workflow."""
+    """Return the answer for a job as the answer for a workflow."""
     document: dict[str, msgspec.Raw] = msgspec.json.decode(job, type=dict[str, msgspec.Raw])
     tasks = msgspec.json.decode(document.pop("task"), type=dict[str, msgspec.Raw])["tasks"]
     return msgspec.json.encode({"workflowId": document["jobId"], **document, "tasks": tasks})
 
 
 _UPDATE: Final = (
-    "Partial: fields that are left out stay as they are; `tasks` and `schedule` are replaced as a whole, null brings"
-    " the default back. A run that fell due goes on with the tasks that it began with."
+    "Partial: missing fields keep their values; `tasks` and `schedule` are replaced as a whole, null restores"
+    " the default. A run that became due before keeps the tasks with which it began."
 )
 
 
@@ -220,8 +220,8 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Create a workflow",
         description=(
-            "Tasks by name, each with what it `needs`. A cycle is refused, and named. A workflow is a job: it is"
-            " scheduled like one, and its `workflowId` is the job's id."
+            "Each task has a name and the names of the tasks that it `needs`. A cycle is refused, and the error"
+            " names it. A workflow is a job: it is scheduled like one, and its `workflowId` is the job's id."
         ),
         handle=create,
         body=NewWorkflow,
@@ -229,7 +229,7 @@ ROUTES: Final = (
         answer=WorkflowView,
         status=201,
         headers={
-            "Idempotency-Key": "A repetition with this key and body gets the first answer, and makes no second one."
+            "Idempotency-Key": "A repeated request with this key and body gets the first answer and creates nothing."
         },
         example=EXAMPLE,
     ),
@@ -274,7 +274,7 @@ ROUTES: Final = (
         path="/v1/workflows/{workflowId}/run",
         permission=Permission.WRITE,
         summary="Run a workflow now",
-        description="Beside its schedule, under its overlap policy.",
+        description="In addition to its schedule, under its overlap policy.",
         handle=run,
         answer=RunNowAnswer,
         problems=(404, 409),
@@ -284,7 +284,7 @@ ROUTES: Final = (
         path="/v1/workflows/{workflowId}/pause",
         permission=Permission.WRITE,
         summary="Pause a workflow",
-        description="Nothing fires until it is resumed. Runs that are under way go on.",
+        description="Nothing fires until it is resumed. Live runs continue.",
         handle=pause_workflow,
         body=PauseBody,
         body_optional=True,
@@ -306,7 +306,7 @@ ROUTES: Final = (
         path="/v1/workflows/{workflowId}/runs",
         permission=Permission.READ,
         summary="List the runs of a workflow, newest first",
-        description="Without those of its tasks, unless `origin=task` asks for them.",
+        description="Without the runs of its tasks, unless `origin=task` selects them.",
         handle=runs,
         query=RunListQuery,
         answer=RunList,
