@@ -1,6 +1,7 @@
-"""Puts the parts together: the only package that knows all adapters.
+"""Starts servers, workers and migrations. This is the only package that imports all adapters.
 
-Each process imports what it is made of and nothing else: to import all of it takes twice as long."""
+Each process imports only the parts that it uses, because importing all of them takes twice as long.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _log = structlog.get_logger()
 
 
 def run_up(config: UpConfig) -> int:
-    """A server and a worker in one process, until a signal."""
+    """Run a server and a worker in one process until a signal stops them."""
     make_new_files_private()
     hide_secrets()
     stay_as_init()
@@ -54,18 +55,18 @@ def run_worker(config: WorkerConfig) -> int:
 
 
 def run_migrate(config: MigrateConfig, report: Report) -> TransferResult:
-    """Everything in the embedded store to PostgreSQL."""
+    """Copy everything in the SQLite store to PostgreSQL."""
     make_new_files_private()
     return asyncio.run(_mover(config).move(report))
 
 
 def rehearse_migrate(config: MigrateConfig) -> TransferResult:
-    """What would be moved."""
+    """Return what a migration would copy, without copying it."""
     return asyncio.run(_mover(config).rehearse())
 
 
 def take_back(config: MigrateConfig) -> None:
-    """Let an embedded store that was moved be used again."""
+    """Make an SQLite store usable again after it was migrated."""
     make_new_files_private()
     _mover(config).take_back()
 
@@ -86,7 +87,7 @@ def _carrier(config: MigrateConfig) -> CopyObjects:
     here, there = config.objects, config.target_objects
     if there is None:
         refusal = (
-            f"values of more than 64 KiB are kept in {here}, and nobody said where servers on PostgreSQL find them:"
+            f"values over 64 KiB are stored in {here}, and no setting says where servers on PostgreSQL find them:"
             " name a folder that all of them share, or a bucket, with --objects; they are copied there"
         )
         return CopyObjects(Unopened(here), None, refusal)

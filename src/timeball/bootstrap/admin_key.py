@@ -1,4 +1,4 @@
-"""A server's own admin key: where it comes from, which one it replaces, and where it is shown."""
+"""The admin key of a server: where it comes from, which key it replaces, and where it is printed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger()
 
 
 def find(config: ServerConfig) -> tuple[str, bool]:
-    """The admin key, and whether it was made just now. There is no default secret."""
+    """Return the admin key, and True if it was generated now. There is no default key."""
     if config.admin_key is not None:
         return config.admin_key, False
     path = config.admin_key_file
@@ -39,7 +39,7 @@ def find(config: ServerConfig) -> tuple[str, bool]:
 
 
 async def allow(store: Store, key: str, config: ServerConfig) -> None:
-    """Make the admin key valid, and revoke the one that it replaces: `domain.bootstrap_key` has the rule."""
+    """Make the admin key valid, and revoke the one that it replaces. The rule is in `domain.bootstrap_key`."""
     source: BootstrapSource = "generated" if config.admin_key is None else "configured"
     memory = config.admin_key_file.with_suffix(".last")
     digest = hashlib.sha256(key.encode()).hexdigest()
@@ -47,11 +47,12 @@ async def allow(store: Store, key: str, config: ServerConfig) -> None:
     done = await _allow(store, digest, source, last)
     if done:
         if last != digest:
-            with contextlib.suppress(OSError):  # on a read-only disk it has no memory, which the rule knows, too
+            # on a read-only disk the last key is not recorded, and the rule allows for that
+            with contextlib.suppress(OSError):
                 _write(memory, digest)
     else:
         _log.warning(
-            "the admin key of this server was revoked or replaced, and is not valid: give it the current one",
+            "the admin key of this server is not valid, because it was revoked or replaced: configure the current one",
             source=source,
         )
 
@@ -68,17 +69,19 @@ async def _allow(store: Store, digest: str, source: BootstrapSource, last: str |
     )
     done = await store.allow_bootstrap_key(key, source, last)
     if done.revoke:
-        _log.info("the admin key was changed: the one before is revoked", revoked=len(done.revoke))
+        _log.info("the admin key was changed: the previous one is revoked", revoked=len(done.revoke))
     elif done.restore and not done.mark:
         _log.warning(
-            "this admin key was replaced by a newer one, which other servers may have: both are valid until a server"
+            "this admin key was replaced by a newer one, which other servers may use: both are valid until a server"
             " starts with the newer one again, or with another"
         )
     return done.accepted
 
 
 def greet(address: str, key: str | None, key_file: Path) -> None:
-    """Say where the server is. A key that was made just now is printed on a terminal only: the rest may be logs."""
+    """Print the address of the server. A key that was generated now is printed only on a terminal, because other output
+    may be a log.
+    """
     if key is None:
         print(f"Timeball is up: {address}", flush=True)
         return
@@ -105,7 +108,7 @@ def _last(memory: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Complete before it has its name: a kill between two lines must not leave an empty file behind."""
+    """Write a file under another name and rename it, so that a kill never leaves an empty file."""
     draft = path.with_name(f"{path.name}.new")
     with open(draft, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(f"{text}\n")

@@ -1,4 +1,4 @@
-"""How a worker's process jobs are confined, and what it says about that when it starts."""
+"""Decides how the process jobs of a worker are confined, and logs what is not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 
 def confine(config: CrewConfig) -> Confinement:
-    """The confinement that the settings ask for, as far as this kernel has it."""
+    """Return the confinement that the settings ask for, as far as the kernel supports it."""
     confinement = Confinement(
         landlock=config.job_landlock and landlock.abi() > 0,
         no_new_privs=config.no_new_privs,
@@ -39,26 +39,26 @@ def confine(config: CrewConfig) -> Confinement:
     closed = confinement.closed_folders()
     if closed:
         _log.info(
-            "jobs cannot create, remove or rename entries directly in these folders, which lead to files of Timeball;"
-            " a --data-dir elsewhere changes that",
+            "jobs cannot create, remove or rename entries directly in these folders, because they contain files of"
+            " Timeball; a --data-dir elsewhere changes that",
             folders=" ".join(closed),
         )
     return confinement
 
 
 def _check_temporary_folder(config: CrewConfig) -> None:
-    """Jobs work in folders there."""
+    """Refuse a temporary folder that jobs must not read, because each job works in a folder there."""
     temporary = Path(tempfile.gettempdir()).resolve()
     for path in config.protected:
         if temporary.is_relative_to(path.resolve()):
             raise InvalidSetting(
-                f"the folder for temporary files {temporary}, in which jobs work, lies in {path}, which jobs may not"
+                f"the folder for temporary files {temporary}, in which jobs work, is inside {path}, which jobs must not"
                 " read: name another folder with TMPDIR or --data-dir"
             )
 
 
 def _what_jobs_can_read(config: CrewConfig) -> str:
-    """Without a domain, and as the worker's own user."""
+    """Return a warning about what jobs can read without a Landlock domain, as the worker's own user."""
     why = "this kernel has no Landlock (ABI 2 or later)" if config.job_landlock else "job_landlock is off"
     if os.geteuid() == 0:
         return (
@@ -73,18 +73,20 @@ def _what_jobs_can_read(config: CrewConfig) -> str:
 
 
 def _what_jobs_can_become() -> str:
-    """With programs such as sudo."""
+    """Return a warning about the privileges that jobs can gain with programs such as sudo."""
     may = "process jobs may gain privileges, as by sudo (no_new_privs is off)"
     if os.geteuid() == 0:
-        return f"{may}: they can become every user that the rules of such programs allow"
+        return f"{may}: they can become any user that the rules of such programs allow"
     return (
-        f"{may}: this worker is not root, so it cannot end what runs as another user. Such a process may outlive its"
+        f"{may}: this worker is not root, so it cannot kill processes of another user. Such a process may outlive its"
         " job, its timeout and this worker, and run beside a second attempt"
     )
 
 
 def _open_scripts(config: CrewConfig, user: JobUser) -> None:
-    """Let the jobs' user read the scripts folder, if it is Timeball's own. The way to it stays closed."""
+    """Give the user of jobs read access to the scripts folder, if it is inside Timeball's own folders. The folders
+    above it stay closed.
+    """
     folder = config.scripts_dir
     status = folder.stat()
     is_own = any(is_within(str(folder), str(path)) for path in config.protected)

@@ -1,4 +1,4 @@
-"""How the descriptors of a process are shared out: the store and the like, runs, and connections."""
+"""Divides the file descriptors of a process between the store, runs and connections."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from timeball.api.http.connection_limits import ConnectionLimits
 
 MAX_DESCRIPTORS: Final = 131_072
-"""More than the most slots and connections take."""
+"""Maximum number of descriptors. All slots and connections together need fewer."""
 RESERVED_DESCRIPTORS: Final = 100
-"""For the store and its pool, objects, the guard, the event loop and the standard library."""
+"""Descriptors for the store and its pool, objects, the guard, the event loop and the standard library."""
 DESCRIPTORS_PER_RUN: Final = 5
-"""A process run has up to three pipes in the worker, and what its start takes; an HTTP run has one socket."""
+"""Descriptors for one run. A process run has up to three pipes in the worker, and some during its start; an HTTP run
+has one socket.
+"""
 MIN_CONNECTIONS: Final = 64
-"""That a server keeps for clients and workers, however many slots it has."""
+"""Connections that a server keeps for clients and workers, for any number of slots."""
 
 _log = structlog.get_logger()
 
@@ -28,16 +30,19 @@ _log = structlog.get_logger()
 class Descriptors:
     limit: int
     original: int
-    """The soft limit with which this process was started: for the jobs, since programs that use select() break with
-    descriptors above 1,023."""
+    """The soft limit with which this process was started. Jobs get it, because programs that use select() fail with
+    descriptors above 1,023.
+    """
 
     def slots(self, wanted: int, *, serving: bool) -> int:
-        """As many of these slots as can be served. `serving`: there is a server in this process, too."""
+        """Return how many of the wanted slots have enough descriptors. `serving` is True if the process contains a
+        server as well.
+        """
         left = self.limit - RESERVED_DESCRIPTORS - (MIN_CONNECTIONS if serving else 0)
         slots = max(1, min(wanted, left // DESCRIPTORS_PER_RUN))
         if slots < wanted:
             _log.warning(
-                "fewer slots than were asked for: the limit of descriptors (ulimit -n) allows no more",
+                "fewer slots than configured: the limit of file descriptors (ulimit -n) allows no more",
                 slots=slots,
                 asked=wanted,
                 limit=self.limit,
@@ -45,7 +50,7 @@ class Descriptors:
         return slots
 
     def connections(self, slots: int) -> ConnectionLimits:
-        """For a server beside that many slots."""
+        """Return the connection limits of a server in a process with that many slots."""
         from timeball.api.http.connection_limits import ConnectionLimits
 
         usual = ConnectionLimits()
@@ -56,7 +61,7 @@ class Descriptors:
 
 
 def raise_limit() -> Descriptors:
-    """As many descriptors as this process may have."""
+    """Raise the soft limit of file descriptors as far as this process may."""
     original, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if original == resource.RLIM_INFINITY:
         return Descriptors(MAX_DESCRIPTORS, original)

@@ -1,7 +1,7 @@
-"""Keeps what this process was started with from other processes: the secrets in its environment and its arguments.
+"""Hides the secrets in the environment and the arguments of this process from other processes.
 
-`/proc/PID/environ` and `/proc/PID/cmdline` show the memory in which the kernel put both at the start, whatever the
-program does to its copies, and every user may read the latter.
+`/proc/PID/environ` and `/proc/PID/cmdline` show the memory where the kernel put both at the start, even if the program
+changes its copies. Every user may read the latter.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from timeball import config
 
 PR_SET_DUMPABLE: Final = 4
 MARK: Final = b"TIMEBALL_PROCESS="
-"""By this entry a guard knows the processes of a job, should this one belong to it."""
+"""The environment entry by which a guard finds the processes of a job. It is kept, because this process may belong to a
+job.
+"""
 HIDDEN: Final = ord("*")
 
 
 def hide_secrets() -> None:
-    """Call it once the configuration was read, before there are threads."""
+    """Call it after the configuration was read, before threads are started."""
     for setting in config.SECRETS:
         os.environ.pop(setting.variable, None)
     if sys.platform != "linux":
@@ -29,7 +31,8 @@ def hide_secrets() -> None:
     # 0: no other process of this user may trace this one, nor read its memory, environment and descriptors.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     for name, value in os.environ.items():
-        os.putenv(name, value)  # a copy elsewhere: libraries go on finding what is overwritten below
+        # moves the entry elsewhere: libraries still find it after the original memory is overwritten below
+        os.putenv(name, value)
     argv_start, argv_end, env_start, env_end = _initial_memory()
     flags = frozenset(setting.flag.encode() for setting in config.SECRETS if setting.flag)
     for start, end in _secret_words(ctypes.string_at(argv_start, argv_end - argv_start), flags):
@@ -42,7 +45,7 @@ def hide_secrets() -> None:
 
 
 def _initial_memory() -> tuple[int, int, int, int]:
-    """Where the kernel put the arguments and the environment: begin and end of both."""
+    """Return the start and end of the arguments and of the environment in memory, where the kernel put them."""
     with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
         fields = file.read().rpartition(")")[2].split()
     arg_start, arg_end, env_start, env_end = (int(field) for field in fields[45:49])
@@ -50,7 +53,7 @@ def _initial_memory() -> tuple[int, int, int, int]:
 
 
 def _secret_words(argv: bytes, flags: Collection[bytes]) -> list[tuple[int, int]]:
-    """Begin and end of each value of these flags, as `--flag value` and as `--flag=value`."""
+    """Return the start and end of each value of these flags, as `--flag value` and as `--flag=value`."""
     found = []
     offset = 0
     is_value = False

@@ -1,9 +1,9 @@
-"""Beats from a thread of their own, while a worker's event loop is stalled.
+"""A thread that sends the beats of a worker while its event loop is blocked.
 
-A Python function of mode `async` may block the event loop of its worker, which then sends no beats. After a lease its
-session would be lost, and with it every other run that the worker has, although nothing is wrong with these. So a
-thread looks once a second whether the loop is late with a beat, and sends it in its place: with a connection and an
-event loop of its own. A call into C that keeps the interpreter's lock stops this thread, too.
+A Python function of mode `async` may block the event loop of its worker, which then sends no beats. After a lease the
+session would be lost, and with it all other runs of the worker, although they are fine. So a thread checks once a
+second whether the loop is late with a beat. If it is, the thread sends the beat, with a connection and an event loop of
+its own. A call into C that holds the interpreter lock blocks this thread, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from timeball.worker.worker import Worker
 
 LOOK_INTERVAL: Final = SECOND
 BEAT_TIMEOUT: Final = 6.0
-"""Seconds: long enough for two servers, one of which does not answer."""
+"""Seconds for one beat: enough to try two servers, one of which does not answer."""
 
 _log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Beats]]
 
 
 class Standby:
-    """Watches a worker until it is closed."""
+    """The thread. It watches a worker until it is closed."""
 
     def __init__(self, worker: Worker, connect: Connect, look_interval: Micros = LOOK_INTERVAL) -> None:
         self._worker = worker
@@ -53,7 +53,7 @@ class Standby:
         self._thread.start()
 
     def close(self) -> None:
-        """It may be in the middle of a beat, which harms nothing: it is not waited for."""
+        """Stop the thread without waiting for it. A beat that it is sending does no harm."""
         self._closed.set()
 
     def _watch(self) -> None:
@@ -69,18 +69,20 @@ class Standby:
                 if not self._failing:
                     self._failing = True
                     reason = f"{type(error).__name__}: {error}"
-                    _log.warning("the event loop is stalled, and a beat in its place failed", error=reason)
+                    _log.warning(
+                        "the event loop is blocked, and the heartbeat thread could not send a beat", error=reason
+                    )
 
     async def _send(self, beat: Beat) -> None:
         async with asyncio.timeout(BEAT_TIMEOUT), self._connect() as beats:
             sent_at = system.monotonic()
             await beats.beat(beat)
         self._worker.beat_was_answered(beat, sent_at)
-        _log.warning("the event loop is stalled: a beat was sent in its place", session=beat.session)
+        _log.warning("the event loop is blocked: the heartbeat thread sent a beat", session=beat.session)
 
 
 class StoreBeats:
-    """Renews leases of the worker inside a server's process."""
+    """Renews the lease of a worker in the same process as a server, directly in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -97,7 +99,9 @@ def over_http(config: WorkerConfig) -> Connect:
 
 
 def to_store(config: ServerConfig, store: Store) -> Connect:
-    """SQLite has one writer for all threads; PostgreSQL is reached over a connection of its own."""
+    """Return a function that connects to the store. SQLite has one writer for all threads; PostgreSQL needs a
+    connection of its own.
+    """
 
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Beats]:

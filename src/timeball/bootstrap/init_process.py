@@ -1,8 +1,9 @@
-"""Timeball as the first process of a container (PID 1), which inherits every orphan of the container.
+"""Runs Timeball in a child if it is the first process of a container (PID 1), which inherits all orphans of the
+container.
 
 Orphans have to be reaped, and a process that reaps all its children takes exit statuses away from the code that waits
-for them: the event loop, `subprocess`, functions of jobs. So the first process does nothing but reap and pass signals
-on, and Timeball runs in a child of it.
+for them: the event loop, `subprocess`, functions of jobs. So the first process only reaps and forwards signals, and
+Timeball runs in a child of it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ NOT_PASSED_ON: Final = frozenset(
         *(signal.SIGTTIN, signal.SIGTTOU),
     }
 )
-"""Signals about what this process did itself."""
+"""Signals that the kernel sends about an action of this process itself. They are not forwarded."""
 
 
 def stay_as_init() -> None:
-    """If this is the first process: go on in a new one, and let this one stay. Call it before there are threads."""
+    """If this is the first process: fork, and return in the child only. Call it before threads are started."""
     if os.getpid() != FIRST:
         return
     gc.freeze()
@@ -33,7 +34,8 @@ def stay_as_init() -> None:
     child = os.fork()
     if child:
         _stay(child, handled)
-    # In a group of its own: an interrupt of a terminal would reach it twice, which means to stop at once.
+    # A process group of its own: otherwise an interrupt of the terminal would reach the child twice, and the second one
+    # stops it at once.
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,4 +1,4 @@
-"""Files that only the user of this process can read: the database holds job specs, output and digests of keys."""
+"""Keeps the files of a server private to its user: the database contains job specs, output and digests of keys."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ _log = structlog.get_logger()
 
 
 def make_new_files_private() -> None:
-    """From here on. Jobs that are processes of their own have had the same umask before."""
+    """Set the umask so that other users cannot read new files. Process jobs already had this umask before."""
     os.umask(PRIVATE_UMASK)
 
 
 def close_files(config: ServerConfig) -> None:
-    """Take the rights of other users from what earlier versions made, and warn about a data folder that is open.
+    """Remove the permissions of other users from files that earlier versions created, and warn about an open data
+    folder.
 
-    Before the store is opened: SQLite gives a new WAL the rights of its database."""
+    Call it before the store is opened, because SQLite gives a new WAL the permissions of its database.
+    """
     key = config.admin_key_file
     ours = [key, key.with_suffix(".last"), config.data_dir / "objects"]
     if (database := config.sqlite_path) is not None:
         ours += [database.with_name(f"{database.name}{suffix}") for suffix in _SQLITE_SUFFIXES]
     if closed := [path.name for path in ours if _close(path)]:
-        _log.info("other users could read some files of this server; from now on they cannot", files=", ".join(closed))
+        _log.info("removed the permissions of other users from files of this server", files=", ".join(closed))
     if config.data_dir.stat().st_mode & 0o027:
         _log.warning(
             f"the data folder is open to other users of this machine: chmod 700 {config.data_dir}",
@@ -40,12 +42,12 @@ def close_files(config: ServerConfig) -> None:
 
 
 def _close(path: Path) -> bool:
-    """Whether others had rights, which they do not have any more."""
+    """True if other users had permissions, and they were removed."""
     try:
         found = path.stat()
         if found.st_uid != os.geteuid() or not found.st_mode & 0o077:
             return False
         path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
     except OSError:
-        return False  # it is not there, or on a disk that is read-only or knows no rights
+        return False  # the file does not exist, or its file system is read-only or has no permissions
     return True

@@ -1,4 +1,4 @@
-"""What every Timeball process has: signals that end it, and an interpreter that is tuned for it."""
+"""Signal handling and interpreter settings that every Timeball process uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 
 class StopSignals:
-    """The first interrupt asks to finish, the second to stop at once."""
+    """The first SIGINT or SIGTERM drains the process, the second stops it at once."""
 
     def __init__(self) -> None:
         self.first = asyncio.Event()
@@ -23,12 +23,14 @@ class StopSignals:
 
 
 def tune_interpreter() -> None:
-    """Once all is up. What is there now stays, so the garbage collector need not look at it again; and it need not look
-    after every 700 objects, which a batch of jobs makes many times over: almost all of them go without it.
+    """Tune the interpreter, after everything has started. Existing objects live as long as the process, so the garbage
+    collector skips them. It runs less often than after every 700 new objects, since a batch of jobs creates many times
+    as many and almost all are freed without it.
 
-    The event loop and the thread that writes to the store take turns several times per commit. Who waits gets the
-    interpreter after 5 ms by default, which is longer than a commit takes; 50 µs cost the others little, since the
-    writer needs the interpreter only between two statements."""
+    The event loop and the thread that writes to the store take turns several times per commit. By default a thread that
+    waits for the interpreter gets it after 5 ms, which is longer than a commit takes. With 50 µs the other threads lose
+    little, since the writer needs the interpreter only between two statements.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)

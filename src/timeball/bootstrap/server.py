@@ -1,4 +1,4 @@
-"""A server: its store, its loops, and its API."""
+"""Starts and stops a server: its store, its loops and its HTTP API."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ from timeball.server.readiness import ReadinessProbe
 from timeball.server.server import Server
 
 LAST_ANSWERS: Final = 5
-"""Seconds that a stopping server gives the answers under way to reach their clients."""
+"""Maximum number of seconds that a stopping server waits for answers in progress."""
 FAREWELL: Final = 1.0
-"""Seconds for which a stopping server still listens, and says that it is not ready: for whoever sends it requests."""
+"""Seconds for which a stopping server still listens and reports that it is not ready, so that load balancers stop
+sending requests.
+"""
 
 
 async def start_server(
     config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals, limits: ConnectionLimits
 ) -> tuple[Server, str, str | None]:
-    """The server with its API listening; its address; and the admin key, if it was made just now."""
+    """Start a server and its API. Return the server, its address, and the admin key if it was generated now."""
     certificate = None
     if config.tls_cert is not None and config.tls_key is not None:
         certificate = Certificate(config.tls_cert, config.tls_key)
@@ -78,7 +80,7 @@ async def start_server(
             lifespan="off",
             http=FastProtocol,
             ws="none",
-            proxy_headers=False,  # no answer depends on them
+            proxy_headers=False,  # no answer depends on these headers
             server_header=False,
             timeout_graceful_shutdown=LAST_ANSWERS,
         ),
@@ -95,7 +97,7 @@ async def start_server(
 
 @contextlib.asynccontextmanager
 async def _open(config: ServerConfig) -> AsyncIterator[Store]:
-    """Only the adapter that is used is imported."""
+    """Open the configured store. Only the adapter that is used is imported."""
     store: Store
     if config.sqlite_path is not None:
         from timeball.stores.sqlite.store import SqliteStore
@@ -126,7 +128,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
 
 
 async def _large_value_store(config: ServerConfig, store: Store) -> LargeValueStore:
-    """Where large values go to, if they go anywhere."""
+    """Return the store of large values, or an empty one if no place is configured."""
     if config.objects is None:
         return LargeValueStore()
     from timeball.object_stores.bucket import Unopened
@@ -138,10 +140,11 @@ async def _large_value_store(config: ServerConfig, store: Store) -> LargeValueSt
 async def _archive(
     config: ServerConfig, store: Store, large_value_store: LargeValueStore, stack: contextlib.AsyncExitStack
 ) -> tuple[Archive | None, DayArchiver | None]:
-    """Where history goes to, if it goes anywhere, and who brings it there."""
+    """Return the archive and the archiver that writes to it; None if no archive is configured."""
     if config.archive is None:
         return None, None
-    from timeball.object_stores.bucket import open_objects  # 25 ms that others need not pay
+    # imported here, because servers without an archive would lose 25 ms
+    from timeball.object_stores.bucket import open_objects
 
     objects = open_objects(config.archive)
     archivist = DayArchiver(store, objects, system.SystemClock(), large_value_store)
@@ -159,7 +162,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind((host, port))
         except OSError as error:
             raise Conflict(
-                f"cannot listen on {host} port {port}: {error.strerror}; stop what uses it, or choose another --port"
+                f"cannot listen on {host} port {port}: {error.strerror}; stop the other process, or use another --port"
             ) from None
         listener.listen(2_048)
         listener.setblocking(False)
@@ -171,7 +174,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 async def _stop_http(
     http: HttpServer, serving: asyncio.Task[None], server: Server, stopping: asyncio.Event, stop: StopSignals
 ) -> None:
-    """Send everybody elsewhere, then let answers under way end, for a while; unless somebody loses patience."""
+    """Answer pending polls, so that workers use other servers, then wait for answers in progress. A second signal ends
+    the wait.
+    """
     server.gateway.close()
     stopping.set()
     server.context.run_events.wake_all()

@@ -1,4 +1,4 @@
-"""The certificate that a server shows, read again when its files change."""
+"""The TLS certificate of a server. It is loaded again when its files change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timeball.config import InvalidSetting
 from timeball.domain.instant import SECOND, Micros
 
 CHECK_INTERVAL: Final = SECOND
-"""How often it is looked, at most, whether the files have changed."""
+"""Minimum number of microseconds between two checks whether the files have changed."""
 
 _log = structlog.get_logger()
 
@@ -33,7 +33,7 @@ class Certificate:
             ) from None
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """Return the context for the next connection."""
         now = system.monotonic()
         if now - self._checked_at >= CHECK_INTERVAL:
             self._checked_at = now
@@ -46,8 +46,8 @@ class Certificate:
             return
         try:
             self._context = self._load()
-        except (OSError, ValueError) as error:  # perhaps only one of the two files is there yet
-            _log.warning("the new certificate cannot be used, the one before is shown", reason=str(error))
+        except (OSError, ValueError) as error:  # possibly only one of the two files was replaced yet
+            _log.warning("the new certificate cannot be used; the previous one stays in use", reason=str(error))
         else:
             _log.info("the new certificate is in use", cert=str(self._cert))
         self._seen = stamp
@@ -55,11 +55,12 @@ class Certificate:
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self._cert, self._key, password=lambda: b"")  # rather than ask on the terminal
+        # fail instead of asking for a password on the terminal
+        context.load_cert_chain(self._cert, self._key, password=lambda: b"")
         return context
 
     def _stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when one of the files does."""
+        """Return a value that changes when one of the files changes."""
         found = []
         for path in (self._cert, self._key):
             try:

@@ -1,4 +1,4 @@
-"""A worker with its executors."""
+"""Starts and stops a worker with its executors."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ async def start_worker(
     beats: Connect,
     alone: bool = False,
 ) -> Worker:
-    """`beats` opens the connection over which leases are renewed while the event loop is stalled. `alone`: nothing but
-    the worker lives in this process, so that it may end with a lost session."""
+    """Start a worker. `beats` opens the connection over which its lease is renewed while the event loop is blocked.
+    `alone` is True if the process contains only the worker, so that it may exit after a lost session.
+    """
     stack.enter_context(streams.listening())
     tasks.REGISTRY.add(tasks.noop, tasks.NOOP)
     for module in config.tasks:
@@ -59,7 +60,7 @@ async def start_worker(
     stack.callback(python.close)
     functions = tasks.REGISTRY.names
     if len(functions) > MAX_FUNCTIONS:
-        _log.warning("a worker names at most so many functions; the others run, and are not listed", most=MAX_FUNCTIONS)
+        _log.warning("the worker has more functions than it can list; the others run as well", most=MAX_FUNCTIONS)
     hello = RegisterWorker(
         name=config.name,
         slots=config.slots,
@@ -107,14 +108,15 @@ def _http() -> Closable:
 
 
 def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:
-    """Others are about to run what still runs here in threads, and only the end of the process ends those.
+    """End the process if attempts still execute in threads after their session was lost. Other workers are about to
+    execute these runs again, and only the end of the process ends a thread.
 
-    Everything the worker held is lost already, and the guard kills whatever other processes there are.
+    All attempts of the worker are lost already, and the guard kills the other processes.
     """
     names = sorted({str(attempt.run_id) for attempt in attempts if python.runs_in_thread(attempt)})
     if names:
         _log.error(
-            "the session is lost and functions run on in threads: this worker ends itself, to be started anew",
+            "the session is lost and functions still run in threads: this worker exits and has to be restarted",
             runs=", ".join(names),
         )
         sys.stdout.flush()
@@ -123,7 +125,7 @@ def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:
 
 
 async def _drain(worker: Worker, seconds: float, stop: StopSignals) -> None:
-    """Let runs finish, unless somebody loses patience."""
+    """Drain the worker. A second signal stops it at once."""
     draining = asyncio.create_task(worker.drain(int(seconds * SECOND)))
     impatient = asyncio.create_task(stop.second.wait())
     await asyncio.wait([draining, impatient], return_when=asyncio.FIRST_COMPLETED)
