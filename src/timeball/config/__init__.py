@@ -1,15 +1,15 @@
-"""Settings: the only package that reads the environment and configuration files.
+"""Settings. This is the only package that reads the environment and configuration files.
 
-`settings` has the table: one row for each setting, from which everything else about it follows. One frozen object per
-role is made of it, validated once, before anything starts. A setting comes from its flag, else its environment
-variable, else `timeball.toml`, else its default; an empty environment variable counts as unset.
+`settings` has the table with one row for each setting; everything else about a setting follows from its row. Each role
+gets one frozen object with its settings, which is validated once, before anything starts. A setting comes from its
+flag, else from its environment variable, else from `timeball.toml`, else it has its default; an empty environment
+variable counts as unset.
 
 `timeball.toml` is the file that `TIMEBALL_CONFIG` names, else the one in the current folder, else the one in
-`~/.config/timeball`. Its keys are the names in `SETTINGS`. A file in the current folder is not trusted with the user's
-keys: the table in `timeball.config.trust` says which key goes to which server.
+`~/.config/timeball`. Its keys are the names in `SETTINGS`. A file in the current folder does not decide where the
+user's keys are sent: the table in `timeball.config.trust` states which key is sent to which server.
 
-A secret setting may also come from a file: `--token-file`, `TIMEBALL_TOKEN_FILE` or `token_file` name it, and its only
-line is the value.
+A secret setting may also come from a file with one line: `--token-file`, `TIMEBALL_TOKEN_FILE` or `token_file` name it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which servers a client talks to, and which key may go to all of them. The rules are in `timeball.config.trust`."""
+"""Which servers a client calls, and which key it may send to all of them. The rules are in `timeball.config.trust`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ DEFAULT_HOST: Final = "127.0.0.1"
 
 
 def default_servers(given: Given) -> tuple[str, ...]:
-    """The server on this machine, at the default port."""
+    """Return the URL of the server on this machine, at the default port."""
     scheme = "https" if "https" in noted(given, DEFAULT_PORT)[1:] else "http"
     return (f"{scheme}://{DEFAULT_HOST}:{DEFAULT_PORT}",)
 
 
 def key(given: Given, token: str | None) -> str | None:
-    """The key that may go to all servers: the one that is set, else the admin key of this machine."""
+    """Return the key that may be sent to all servers: the one that is set, else the admin key of this machine."""
     servers: tuple[str, ...] = given.used("url")
     named, found = "token", token
     if found is None and all(map(trust.is_loopback, servers)):
-        # The key of this machine's Timeball never leaves this machine.
+        # The admin key of this machine is never sent to another machine.
         named, found = "admin_key", given("admin_key")
         if found is None:
             return _key_in_data_folder(given, urlsplit(servers[0]).port)
@@ -36,7 +36,7 @@ def key(given: Given, token: str | None) -> str | None:
 
 
 def note(given: Given, port: int | None) -> Path:
-    """Where the server on a port notes its data folder, and whether it speaks TLS."""
+    """Return the file in which the server on a port records its data folder, and whether it uses TLS."""
     return files.home(given.environ, "XDG_STATE_HOME", ".local/state") / f"data-dir-of-port-{port}"
 
 
@@ -49,11 +49,13 @@ def admin_key_file(data_dir: Path) -> Path:
 
 
 def _key_in_data_folder(given: Given, port: int | None) -> str | None:
-    """The admin key in the data folder: the one that was set, that the port's server noted, or the default."""
+    """Return the admin key in the data folder: the folder that is set, else the one that the server on the port
+    recorded, else the default.
+    """
     path = admin_key_file(Path(given("data_dir") or noted(given, port)[0] or given.used("data_dir")))
     found = files.content(path)
     if found is not None:
-        # Also where a file in the current folder names the data folder: the key in it is this machine's.
+        # Checked even if a file in the current folder names the data folder: the key in it belongs to this machine.
         _check_destination(given, Trust.USER, str(path))
     return found
 

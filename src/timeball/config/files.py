@@ -1,4 +1,4 @@
-"""`timeball.toml`: where it is, how far it is trusted, and what it says."""
+"""Finds and reads `timeball.toml`, and decides whether the file is trusted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from timeball.config.trust import Trust
 
 
 def home(environ: Mapping[str, str], variable: str, usual: str) -> Path:
-    """Timeball's folder in the place that the XDG specification gives it."""
+    """Return Timeball's folder in a directory of the XDG specification."""
     base = environ.get(variable, "")
     return (Path(base) if os.path.isabs(base) else Path.home() / usual) / "timeball"
 
 
 def find(environ: Mapping[str, str]) -> tuple[Path | None, Trust]:
-    """The file to read; None: there is none."""
+    """Return the configuration file and how far it is trusted; the path is None if there is no file."""
     named = environ.get("TIMEBALL_CONFIG")
     if named:
         if not Path(named).is_file():
@@ -39,8 +39,8 @@ def find(environ: Mapping[str, str]) -> tuple[Path | None, Trust]:
 
 
 def load(path: Path, settings: Iterable[Setting[Any]]) -> dict[str, Any]:
-    """What the file says, by its keys. A key that is none of these settings is refused."""
-    import tomllib  # 20 ms that most commands need not pay
+    """Return the settings in the file, by key. A key that is not a setting is refused."""
+    import tomllib  # imported here, because most commands need no file and would lose 20 ms
 
     try:
         found = tomllib.loads(path.read_text("utf-8"))
@@ -59,7 +59,7 @@ def load(path: Path, settings: Iterable[Setting[Any]]) -> dict[str, Any]:
 
 
 def content(path: Path) -> str | None:
-    """The text of a small file, if it can be read and there is some."""
+    """Return the text of a small file, or None if it is empty or cannot be read."""
     try:
         return path.read_text("utf-8").strip() or None
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""From what was set to the configuration of a role: one frozen object, validated once, before anything starts."""
+"""Builds the configuration of a role from its settings: one frozen object, validated once, before anything starts."""
 
 from __future__ import annotations
 
@@ -58,20 +58,21 @@ def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateCo
     given = _given(flags, environ)
     if not given.used("store").startswith(SQLITE):
         raise InvalidSetting(
-            "the store that is set is PostgreSQL already; say which one is to be moved: --store sqlite:///path/to/file.db"
+            "the store that is set is already PostgreSQL; name the one to migrate: --store sqlite:///path/to/file.db"
         )
     return _fill(MigrateConfig, given)
 
 
 def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None, *, secure: bool = False) -> None:
-    """Note for this user's clients which folder the server on a port uses, so that they find its admin key, and whether
-    it speaks TLS."""
+    """Record for this user's clients which data folder the server on a port uses, so that they find its admin key, and
+    whether it uses TLS.
+    """
     note = destinations.note(_given({}, environ), port)
     try:
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         note.write_text(f"{data_dir}\n{'https' if secure else 'http'}\n", "utf-8")
     except OSError:
-        return  # a convenience: a server without a home works as well
+        return  # only a convenience: a server without a home folder works as well
 
 
 def _given(flags: Flags, environ: Mapping[str, str] | None) -> Given:
@@ -79,8 +80,9 @@ def _given(flags: Flags, environ: Mapping[str, str] | None) -> Given:
 
 
 def _fill(config: type[C], given: Given, servers: Sequence[str] = ()) -> C:
-    """The configuration with the settings that it has a field for. `servers`: those of a worker, which may be on this
-    machine."""
+    """Return a configuration with the settings that it has fields for. `servers` are the servers of a worker; some may
+    run on this machine, and their data folders are then protected from jobs.
+    """
     names = [found.name for found in fields(config)]
     values = {name: given.used(_NAMES[name]) for name in names if name in _NAMES}
     if issubclass(config, CrewConfig):
@@ -90,7 +92,7 @@ def _fill(config: type[C], given: Given, servers: Sequence[str] = ()) -> C:
 
 def _check_server(config: S) -> S:
     if config.sqlite_path is not None and (config.store_direct is not None or config.read_store is not None):
-        raise InvalidSetting("the embedded store has neither poolers nor replicas: --store names no PostgreSQL")
+        raise InvalidSetting("--store-direct and --read-store need PostgreSQL, and --store names an SQLite database")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise InvalidSetting(
             "TLS needs both tls_cert and tls_key: name the certificate with --tls-cert and its key with --tls-key"
@@ -101,17 +103,17 @@ def _check_server(config: S) -> S:
 def _check_crew(config: W, given: Given) -> W:
     if config.dedicated and not config.labels:
         raise InvalidSetting(
-            "a dedicated worker takes only runs that ask for one of its labels, and it has none:"
+            "a dedicated worker accepts only runs that ask for one of its labels, and it has none:"
             " give it some with --label or TIMEBALL_LABELS"
         )
     if config.scripts_dir.resolve() == given.used("data_dir").resolve():
         raise InvalidSetting(
-            f"the scripts folder {config.scripts_dir} is the data folder, which jobs may not read:"
+            f"the scripts folder {config.scripts_dir} is the data folder, which jobs must not read:"
             " name another --scripts-dir"
         )
     if config.job_landlock and not config.no_new_privs:
         raise InvalidSetting(
-            "jobs that may gain privileges cannot be kept in a Landlock domain:"
+            "Landlock cannot confine jobs that may gain privileges:"
             " with no_new_privs off, set job_landlock to off as well"
         )
     return config

@@ -1,5 +1,6 @@
-"""Where Timeball keeps what it keeps: the data folder, the store, the archive, large values; and what of it jobs may
-not open."""
+"""Where Timeball stores its data: the data folder, the store, the archive and large values; and which of these paths
+jobs must not open.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +43,18 @@ def scripts_dir(given: Given) -> Path:
 def archive(given: Given, found: str | None) -> str | None:
     if found == LOCAL and not _is_embedded(given):
         raise InvalidSetting(
-            "the archive has to be the same for all servers of a PostgreSQL, and the data folder of this one is not:"
+            "all servers on one PostgreSQL need the same archive, and they do not share the data folder of this server:"
             " name a folder that all of them share, or a bucket like s3://bucket/prefix"
         )
     return _own_objects(given) if found == LOCAL else found
 
 
 def objects(given: Given, found: str | None) -> str | None:
-    """Where history goes, unless it is said; the embedded store has a folder of its own in any case."""
+    """Return where large values are stored. Default: a folder beside an SQLite store, else the archive."""
     if found == LOCAL and not _is_embedded(given):
         raise InvalidSetting(
-            "objects have to be at the same place for all servers of a PostgreSQL, and the data folder of this"
-            " one is not: name a folder that all of them share, or a bucket like s3://bucket/prefix"
+            "all servers on one PostgreSQL need the same place for objects, and they do not share the data folder"
+            " of this server: name a folder that all of them share, or a bucket like s3://bucket/prefix"
         )
     if found is not None and found != LOCAL:
         return found
@@ -64,13 +65,15 @@ def objects(given: Given, found: str | None) -> str | None:
 
 
 def target_objects(given: Given, found: str | None) -> str | None:
-    """Where the servers on a store that is moved to will look for large values; None: no setting says so."""
+    """Return where the servers on the target store of a migration will find large values; None if no
+    setting names it.
+    """
     place: str | None = given("objects") if found is None else found
-    return None if place == LOCAL else place  # a place that was named before is named for the servers, too
+    return None if place == LOCAL else place  # a place that `objects` names is also meant for the servers
 
 
 def protected(given: Given, servers: Sequence[str]) -> tuple[Path, ...]:
-    """Everything that this Timeball keeps on this machine, as far as this user's settings and notes tell."""
+    """Return all files and folders of Timeball on this machine that this user's settings and records name."""
     found = [given.used("data_dir"), *_noted_data_dirs(given, servers)]
     if _is_embedded(given):
         database = given.used("store").removeprefix(SQLITE)
@@ -90,14 +93,16 @@ def _own_objects(given: Given) -> str:
 
 
 def _noted_data_dirs(given: Given, servers: Sequence[str]) -> list[Path]:
-    """Those of servers that this user started on this machine. A note alone does not make a data folder."""
+    """Return the data folders of servers that this user started on this machine. A recorded folder counts only if it
+    contains a key or a database.
+    """
     named = [noted(given, urlsplit(server).port)[0] for server in servers]
     folders = [Path(folder) for folder in named if os.path.isabs(folder)]
     return [folder for folder in folders if any((folder / name).is_file() for name in ("admin.key", "timeball.db"))]
 
 
 def _secret_files_of_drivers(given: Given) -> list[Path]:
-    """The files that the drivers of databases and buckets take their secrets from."""
+    """Return the files with secrets that the drivers of databases and buckets read."""
     places = ("store", "store_direct", "read_store", "archive", "objects")
     values = [value for name in places if (value := given(name))]
     schemes = {urlsplit(value).scheme for value in values}

@@ -1,4 +1,4 @@
-"""How a setting is read: from what was written to the value, or ValueError with what to write instead."""
+"""Readers of settings: each turns written text into the value, or raises ValueError with what to write instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_SLOTS: Final = 10_000
 MAX_CPUS: Final = 100_000
 MAX_CREDIT: Final = DAY
 LOCAL: Final = "local"
-"""As an archive: a folder beside the embedded store."""
+"""The value of `archive` and `objects` for a folder beside the SQLite store."""
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = "postgresql://"
 
@@ -80,7 +80,7 @@ def yes_or_no(value: Any) -> bool:
 
 
 def words(value: Any) -> tuple[str, ...]:
-    """A list, or text with commas."""
+    """Read words from a list, or from text with commas between them."""
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(word, str) for word in listed):
         raise ValueError("write a list of words, or words with commas between them")
@@ -164,12 +164,12 @@ def seconds(value: Any) -> float:
 def priority_credit(value: Any) -> Micros:
     credit = _duration(value)
     if credit > MAX_CREDIT:
-        raise ValueError("write at most 1d; the lowest priority may have to wait nine times as long")
+        raise ValueError("write at most 1d; a run of the lowest priority may wait nine times as long")
     return credit
 
 
 def retention(value: Any) -> Micros:
-    """0: for ever."""
+    """Read a retention in microseconds. 0 keeps history for ever."""
     if str(value).strip().lower() == "never":
         return 0
     try:
@@ -197,7 +197,7 @@ def store(value: Any) -> str:
 
 
 def _check_dsn(dsn: str) -> None:
-    """Refuse what the driver would stumble over: its errors repeat parts of the password."""
+    """Refuse a DSN that the driver cannot parse, because its error messages repeat parts of the password."""
     try:
         parts = urlsplit(dsn)
         parse_qsl(parts.query, strict_parsing=bool(parts.query))
@@ -214,7 +214,7 @@ def _check_dsn(dsn: str) -> None:
 
 
 def place(value: Any) -> str:
-    """A folder, a bucket, or the word `local`."""
+    """Read a folder, a bucket, or the word `local`."""
     name = text(value)
     if name == LOCAL:
         return name

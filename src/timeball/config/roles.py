@@ -1,5 +1,6 @@
-"""What each role is started with: the settings of some groups of the table, in one frozen object. And the table itself,
-with the roles that read each setting."""
+"""The configuration of each role: one frozen object with the settings of some groups of the table. And the table
+itself, with the roles that read each setting.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class ClientConfig(Connecting):
 
     @property
     def local(self) -> bool:
-        """Whether all servers are on this machine."""
+        """True if all servers are on this machine."""
         return all(map(trust.is_loopback, self.servers))
 
 
@@ -27,7 +28,7 @@ class ClientConfig(Connecting):
 class ServerConfig(Listening, Storing, Serving, Logging):
     @property
     def sqlite_path(self) -> Path | None:
-        """The embedded store's file; None: the store is a database server."""
+        """The path of the SQLite database, or None if the store is PostgreSQL."""
         return Path(self.store.removeprefix(SQLITE)) if self.store.startswith(SQLITE) else None
 
     @property
@@ -37,10 +38,10 @@ class ServerConfig(Listening, Storing, Serving, Logging):
 
 @dataclass(frozen=True, kw_only=True)
 class CrewConfig(Executing):
-    """What executes runs."""
+    """The settings of everything that executes runs."""
 
     protected: tuple[Path, ...]
-    """Files and folders that a job may not open: keys, the store, and what else Timeball keeps. Some do not exist."""
+    """Files and folders that a job must not open: keys, the store and other data of Timeball. Some may not exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +57,11 @@ class UpConfig(CrewConfig, ServerConfig):
 @dataclass(frozen=True, kw_only=True)
 class MigrateConfig(Storing, Moving):
     objects: str = field(repr=False)
-    """Where the embedded store keeps large values."""
+    """Where the SQLite store keeps large values."""
 
     @property
     def source(self) -> Path:
-        """The file of the embedded store."""
+        """The path of the SQLite database."""
         return Path(self.store.removeprefix(SQLITE))
 
 
@@ -91,8 +92,8 @@ def _row(group: type, found: Field[Any], fields_of: dict[Role, set[str]]) -> Set
 
 
 TABLE: Final[dict[str, Setting[Any]]] = {row.name: row for row in _rows()}
-"""All of them, by name, in the order of help and of the reference page."""
+"""All settings by name, in the order of the help and of the reference page."""
 SETTINGS: Final[dict[str, Setting[Any]]] = {name: row for name, row in TABLE.items() if not row.flag_only}
-"""Those that the environment and `timeball.toml` can set."""
+"""The settings that the environment and `timeball.toml` can set."""
 SECRETS: Final[tuple[Setting[Any], ...]] = tuple(row for row in TABLE.values() if row.secret)
-"""Those whose values no other process may read."""
+"""The settings whose values no other process may read."""

@@ -1,4 +1,4 @@
-"""Secrets in files: one line of text each, as systemd, Docker and Kubernetes hand them to a process."""
+"""Reads secrets from files with one line of text, as systemd, Docker and Kubernetes provide them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ _warned: set[Path] = set()
 
 
 def read(path: Path) -> str:
-    """The secret in a file, without the line break at its end. `ValueError` says why there is none, never what the file
-    holds."""
+    """Return the secret in a file, without the line break at its end. Raises `ValueError` with the reason, but never
+    with the content of the file.
+    """
     try:
-        # Unbuffered: a pipe is read until it ends, and nothing of the secret stays behind in a buffer.
+        # Unbuffered: a pipe is read to its end, and no part of the secret stays in a buffer.
         with open(path, "rb", buffering=0) as file:
             content = _at_most(file.fileno(), MAX_SECRET_BYTES + 1)
             found = os.fstat(file.fileno())
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     if len(content) > MAX_SECRET_BYTES:
-        raise ValueError(f"{path} has more than {MAX_SECRET_BYTES} bytes, which is no secret of Timeball's")
+        raise ValueError(f"{path} has more than {MAX_SECRET_BYTES} bytes, which is too large for a secret")
     try:
         text = content.decode().rstrip("\r\n")
     except UnicodeDecodeError:
@@ -38,10 +39,10 @@ def read(path: Path) -> str:
 
 
 def lasting(path: Path) -> list[Path]:
-    """The paths of a secret file; none if it is no file that could be read again.
+    """Return the paths of a secret file, or an empty list if it is not a regular file that could be read again.
 
-    As it is named: the target of a link may be replaced later, as Kubernetes does. And where it is now: the name may be
-    `/dev/fd/3`, which means another file in other processes.
+    Two paths: the name of the file, because the target of a link may be replaced later, as Kubernetes does; and its
+    resolved path, because a name such as `/dev/fd/3` means another file in other processes.
     """
     resolved = path.resolve()
     return [path.absolute(), resolved] if resolved.is_file() else []
@@ -55,7 +56,7 @@ def _at_most(descriptor: int, size: int) -> bytes:
 
 
 def _warn(path: Path) -> None:
-    """Once for each file, unless a folder above it keeps other users out."""
+    """Warn once for each file, unless a folder above it denies access to other users."""
     if path in _warned or not all(_lets_others_through(parent) for parent in path.parents):
         return
     _warned.add(path)

@@ -1,4 +1,4 @@
-"""What a setting is: one row of the table in `timeball.config.settings`."""
+"""`Setting`: one row of the table in `timeball.config.settings`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from timeball.domain.errors import TimeballError
 T = TypeVar("T")
 
 Role = Literal["client", "server", "worker", "up", "migrate"]
-"""What is started with settings. `client`: every command and library call that talks to a server."""
+"""The roles that are started with settings. `client` is every command and library call that calls a server."""
 
 ROW: Final = "setting"
-"""Where the metadata of a configuration's field has its row of the table."""
+"""The key under which the metadata of a configuration field has its row of the table."""
 
 
 class InvalidSetting(TimeballError):
-    """A setting that cannot be used: which, with what value, from where, and what to do."""
+    """Raised for a setting that cannot be used. The message has its name, value and source, and what to do."""
 
     code = "invalid_setting"
 
@@ -27,48 +27,48 @@ class InvalidSetting(TimeballError):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting(Generic[T]):
     name: str
-    """Its key in `timeball.toml`, and with TIMEBALL_ before it, in capitals, its environment variable."""
+    """The key in `timeball.toml`. In capitals and with the prefix TIMEBALL_, it is the environment variable."""
     value: Value[T]
-    """How it is read and written."""
+    """How the value is read, and how a user writes it."""
     meaning: str
-    """A sentence for people, without its capital and its full stop."""
+    """The description of the setting, without capital and full stop."""
     field: str = ""
-    """The attribute of the configurations that has its value."""
+    """The attribute of the configurations that has the value."""
     group: str = ""
-    """The heading of its part of the table."""
+    """The heading of the group in the table."""
     flag: str = ""
-    """Empty: the command line cannot set it."""
+    """The command line flag; empty if there is none."""
     aliases: tuple[tuple[Role, str], ...] = ()
-    """Other flags of the same meaning, each with the role that has it."""
+    """Other flags with the same meaning, each with the role that has it."""
     off_flag: str = ""
-    """The flag that sets a switch to false; empty: there is none."""
+    """The flag that sets a switch to false; empty if there is none."""
     repeated: bool = False
-    """Whether the flag may be given several times."""
+    """True if the flag may be given several times."""
     default: Any = None
-    """A value as a user would write it, or how to compute it; None: it stays unset."""
+    """The default as a user would write it, or a function that computes it; None leaves the setting unset."""
     default_text: str = ""
-    """The default in words, where it is computed or stays unset."""
+    """The default in words, if it is computed or unset."""
     note: str | None = None
-    """What help adds in brackets; None: that the flag may be repeated, else the default."""
+    """The text that the help adds in brackets. None: that the flag may be repeated, else the default."""
     settle: Callable[[Any, Any], Any] | None = None
-    """From everything that is set (`sources.Given`), and from what is set here, else the default, to what is used."""
+    """Computes the value to use from all settings (`sources.Given`) and from the value that was set, or the default."""
     roles: tuple[Role, ...] = ()
-    """Which read it."""
+    """The roles that read the setting."""
     flag_roles: tuple[Role, ...] = ()
-    """Which of these have a flag for it."""
+    """The roles that have a flag for the setting."""
     flag_only: bool = False
-    """Whether neither the environment nor a file can set it: an operator says it at each start."""
+    """True if neither the environment nor a file can set it, so that an operator confirms it at each start."""
     secret: bool = False
-    """Whether no other process may read its value. It may come from a file, and no configuration prints it."""
+    """True if no other process may read the value. It may come from a file, and no configuration prints it."""
     file_meaning: str = ""
-    """What the flag means that names a file with its value; empty: there is no such flag."""
+    """The description of the flag that names a file with the value; empty if there is no such flag."""
     steers: bool = False
-    """Decides which peer receives the key, so that its source has to be as trusted as the key's."""
+    """True if the setting decides which server receives the key. Its source has to be as trusted as that of the key."""
     protects: bool = False
-    """Decides what jobs and strangers can reach, so that no file in the current folder sets it."""
+    """True if the setting decides what jobs and other users can access. A file in the current folder cannot set it."""
 
     def flags(self, role: Role) -> list[str]:
-        """The flags with which a role sets it: aliases first."""
+        """Return the flags with which a role sets it, aliases first."""
         if role not in self.flag_roles:
             return []
         return [*(alias for other, alias in self.aliases if other == role), self.flag]
@@ -79,7 +79,7 @@ class Setting(Generic[T]):
 
     @property
     def file_name(self) -> str:
-        """The key in `timeball.toml` that names a file with its value, if it is secret."""
+        """The key in `timeball.toml` that names a file with the value of a secret setting."""
         return f"{self.name}_file"
 
     @property
@@ -92,7 +92,7 @@ class Setting(Generic[T]):
 
     @property
     def written_default(self) -> str:
-        """The default, for people; empty: there is none."""
+        """The default as text; empty if there is none."""
         return self.default_text or ("" if self.default is None else str(self.default))
 
     @property
@@ -113,10 +113,10 @@ def setting(value: Value[T], meaning: str, flag: str = "", *, secret: bool = Fal
 def setting(
     value: Value[T], meaning: str, flag: str = "", *, default: Any = None, secret: bool = False, **columns: Any
 ) -> Any:
-    """A row of the table, as the field of a configuration that gets the value.
+    """Declare a row of the table, as the field of a configuration that gets the value.
 
-    The other columns are fields of `Setting`, and `also`: the roles that read the setting without a flag for it. Its
-    name is the field's, unless `name` says otherwise.
+    `columns` are the other fields of `Setting`, and `also`: the roles that read the setting without a flag for it. The
+    name of the setting is that of the field, unless `name` states another one.
     """
     row = {"value": value, "meaning": meaning, "flag": flag, "default": default, "secret": secret, **columns}
     return field(repr=not secret, metadata={ROW: row})

@@ -1,9 +1,9 @@
-"""The settings: one table, a row for each. Everything else about a setting follows from its row: the field of the
+"""The table of all settings, one row for each. Everything else about a setting follows from its row: the field of the
 configurations, the flag and its help, the environment variable, the key in `timeball.toml`, the files that secrets come
 from, and the page `docs/reference/settings.md`.
 
-To add a setting, write its row into the group whose roles need it, use the field where it matters, and run
-`make reference`. The columns are the fields of `timeball.config.setting.Setting`.
+To add a setting, write its row into the group whose roles need it, use the field, and run `make reference`. The columns
+are the fields of `timeball.config.setting.Setting`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Connecting:
 
     servers: tuple[str, ...] = setting(
         values.URLS,
-        "where the servers are",
+        "the URLs of the servers",
         "--url",
         name="url",
         aliases=(("worker", "--server"),),
@@ -40,17 +40,17 @@ class Connecting:
     )
     token: str | None = setting(
         values.TOKEN,
-        "the key that goes with every request",
+        "the API key to send with every request",
         "--token",
         default_text="the admin key in the data folder of this machine, if all servers are on it",
         note="",
         settle=destinations.key,
         secret=True,
-        file_meaning="a file with the key to use",
+        file_meaning="a file with the API key",
     )
     ca: Path | None = setting(
         values.FILE,
-        "the authorities to trust instead of the system's: a PEM file",
+        "certificate authorities to trust instead of the system's: a PEM file",
         "--ca",
         default_text="the system's",
         steers=True,
@@ -61,13 +61,13 @@ class Connecting:
 class Listening:
     """Listening."""
 
-    port: int = setting(values.PORT, "the port to listen on; 0: any free one", "--port", default=DEFAULT_PORT)
+    port: int = setting(values.PORT, "the port to listen on; 0 for any free one", "--port", default=DEFAULT_PORT)
     host: str = setting(values.ADDRESS, "the address to listen on", "--host", default=destinations.DEFAULT_HOST)
     tls_cert: Path | None = setting(
         values.FILE,
         "the server's certificate chain, for HTTPS: a PEM file",
         "--tls-cert",
-        default_text="it speaks HTTP",
+        default_text="HTTP only",
         note="with --tls-key",
     )
     tls_key: Path | None = setting(
@@ -85,13 +85,13 @@ class Storing:
 
     data_dir: Path = setting(
         values.FOLDER,
-        "the folder for everything a server keeps",
+        "the folder for all files of a server",
         "--data-dir",
         default=places.data_dir,
         default_text="~/.local/share/timeball",
         also=("client", "worker"),
     )
-    """Absolute; need not exist yet."""
+    """Absolute path; the folder need not exist yet."""
     store: str = setting(
         values.STORE,
         "the database: sqlite:///path or postgresql://…",
@@ -110,16 +110,16 @@ class Serving:
 
     store_direct: str | None = setting(
         values.POSTGRES,
-        "the database itself, where --store leads to a pooler",
+        "the direct DSN of the database, if --store is the DSN of a connection pooler",
         "--store-direct",
         note="for PgBouncer in transaction mode",
         secret=True,
         also=("worker",),
     )
-    """None: `store` leads to no pooler."""
+    """The direct DSN of the database; None if `store` is not the DSN of a pooler."""
     read_store: str | None = setting(
         values.POSTGRES,
-        "a replica for lists and histories",
+        "a read replica for lists and history",
         "--read-store",
         default_text="the store",
         secret=True,
@@ -127,21 +127,21 @@ class Serving:
     )
     priority_credit: Micros = setting(
         values.CREDIT,
-        "what one level of priority is worth in waiting time",
+        "how much waiting time one level of priority is worth",
         "--priority-credit",
         default=duration.render(CREDIT),
     )
     retention: Micros | None = setting(
         values.RETENTION,
-        "how long runs that ended are kept: a time, or never to prune any",
+        "how long finished runs are kept: a time, or never to keep them for ever",
         "--retention",
         default=duration.render(retention.DEFAULT),
         settle=lambda _, kept: kept or None,
     )
-    """None: for ever."""
+    """Microseconds; None keeps finished runs for ever."""
     archive: str | None = setting(
         values.PLACE,
-        "where history goes before it leaves the store: a folder, s3://bucket/prefix, gs://…, az://…; or 'local', a"
+        "where runs are archived before they are deleted: a folder, s3://bucket/prefix, gs://…, az://…; or 'local', a"
         " folder beside the embedded database",
         "--archive",
         default_text="nowhere",
@@ -150,26 +150,26 @@ class Serving:
         secret=True,
         also=("worker",),
     )
-    """An absolute folder or a bucket. None: history is lost when it leaves the store."""
+    """An absolute folder or a bucket. None: finished runs are deleted without an archive."""
     objects: str | None = setting(
         values.PLACE,
-        "where parameters, results and output of more than 64 KiB are kept: a folder, s3://bucket/prefix, …",
+        "where parameters, results and output over 64 KiB are stored: a folder, s3://bucket/prefix, …",
         "--objects",
         default_text="DATA_DIR/objects for the embedded database, else the archive, else the database",
         settle=places.objects,
         secret=True,
         also=("migrate", "worker"),
     )
-    """Likewise. None: in the store, like small values."""
+    """An absolute folder or a bucket. None: large values stay in the store, like small ones."""
     admin_key: str | None = setting(
         values.ADMIN_KEY,
-        "the first admin key",  # no flag: every user of a machine can read the arguments of its processes
+        "the first admin key",  # no flag, because every user of a machine can read the arguments of its processes
         default_text="generated into `admin.key` in the data folder",
         secret=True,
         protects=True,
         also=("client", "worker"),
     )
-    """None: the one in `admin_key_file`, which is generated when it is not there."""
+    """The first admin key. None: the key in `admin_key_file`, which is generated if it does not exist."""
     accept_damaged_log: bool = setting(
         values.SWITCH,
         "start on an embedded database whose log lost acknowledged commits; its files are copied first",
@@ -179,8 +179,8 @@ class Serving:
     )
     accept_clock: bool = setting(
         values.SWITCH,
-        "start although the wall clock is more than an hour behind the embedded store's time, or more than a year"
-        " past it: the store's time becomes the wall clock's, and every schedule is planned anew",
+        "start although the wall clock is more than an hour behind the time of the embedded store, or more than a year"
+        " ahead of it: the store takes the time of the wall clock, and every schedule is planned again",
         "--accept-clock",
         default="off",
         flag_only=True,
@@ -191,43 +191,53 @@ class Serving:
 class Executing:
     """Executing."""
 
-    slots: int = setting(values.SLOTS, "how many runs a worker executes at a time", "--slots", default=32)
+    slots: int = setting(values.SLOTS, "how many runs a worker executes at the same time", "--slots", default=32)
     cpu: float = setting(
         values.CPUS,
-        "how many CPUs a worker shares out to runs that ask for some",
+        "how many CPUs a worker has for runs that ask for CPUs",
         "--cpu",
         default=lambda _: host.cpus(),
         default_text="those of the machine",
     )
     memory_mb: int | None = setting(
         values.SIZE,
-        "how much memory a worker shares out likewise: MiB, or 8G",
+        "how much memory a worker has for runs that ask for memory: MiB, or 8G",
         "--memory",
         name="memory",
         default=lambda _: host.memory_mb(),
         default_text="that of the machine",
     )
-    """MiB; None: as much as a run asks for."""
+    """Memory for runs that ask for memory, in MiB; None for no limit."""
     tasks: tuple[str, ...] = setting(
-        values.MODULES, "modules whose tasks a worker offers", "--tasks", repeated=True, default=(), default_text="none"
+        values.MODULES,
+        "Python modules whose tasks a worker executes",
+        "--tasks",
+        repeated=True,
+        default=(),
+        default_text="none",
     )
     labels: tuple[str, ...] = setting(
-        values.LABELS, "what a worker is good for", "--label", repeated=True, default=(), default_text="none"
+        values.LABELS,
+        "labels of a worker, which runs can ask for",
+        "--label",
+        repeated=True,
+        default=(),
+        default_text="none",
     )
     dedicated: bool = setting(
-        values.SWITCH, "take only runs that ask for a label of this worker", "--dedicated", default="off", note=""
+        values.SWITCH, "accept only runs that ask for a label of this worker", "--dedicated", default="off", note=""
     )
     kinds: tuple[str, ...] | None = setting(
         values.KINDS,
-        f"the kinds of jobs that a worker takes: some of {', '.join(KINDS)}",
+        f"the kinds of jobs that a worker accepts: some of {', '.join(KINDS)}",
         "--kinds",
         default_text="all",
         note="default: all",
     )
-    """None: every one."""
+    """The task kinds that the worker accepts; None for all kinds."""
     scripts_dir: Path = setting(
         values.FOLDER,
-        "the folder that script jobs are looked up in",
+        "the folder with the scripts of script jobs",
         "--scripts-dir",
         default=places.scripts_dir,
         default_text="DATA_DIR/scripts",
@@ -248,7 +258,7 @@ class Executing:
     )
     job_landlock: bool = setting(
         values.SWITCH,
-        "keep Timeball's own files and processes from process jobs, by Landlock",
+        "deny process jobs access to Timeball's own files and processes, with Landlock",
         "--job-landlock",
         off_flag="--no-job-landlock",
         default="on",
@@ -257,7 +267,7 @@ class Executing:
     )
     no_new_privs: bool = setting(
         values.SWITCH,
-        "keep process jobs from gaining privileges",
+        "prevent process jobs from gaining privileges",
         "--no-new-privs",
         off_flag="--new-privs",
         default="on",
@@ -266,7 +276,7 @@ class Executing:
     )
     job_signals: bool = setting(
         values.SWITCH,
-        "let process jobs send signals to processes outside of their job, as in `kill -HUP $(cat nginx.pid)`",
+        "allow process jobs to send signals to processes outside of their job, as in `kill -HUP $(cat nginx.pid)`",
         "--job-signals",
         off_flag="--no-job-signals",
         default="off",
@@ -275,15 +285,19 @@ class Executing:
     )
     job_cgroups: bool = setting(
         values.SWITCH,
-        "limit the memory of process jobs to what they ask for, and the number of their processes, by control groups",
+        "limit the memory of process jobs to what they ask for, and the number of their processes, with control groups",
         "--job-cgroups",
         off_flag="--no-job-cgroups",
         default="on",
-        note="default on, where the worker may make them",
+        note="default on, where the worker may create them",
         protects=True,
     )
     drain_seconds: float = setting(
-        values.DURATION, "how long a stopping worker waits for its runs", "--drain", name="drain", default="30s"
+        values.DURATION,
+        "how long a stopping worker waits for its runs to finish",
+        "--drain",
+        name="drain",
+        default="30s",
     )
 
 
@@ -310,18 +324,18 @@ class Moving:
         secret=True,
         file_meaning="a file with that DSN, if there is a password in it",
     )
-    """None: nothing is to be moved, but taken back."""
+    """None: a migrated store is to be used again, and nothing is migrated."""
     target_objects: str | None = setting(
         values.PLACE,
-        "where the servers on PostgreSQL will keep large values; those that there are go there, too",
+        "where the servers on PostgreSQL will store large values; existing ones are copied there",
         "--objects",
         name="to_objects",
-        default_text="what `objects` says",
+        default_text="the value of `objects`",
         settle=places.target_objects,
         flag_only=True,
         secret=True,
     )
-    """None: no setting says so."""
+    """Where the servers on the target store keep large values; None if no setting names it."""
 
 
 GROUPS = (Connecting, Listening, Storing, Serving, Executing, Logging, Moving)

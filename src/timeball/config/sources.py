@@ -1,5 +1,6 @@
-"""Where the value of a setting comes from: its flag, else its environment variable, else `timeball.toml`, else its
-default. An empty environment variable counts as unset."""
+"""Finds the value of a setting: its flag, else its environment variable, else `timeball.toml`, else its default. An
+empty environment variable counts as unset.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +14,33 @@ from timeball.config.setting import InvalidSetting, Setting
 from timeball.config.trust import Trust
 
 Flags = Mapping[str, Any]
-"""What the command line said, by setting; None or an empty tuple: nothing."""
+"""The values of command line flags by setting name; None or an empty tuple means that the flag was not given."""
 
 
 class FoundValue(NamedTuple):
-    """A setting as it was written, before it is read."""
+    """A setting as the user wrote it, before it is validated."""
 
     value: Any
     source: str
-    """For people."""
+    """The name of the source in messages."""
     trust: Trust
 
 
 class SettingSource(NamedTuple):
-    """A place where a setting, or a file with its value, may be named."""
+    """One source of a setting: a flag, a variable or a file, with its value or with the file that has the value."""
 
     value: Any
     file: Any
     name: str
     file_name: str
     title: str
-    """For people."""
+    """The name of the source in messages."""
     where: str = ""
     trust: Trust = Trust.USER
 
 
 class Given:
-    """What was set, wherever it was set."""
+    """All settings that were given, from all sources."""
 
     def __init__(self, table: Mapping[str, Setting[Any]], flags: Flags, environ: Mapping[str, str] | None) -> None:
         self.table = table
@@ -48,23 +49,23 @@ class Given:
         self._file_path, self._file_trust = files.find(self.environ)
         self._file = {} if self._file_path is None else files.load(self._file_path, table.values())
         self._secrets: dict[Path, str] = {}
-        """What was read of secret files."""
+        """By path: the content of the secret files that were read."""
 
     def __call__(self, name: str) -> Any:
-        """The validated value of a setting; None: it is not set anywhere."""
+        """Return the validated value of a setting, or None if no source sets it."""
         setting = self.table[name]
         found = self.find(setting)
         return None if found is None else _read(setting, found.value, found.source)
 
     def used(self, name: str) -> Any:
-        """The value that is used: the one that was set, else the default."""
+        """Return the value to use: the one that was set, else the default."""
         setting, found = self.table[name], self(name)
         if found is None and setting.default is not None:
             found = setting.default(self) if callable(setting.default) else setting.value.read(setting.default)
         return found if setting.settle is None else setting.settle(self, found)
 
     def find(self, setting: Setting[Any]) -> FoundValue | None:
-        """What the first source says that says something."""
+        """Return the value from the first source that sets it."""
         for source in self._sources(setting):
             if setting.protects and source.trust < Trust.USER and (source.value, source.file) != (None, None):
                 raise self._unprotected(setting, source)
@@ -79,7 +80,7 @@ class Given:
         return None
 
     def secret_files(self) -> list[Path]:
-        """The files that are named for any secret, and the configuration file if it holds one."""
+        """Return the files that are named for secrets, and the configuration file if it contains a secret."""
         secrets = [setting for setting in self.table.values() if setting.secret]
         sources = [(setting, source) for setting in secrets for source in self._sources(setting)]
         named = [
@@ -92,7 +93,7 @@ class Given:
         return [found for path in named for found in secret_files.lasting(path)]
 
     def _sources(self, setting: Setting[Any]) -> Iterator[SettingSource]:
-        """Where a setting is looked for, the most trusted source first."""
+        """Yield the sources of a setting, the most trusted first."""
         flag = self._flags.get(setting.name)
         file_flag = self._flags.get(setting.file_name)
         yield SettingSource(None if flag == () else flag, file_flag, setting.flag, setting.file_flag, setting.flag)
@@ -107,7 +108,9 @@ class Given:
         yield SettingSource(written, named, setting.name, setting.file_name, path, where, self._file_trust)
 
     def _from_file(self, setting: Setting[Any], source: SettingSource) -> FoundValue:
-        """The value in a file. Whichever source names the file: what is in it belongs to the user."""
+        """Read the value from a file. The content of the file is trusted like the user's own settings, whichever source
+        names it.
+        """
         title = f"{source.file_name}{source.where}"
         path = _read_path(setting, source.file, title)
         try:
@@ -123,7 +126,7 @@ class Given:
         instead = f"Pass {setting.flag} or set {variable}" if setting.flag else f"Set {variable}"
         path = Path(source.title).absolute()
         return InvalidSetting(
-            f"{path} sets {name}, and a file in the current folder does not decide about {name}. {instead} yourself;"
+            f"{path} sets {name}, and a file in the current folder must not set {name}. {instead} yourself;"
             f" or, if you trust that file, set TIMEBALL_CONFIG={path}"
         )
 

@@ -41,9 +41,9 @@ class Trust(IntEnum):
 
 
 def is_loopback(server: str) -> bool:
-    """Whether a URL names an address of this machine: `localhost`, 127.0.0.0/8 in its usual form, or ::1.
+    """True if a URL names an address of this machine: `localhost`, 127.0.0.0/8 in its usual form, or ::1.
 
-    Other spellings (`127.1`, `0x7f.1`, a trailing dot, a zone) do not count: resolvers disagree about them.
+    Other spellings (`127.1`, `0x7f.1`, a trailing dot, a zone) do not count, because resolvers disagree about them.
     """
     import ipaddress
 
@@ -58,7 +58,7 @@ def is_loopback(server: str) -> bool:
 
 
 def check_server(url: str) -> None:
-    """Raise `ValueError` unless every reader of URLs finds the same scheme, host and port in it."""
+    """Raise `ValueError` unless all URL parsers find the same scheme, host and port in it."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or parts.query or parts.fragment or re.search(r"[\x00-\x20\x7f\\]", url):
         raise ValueError("it is not an http or https address")
@@ -66,15 +66,15 @@ def check_server(url: str) -> None:
         raise ValueError("it has a user name or password; Timeball takes a key instead")
     if not parts.hostname or not _HOST.fullmatch(parts.hostname):
         raise ValueError("it names no host")
-    _ = parts.port  # raises ValueError for a port that is none
+    _ = parts.port  # raises ValueError for an invalid port
 
 
 def check_folder_file(path: Path) -> str | None:
-    """Why a `timeball.toml` in the current folder must not be read; None: it may be."""
+    """Return why a `timeball.toml` in the current folder must not be read, or None if it may be read."""
     try:
         found = os.stat(path)
     except OSError:
-        return None  # reading it says why it cannot be read
+        return None  # reading the file reports the error
     if found.st_uid not in (0, os.geteuid()):
         return f"{path.absolute()} belongs to another user"
     if found.st_mode & 0o002:

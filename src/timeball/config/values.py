@@ -15,11 +15,11 @@ T = TypeVar("T")
 @dataclass(frozen=True, eq=False)
 class Value(Generic[T]):
     read: Callable[[Any], T]
-    """The value, or ValueError with what to write instead."""
+    """Return the value, or raise ValueError with what to write instead."""
     metavar: str
-    """What stands for the value in help; empty: a switch, whose flag has no value."""
+    """The placeholder of the value in the help; empty for a switch, whose flag has no value."""
     unit: str
-    """How to write it: its unit, its bounds or its words."""
+    """How to write it: the unit, the bounds or the allowed words."""
 
 
 URLS: Final = Value(readers.urls, "URL[,URL…]", "`http://…` or `https://…`, several with commas")
