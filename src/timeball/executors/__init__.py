@@ -1,1 +1,1 @@
-"""How attempts of each task kind are executed."""
+"""Executors: they execute the attempts of each task kind."""

@@ -1,4 +1,6 @@
-"""What a job process knows: a clean environment, and what it is executed for."""
+"""The environment of a job process: a few basic variables of the worker, those of the task, and the identity of the
+attempt.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ from timeball.ports.executor import Attempt
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_PARAMETERS: Final = 100 * 1024
-"""Bytes of parameters that go into the environment; Linux takes at most 128 KiB per entry."""
+"""Maximum number of bytes of parameters that are put into the environment. Linux accepts at most 128 KiB per entry."""
 
 
 def environment_of(attempt: Attempt, extra: Mapping[str, str], user: JobUser | None = None) -> dict[str, str]:
-    """Nothing of the worker's but the basics; the task's own entries win, except over `TIMEBALL_…`."""
+    """Return the environment of a job process. Of the worker's variables it has only the basic ones. The entries of the
+    task replace these, but not `TIMEBALL_…`.
+    """
     env = {"PATH": DEFAULT_PATH}
     env.update((name, os.environ[name]) for name in INHERITED if name in os.environ)
     if user is not None:
@@ -39,13 +43,15 @@ def environment_of(attempt: Attempt, extra: Mapping[str, str], user: JobUser | N
     else:
         env.pop("TIMEBALL_PARAMETERS", None)
         attempt.log(
-            "system", f"TIMEBALL_PARAMETERS is not set: {len(parameters)} bytes are too many for the environment\n"
+            "system", f"TIMEBALL_PARAMETERS is not set: {len(parameters)} bytes are too large for the environment\n"
         )
     return env
 
 
 def mark_of(env: Mapping[str, str]) -> str:
-    """The entry by which the guard knows a job's processes, wherever they went: no two attempts share it."""
+    """Return the environment entry by which the guard finds all processes of an attempt. It is unique to
+    the attempt.
+    """
     return f"TIMEBALL_PROCESS={env['TIMEBALL_PROCESS']}"
 
 
@@ -54,7 +60,7 @@ def encoded_parameters(attempt: Attempt) -> bytes:
 
 
 def traceparent(attempt: Attempt) -> str:
-    """W3C trace context: one trace for a run, one span for each attempt, the same wherever it is computed."""
+    """Return the W3C trace context: one trace for a run and one span for each attempt, computed from their ids."""
     trace = hashlib.sha256(attempt.run_id.encode()).hexdigest()[:32]
     span = hashlib.sha256(f"{attempt.run_id}/{attempt.attempt}".encode()).hexdigest()[:16]
     return f"00-{trace}-{span}-01"

@@ -1,7 +1,7 @@
 """An executor that is imported with the first attempt that needs it.
 
-An HTTP client takes longer to import than all the rest of a worker, and most fleets have workers that never call
-anything.
+An HTTP client takes longer to import than the rest of a worker, and most fleets have workers that never execute HTTP
+tasks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from timeball.ports.executor import Attempt, Executor
 
 
 class Closable(Executor, Protocol):
-    """An executor that keeps something open."""
+    """An executor that has to be closed."""
 
     def close(self) -> Awaitable[None]: ...
 
 
 class LazyExecutor:
-    """`make` imports what it makes. It is called in a thread, so that leases are renewed meanwhile; attempts that come
-    at once may call it more than once, and the first one that is made is used."""
+    """`make` imports and creates the executor. It runs in a thread, so that leases are renewed during the import.
+    Attempts that start at the same time may call it more than once; the first executor that was created is used.
+    """
 
     def __init__(self, kind: str, make: Callable[[], Closable]) -> None:
         self.kind = kind

@@ -1,7 +1,7 @@
-"""What may be kept of a result: JSON of a bounded size and depth, so that every later reader can read it.
+"""Limits what is stored of a result: JSON of a bounded size and depth, so that every reader can parse it.
 
-A result that cannot be kept fails no run: the end of its function, process or call decides (I30). A note takes its
-place.
+A result that cannot be stored does not fail the run: the end of its function, process or call decides (I30). A note
+replaces the result.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 from msgspec import Raw
 
 LARGEST: Final = 1024 * 1024
-"""Bytes of JSON."""
+"""Maximum number of bytes of JSON."""
 DEEPEST: Final = 128
-"""Nested arrays and objects: far more than people write, far less than a parser's stack."""
+"""Maximum depth of nested arrays and objects: far more than usual, and far less than the stack of a parser allows."""
 
 MAX_WORDS: Final = 10_000
-"""Characters of what an exception or a note says."""
+"""Maximum number of characters of an exception's text or of a note."""
 MAX_REASON: Final = 500
-"""Characters of why a result is not kept."""
+"""Maximum number of characters of the reason why a result is not stored."""
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -30,17 +30,17 @@ _OTHERS: Final = bytes(set(range(256)) - set(b"[{]}"))
 
 
 def not_kept(reason: str) -> Raw:
-    """What takes the place of a result that cannot be kept."""
+    """Return the note that replaces a result that cannot be stored."""
     return Raw(msgspec.json.encode({"notKept": clean(reason)[:MAX_REASON]}))
 
 
 def clean(text: str) -> str:
-    """Text that every encoder takes: without halves of surrogate pairs."""
+    """Replace lone surrogates, which encoders reject."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def said(thing: object) -> str:
-    """A thing as text of bounded length; nothing if its class fails to make one."""
+    """Return an object as text of bounded length; empty if its class cannot be converted to text."""
     try:
         return clean(str(thing)[:MAX_WORDS])
     except BaseException:
@@ -48,13 +48,14 @@ def said(thing: object) -> str:
 
 
 def words(error: BaseException) -> str:
-    """What an exception says, or its name if it says nothing."""
+    """Return the message of an exception, or its name if the message is empty."""
     return said(error) or clean(type(error).__name__)
 
 
 def is_too_deep(encoded: bytes) -> bool:
-    """Whether this JSON is nested deeper than is kept. Costs next to nothing for flat values, and never builds the
-    value: 1 MiB of empty arrays took 90 ms of the event loop."""
+    """True if this JSON is nested too deep. It costs almost nothing for flat values and never builds the value:
+    decoding 1 MiB of empty arrays blocked the event loop for 90 ms.
+    """
     if encoded.count(b"[") + encoded.count(b"{") <= DEEPEST:
         return False
     brackets = (_STRING.sub(b"", encoded) if b'"' in encoded else encoded).translate(_STEPS, _OTHERS)

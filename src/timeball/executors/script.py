@@ -1,4 +1,4 @@
-"""Files of the worker's scripts folder, found when the attempt starts."""
+"""The executor of scripts: files in the worker's scripts folder, looked up when the attempt starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from timeball.resource_shortage import is_shortage
 
 
 class ScriptExecutor:
-    """The suffix chooses the interpreter; a file without a known one has to be executable."""
+    """The suffix of the file selects the interpreter. A file without a known suffix has to be executable."""
 
     kind = "script"
 
@@ -28,7 +28,7 @@ class ScriptExecutor:
     async def execute(self, attempt: Attempt) -> Outcome:
         task = attempt.task
         assert isinstance(task, Script)
-        if names := script_environment.refused(task.env):  # it was stored before this was refused
+        if names := script_environment.refused(task.env):  # the job was stored before such names were refused
             return _failed(script_environment.reason(names[0]))
         found = self._find(task)
         if isinstance(found, Failed):
@@ -41,7 +41,9 @@ class ScriptExecutor:
         )
 
     def _find(self, task: Script) -> list[str] | Failed:
-        """The command that runs it. Links are followed first, so that none leads out of the folder."""
+        """Return the command that runs the script. Links are resolved first, so that none points outside of
+        the folder.
+        """
         folder = self._folder.resolve()
         try:
             path = (folder / task.script).resolve()
@@ -51,7 +53,7 @@ class ScriptExecutor:
             return _failed(f"script {task.script!r} cannot be found: {error}")
         if not path.is_relative_to(folder):
             return _failed(
-                f"script {task.script!r} leads out of the scripts folder {folder}; put the file itself there"
+                f"script {task.script!r} is a link out of the scripts folder {folder}; put the file itself there"
             )
         if not path.is_file():
             return _failed(f"there is no script {task.script!r} in {folder} on this worker; put it there")
@@ -59,7 +61,7 @@ class ScriptExecutor:
         if path.suffix == ".py":
             return [sys.executable, str(path)]
         if interpreter is not None:
-            # That of the worker: no variable of a job chooses another.
+            # Looked up in the worker's PATH, so that no variable of a job selects another program.
             program = shutil.which(interpreter, path=os.environ.get("PATH", DEFAULT_PATH))
             if program is None:
                 return _failed(f"cannot run {interpreter!r} on this worker: it is not in its PATH; install it")

@@ -1,4 +1,4 @@
-"""Commands: an argv list as it is, or a string through `sh -c`."""
+"""The executor of shell commands: a list of arguments is executed as it is, a string through `sh -c`."""
 
 from __future__ import annotations
 

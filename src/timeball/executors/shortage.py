@@ -1,4 +1,4 @@
-"""What an executor does when this machine ran short of something."""
+"""Detects that this machine lacks a resource, such as memory or file descriptors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from timeball.resource_shortage import is_shortage
 
 @contextmanager
 def beginning() -> Iterator[None]:
-    """Around what has to be there before an attempt begins."""
+    """Wraps the code that runs before an attempt begins. An error that shows a lack of resources becomes
+    `OutOfResources`, which returns the run to the queue.
+    """
     try:
         yield
     except (OSError, MemoryError, RuntimeError, ImportError) as error:

@@ -1,4 +1,4 @@
-"""Threads for functions that block: as many as needed up to a bound, none of which keeps the process from ending."""
+"""Threads for functions that block: up to a maximum number, and none of them prevents the process from exiting."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _Work = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]
 
 
 async def aside(call: Callable[[], T]) -> T:
-    """Run a call of the worker itself in a thread of its own. The event loop's threads are shared with the jobs, which
-    may hold all of them. Being cancelled does not end it."""
+    """Run a call of the worker itself in a thread of its own. The threads of the event loop are shared with the jobs,
+    which may occupy all of them. A cancellation does not end the call.
+    """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -33,7 +34,7 @@ async def aside(call: Callable[[], T]) -> T:
             outcome = call()
         except BaseException as error:
             settle, outcome = result.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
             loop.call_soon_threadsafe(deliver, settle, outcome)
 
     threading.Thread(target=run, name="timeball-aside", daemon=True).start()
@@ -41,7 +42,7 @@ async def aside(call: Callable[[], T]) -> T:
 
 
 class Threads:
-    """Runs calls in daemon threads. The standard pool would wait at exit for a job that never ends."""
+    """Runs calls in daemon threads. The standard thread pool would wait at exit for a job that never ends."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -50,8 +51,9 @@ class Threads:
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The call must not raise. Being cancelled does not end it: the thread goes on. Raises `OutOfResources` when no
-        thread can be started for it."""
+        """Run a call in a thread. The call must not raise. A cancellation does not end it: the thread continues. Raises
+        `OutOfResources` if no thread can be started.
+        """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
         if self._busy >= self._threads and self._threads < self._size:
@@ -63,7 +65,7 @@ class Threads:
         return await result
 
     def close(self) -> None:
-        """Idle threads end now, busy ones after their call."""
+        """End idle threads now, and busy ones after their call."""
         for _ in range(self._threads):
             self._work.put(None)
 

@@ -1,6 +1,7 @@
-"""What the guard takes from a process before it becomes a job: access to Timeball's files and processes, and its user.
+"""Confines a process before it becomes a job: removes its access to Timeball's files and processes, and changes its
+user.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 CAPABILITIES_PAST_DOMAINS: Final = (2, 16, 17, 19, 21, 22, 38, 39)
-"""DAC_READ_SEARCH, with which a file handle opens files past the rules on their folders; SYS_MODULE, SYS_RAWIO,
-SYS_PTRACE, SYS_ADMIN, SYS_BOOT, PERFMON, BPF: ways to the memory of other processes, by swap, kexec and tracing."""
+"""DAC_READ_SEARCH, because a file handle can open files without access to their folders. SYS_MODULE, SYS_RAWIO,
+SYS_PTRACE, SYS_ADMIN, SYS_BOOT, PERFMON and BPF, because they give access to the memory of other processes, by swap,
+kexec and tracing.
+"""
 CAPABILITY_VERSION: Final = 0x20080522
 SEEN_SIZE: Final = 1 << 17
 
@@ -35,19 +38,20 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def prctl(option: int, value: int) -> None:
-    """Does nothing where there is no such call."""
+    """Call prctl. Does nothing on systems without it."""
     if _libc is not None:
         _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
 def drop_capabilities(numbers: Sequence[int]) -> None:
-    """For good: out of the bounding set, and out of what a program would inherit."""
+    """Drop capabilities permanently: from the bounding set and from the sets that a program would inherit."""
     if _libc is None:
         return
     for number in numbers:
         prctl(PR_CAPBSET_DROP, number)
     header = struct.pack("=Ii", CAPABILITY_VERSION, 0)
-    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same for those from 32 on
+    # effective, permitted, inheritable; then the same sets for the capabilities from 32 on
+    sets = (ctypes.c_uint32 * 6)()
     if _libc.capget(header, sets) == 0:
         for number in numbers:
             for place in range(3):
@@ -56,10 +60,10 @@ def drop_capabilities(numbers: Sequence[int]) -> None:
 
 
 class Confiner:
-    """Applies what the worker's `Confinement` says, in each new process.
+    """Applies the worker's `Confinement` in each new process.
 
-    The rule set is kept as long as no carved folder changes. It is made by the new process that needs it, which sends
-    it to the guard: a file server that does not answer must not hold up the guard.
+    The Landlock rule set is reused as long as no carved folder changes. The new process that needs a rule set creates
+    it and sends it to the guard, so that a file server that does not answer cannot block the guard.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class Confiner:
         self._seen: list[job_domain.Seen] = []
         self._generation = 0
         self.made, self._send_made = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        """Where rule sets arrive."""
+        """The socket on which the guard receives rule sets."""
         self.made.setblocking(False)
         self._mounts = select.poll()
         if self._abi:
@@ -95,19 +99,21 @@ class Confiner:
                     self._held.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
 
     def close(self) -> None:
-        """Before another one takes its place, which has to be before the first process."""
+        """Close the sockets. The guard calls it when it replaces this object, which happens before the first process
+        starts.
+        """
         self.made.close()
         self._send_made.close()
 
     def confine_guard(self) -> None:
-        """What the jobs inherit from the guard."""
+        """Apply the restrictions that jobs inherit from the guard."""
         if self._no_new_privs:
             prctl(PR_SET_NO_NEW_PRIVS, 1)
         if self._must_enter:
             drop_capabilities(CAPABILITIES_PAST_DOMAINS)
 
     def prepare(self) -> None:
-        """In the guard, before a process is forked: forget a rule set that does not fit the folders any more."""
+        """Called in the guard before each fork: drop a rule set that does not match the folders any more."""
         if not self._abi:
             return
         self._notice_mounts()
@@ -115,7 +121,7 @@ class Confiner:
             self._forget()
 
     def receive(self) -> None:
-        """Take over a rule set that a process made. A message that was cut or lost its descriptor is ignored."""
+        """Store a rule set that a process created. A message that was truncated or lost its descriptor is ignored."""
         try:
             data, ancillary, flags, _ = self.made.recvmsg(SEEN_SIZE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
         except OSError:
@@ -134,7 +140,7 @@ class Confiner:
         [self._ruleset], self._seen = descriptors, seen
 
     def confine(self) -> None:
-        """In the new process. What fails here keeps it from becoming a job."""
+        """Called in the new process. If it fails, the process does not become a job."""
         ruleset = self._ruleset
         if self._must_enter and ruleset is None:
             ruleset = self._make()
@@ -143,7 +149,7 @@ class Confiner:
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-            # The kernel clears it with every change of the user.
+            # The kernel clears this setting with every change of the user.
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if ruleset is not None:
             landlock.enter(ruleset, self._abi)

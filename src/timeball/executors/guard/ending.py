@@ -1,4 +1,4 @@
-"""How a worker waits for the end of a guard, and of the control groups of its jobs."""
+"""Waits for the end of a guard, and removes the control groups of its jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP_TICK_SECONDS: Final = 0.005
 
 
 async def end_groups(groups: list[str], seconds: float) -> None:
-    """Kill what is left in control groups, and remove them."""
+    """Kill the processes that are left in control groups, and remove the groups."""
     until = time.monotonic() + seconds
     while groups := [group for group in groups if not cgroups.remove(group)]:
         for group in groups:
@@ -26,7 +26,7 @@ async def end_groups(groups: list[str], seconds: float) -> None:
 
 
 async def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Until it ended. Needs no thread where the kernel tells by a descriptor."""
+    """Wait until the process has ended. Uses no thread if the kernel supports process descriptors."""
     if process.poll() is not None:
         return
     try:

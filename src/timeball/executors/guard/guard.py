@@ -1,6 +1,6 @@
-"""A worker's end of its guard: starts job processes through it, and replaces it when it dies.
+"""The worker's side of the guard: starts job processes through it, and replaces it when it dies.
 
-The process that is started here becomes the keeper of the guard (`guard_keeper`), and forks the guard.
+The process that is started here becomes the keeper of the guard (`guard.keeper`), and forks the guard.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ log = logging.getLogger("timeball.guard")
 
 
 class GuardDied(Exception):
-    """The guard of this process is gone; so are this process and its descendants."""
+    """Raised when the guard of a job process died. The process and its descendants were killed with it."""
 
 
 class Refused(Exception):
-    """The process could not be started. `step` is what failed: program, folder, script, confine, fork or the like."""
+    """Raised when a process could not be started. `step` is the step that failed: program, folder,
+    script, confine, fork …
+    """
 
     def __init__(self, step: str, number: int) -> None:
         super().__init__(f"{step}: {os.strerror(number)}" if number else step)
@@ -53,7 +55,7 @@ class Refused(Exception):
 
 
 class Child:
-    """A process that was asked for. Signals may be sent at once: they arrive after its start."""
+    """A job process that the guard starts. Signals may be sent at once; they are delivered after its start."""
 
     def __init__(self, guard: ProcessGuard, ident: int, mark: str) -> None:
         self._guard = guard
@@ -61,21 +63,23 @@ class Child:
         self.mark = mark
         self.pid: int | None = None
         self.seen = 0.0
-        """When the worker learned its process id, in seconds since the machine was started."""
+        """When the worker received the process id, in seconds since the machine was started."""
         self.ran_out_of_memory = False
-        """Whether the kernel ended processes of it because it used more than its share. Known with its end."""
+        """True if the kernel killed processes of it because they used more memory than allowed. Set when the process
+        has ended.
+        """
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
-        """Its wait status, or `Refused`, or `GuardDied`."""
+        """The wait status of the process, or the exception `Refused` or `GuardDied`."""
         self.exited.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def signal(self, number: int) -> None:
-        """To its whole group."""
+        """Send a signal to the whole process group."""
         if not self.exited.done():
             self._guard.say(do="signal", id=self._id, number=number)
 
     def kill(self) -> None:
-        """By force: its group, and all its descendants."""
+        """Kill the process, its group and all its descendants."""
         if not self.exited.done():
             self._guard.say(do="kill", id=self._id)
 
@@ -84,14 +88,14 @@ class ProcessGuard:
     """Implements `ports.process_guard.Guard`. The guard process is started with the first process that needs it."""
 
     def __init__(self, confinement: Confinement | None = None, *, job_descriptors: int | None = None) -> None:
-        """`job_descriptors` is the soft limit of descriptors that jobs get; None: the worker's."""
+        """`job_descriptors` is the soft limit of file descriptors for jobs; None: that of the worker."""
         self.confinement = confinement or Confinement()
         self._job_descriptors = job_descriptors
         self._process: subprocess.Popen[bytes] | None = None
-        """The keeper."""
+        """The keeper process."""
         self._pid: int | None = None
         self._groups: list[str] = []
-        """The folders of its control groups."""
+        """The folders of the control groups of this guard."""
         self._ending: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._children: dict[int, Child] = {}
@@ -102,11 +106,11 @@ class ProcessGuard:
         self._writing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sending = threading.RLock()
-        """What is sent, and the socket: `renew_from_thread` may be called while the event loop sends something."""
+        """Protects the queue and the socket: `renew_from_thread` may be called while the event loop sends."""
 
     @property
     def pid(self) -> int | None:
-        """Of the guard process; None until it is up."""
+        """The process id of the guard; None until it has started."""
         return self._pid
 
     def renew(self, deadline: Micros) -> None:
@@ -115,14 +119,14 @@ class ProcessGuard:
             self.say(do="deadline", at=deadline)
 
     def renew_from_thread(self, deadline: Micros) -> None:
-        """The same from another thread than the event loop's, which may be stalled."""
+        """Like `renew`, but called from another thread, because the event loop may be blocked."""
         with self._sending:
             self._deadline = deadline
             if self._socket is None or self._loop is None:
                 return
             self._outgoing.append((_framed({"do": "deadline", "at": deadline}), []))
             self._send_out()
-            self._loop.call_soon_threadsafe(self._flush)  # what is left is for the event loop, and so is every fault
+            self._loop.call_soon_threadsafe(self._flush)  # the event loop sends the rest, and handles errors
 
     def kill_all(self) -> None:
         if self._socket is not None:
@@ -140,12 +144,13 @@ class ProcessGuard:
         memory_mb: int = 0,
         script: tuple[str, str] | None = None,
     ) -> Child:
-        """Start a process in a group of its own; `descriptors` become its 0, 1, 2 and so on, and are closed here.
+        """Start a process in a process group of its own. `descriptors` become its descriptors 0, 1, 2 and so on, and
+        are closed here.
 
-        `mark` is an entry of its environment (`NAME=value`) that no other process has. `folder` is removed by the
-        guard if the worker dies before the process. `script` is the scripts folder and the file in it that is a word of
-        `argv`: the process reaches them also if its user has no way to the folder. `memory_mb`: what it and its
-        descendants may use, where there are control groups; 0: as much as there is.
+        `mark` is an environment entry (`NAME=value`) that no other process has. The guard removes `folder` if the
+        worker dies before the process. `script` is the scripts folder, and the file in it that is a word of `argv`: the
+        process can read it even if its user has no access to the folder. `memory_mb` is the memory limit of the process
+        and its descendants, if there are control groups; 0 is no limit.
         """
         if self._socket is None:
             self._launch()
@@ -167,12 +172,12 @@ class ProcessGuard:
         return child
 
     def forget(self, folder: str) -> None:
-        """The folder of a process that ended is removed."""
+        """Tell the guard that the folder of an ended process was removed."""
         if self._socket is not None:
             self.say(do="forget", folder=folder)
 
     async def close(self) -> None:
-        """End all processes, and the guard."""
+        """End all processes and the guard."""
         if self._process is not None:
             await self._end(self._process, self._groups, self._disconnect())
         if self._ending:
@@ -222,13 +227,13 @@ class ProcessGuard:
             self._flush()
 
     def _flush(self) -> None:
-        """Send what fits, and the rest when there is room again."""
+        """Send queued messages as far as possible, and the rest when the socket is writable again."""
         fault = self._send_out()
         connection = self._socket
         if connection is None:
             return
         if fault is not None:
-            if fault.errno in _FULL:  # too many descriptors are on their way
+            if fault.errno in _FULL:  # too many descriptors are in transit
                 asyncio.get_running_loop().call_later(FLUSH_RETRY_SECONDS, self._flush)
             else:
                 self._died()
@@ -243,7 +248,9 @@ class ProcessGuard:
                 loop.remove_writer(connection.fileno())
 
     def _send_out(self) -> OSError | None:
-        """Send what fits; what went wrong. Descriptors travel with the first byte of their message."""
+        """Send queued messages as far as possible. Return the error, if there was one. Descriptors are sent with the
+        first byte of their message.
+        """
         with self._sending:
             while self._socket is not None and self._outgoing:
                 content, descriptors = self._outgoing[0]
@@ -288,7 +295,7 @@ class ProcessGuard:
         if message["did"] == "grouped":
             self._groups = message["folders"]
             if message["problem"]:
-                log.info("jobs have fewer control groups than the system could have: %s", message["problem"])
+                log.info("some control groups for jobs could not be created: %s", message["problem"])
             return
         if message["did"] == "started":
             child = self._children[message["id"]]
@@ -307,7 +314,9 @@ class ProcessGuard:
     # --- the end of a guard ----------------------------------------------------------------------------------------
 
     def _died(self) -> None:
-        """It was killed. Its processes have to go, since nothing would end them in an emergency."""
+        """Handle the death of the guard: its processes are killed, because nothing else would end them if the worker
+        died.
+        """
         process, groups, children = self._process, self._groups, self._disconnect()
         log.error("the guard process died; its %d processes are killed", len(children))
         assert process is not None
@@ -316,7 +325,9 @@ class ProcessGuard:
         ending.add_done_callback(self._ending.discard)
 
     def _disconnect(self) -> list[Child]:
-        """The next process gets a new guard. Returns those of this one."""
+        """Drop the connection to the guard, so that the next process starts a new one. Return the processes of the old
+        guard.
+        """
         with self._sending:
             connection, self._socket, self._process, self._pid = self._socket, None, None, None
             unsent, self._outgoing = self._outgoing, deque()
@@ -334,7 +345,7 @@ class ProcessGuard:
         return list(children.values())
 
     async def _end(self, keeper: subprocess.Popen[bytes], groups: list[str], children: list[Child]) -> None:
-        """Wait until the keeper has ended all processes. What it was kept from is done here."""
+        """Wait until the keeper has ended all processes. If the keeper failed, kill them here."""
         try:
             keeper.send_signal(signal.SIGCONT)
             await guard_ending.wait(keeper, LEAVING)

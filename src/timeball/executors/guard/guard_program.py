@@ -1,15 +1,15 @@
 """The guard: a small process between a worker and its job processes.
 
-It starts them, reports to the worker how they ended, and kills them all when the worker is gone (their socket closes)
-or when the moment passes until which the worker holds the right to run them. It is started as a plain file with an
-isolated interpreter and imports next to nothing, so that a fork costs little.
+It starts the job processes, reports their ends to the worker, and kills all of them when the worker is gone (its socket
+closes) or when the worker's lease lapses. It is started as a plain file with an isolated interpreter and imports few
+modules, so that a fork is cheap.
 
     worker → guard   confine, group, spawn (with descriptors), signal, kill, kill_all, deadline, forget
     guard → worker   ready, grouped, started, refused, exited
 
-On Linux, the main process of a job, the guard and its keeper (`guard_keeper`) are subreapers. A process that detaches
-itself from its job becomes a child of the job's main process. When that ends, everything that it leaves becomes a child
-of the guard, which kills it, and only then reports the end of the job.
+On Linux, the main process of a job, the guard and its keeper (`guard.keeper`) are subreapers. A process that detaches
+itself from its job becomes a child of the job's main process. When that process ends, the guard inherits all its
+children, kills them, and only then reports the end of the job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-# An isolated interpreter does not know the folder that Timeball is in.
+# An isolated interpreter does not search the folder of Timeball.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
 
 from timeball.executors.guard import keeper as guard_keeper
@@ -39,11 +39,13 @@ from timeball.executors.sandbox.job_groups import JobGroups
 
 TICK = 0.05
 STRAY_SECONDS = 1.0
-"""How long the end of a job waits for killed processes that it left: one that waits for a device may never be gone."""
+"""Maximum number of seconds that the end of a job waits for killed processes that it left. A process that waits for a
+device may never end.
+"""
 LEAVE_SECONDS = 10.0
-"""For killed processes to be gone before the guard leaves."""
+"""Maximum number of seconds that the guard waits for killed processes before it exits."""
 JOB_DESCRIPTORS = int(sys.argv[2]) if len(sys.argv) > 2 else None
-"""The soft limit of descriptors for jobs: the worker's own may be higher than programs that use select() can bear."""
+"""The soft limit of file descriptors for jobs. The worker's own may be too high for programs that use select()."""
 
 
 class Job:
@@ -54,40 +56,44 @@ class Job:
         self.pid = pid
         self.folder = folder
         self.starting: int | None = starting
-        """Says what went wrong, or ends when the program has begun. None from then on."""
+        """The pipe that reports an error of the start, or closes when the program was executed. None afterwards."""
         self.signals: list[int] = []
-        """Those that came too early for the program to see them."""
+        """Signals that arrived before the program was executed; they are sent afterwards."""
         self.groups = groups
-        """Its own control groups, if it has limits."""
+        """The control groups of the job, if it has a memory limit."""
 
 
 class Ended(NamedTuple):
-    """A job whose end is to be reported."""
+    """A job that has ended and whose end is not reported to the worker yet."""
 
     job: Job
     status: int
     until: float
-    """Processes that it left may delay the report until then."""
+    """Processes that the job left may delay the report until this time."""
 
 
 class Guard:
     def __init__(self, worker: socket.socket, keeper: int) -> None:
-        """`keeper` is the process id of this one's parent, without which the guard does not stay."""
+        """`keeper` is the process id of the parent. The guard exits if its parent changes."""
         self.link = Link(worker)
         self.keeper = keeper
         self.confiner = Confiner()
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
         self.starting: dict[int, Job] = {}
-        """By the descriptor to watch. A folder or a program on a dead file server may keep them there for long."""
+        """Starting jobs by the descriptor to watch. A folder or a program on a dead file server may keep a job here for
+        long.
+        """
         self.groups: JobGroups | None = None
         self.ended: list[Ended] = []
         self.strays: dict[int, float] = {}
-        """Killed processes of jobs that ended, and until when they delay the reports."""
+        """By process id: killed processes that ended jobs left, and until when they delay reports."""
         self.folders: set[str] = set()
-        """To be removed by the guard, unless the worker lives to do so."""
+        """Folders that the guard removes when it exits, unless the worker did so before."""
         self.deadline: int | None = None
-        """Microseconds of the monotonic clock, which all processes of a machine share."""
+        """When the worker's lease ends, in microseconds of the monotonic clock, which all processes of a
+        machine share.
+        """
         self.pid = os.getpid()
         self.wake, wake_w = os.pipe()
         os.set_blocking(self.wake, False)
@@ -95,14 +101,14 @@ class Guard:
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """Until the worker or the keeper is gone."""
+        """Serve the worker until the worker or the keeper is gone."""
         self.link.say(did="ready", pid=self.pid)
         while self.link.is_open and os.getppid() == self.keeper:
             self.reap()
             self.check_deadline()
             worker = self.link.fileno()
             ready = self.wait()
-            # After a long stop (SIGSTOP) the deadline comes first: nothing that waited may start any more.
+            # After a long stop (SIGSTOP) the deadline is checked first, so that no waiting job starts.
             self.check_deadline()
             if self.wake in ready:
                 with contextlib.suppress(BlockingIOError):
@@ -119,7 +125,7 @@ class Guard:
                     self.obey(message, descriptors)
 
     def wait(self) -> dict[int, int]:
-        """For something to happen; which descriptors it happened to."""
+        """Wait for events. Return the descriptors that have some."""
         poll = select.poll()
         poll.register(self.link.fileno(), select.POLLIN | (select.POLLOUT if self.link.has_unsent else 0))
         for descriptor in (self.wake, self.confiner.made.fileno(), *self.starting):
@@ -212,7 +218,7 @@ class Guard:
             self.folders.add(job.folder)
 
     def see_start(self, job: Job) -> None:
-        """Whether its program has begun; what is there to read says that it could not."""
+        """Check whether the program of a job was executed. Data in the pipe means that it could not be."""
         assert job.starting is not None
         problem = os.read(job.starting, 100)
         os.close(job.starting)
@@ -233,7 +239,7 @@ class Guard:
                 os.killpg(job.pid, early)
 
     def reap(self) -> None:
-        """Take note of what ended. A job's end ends its group, and everything that detached itself from it."""
+        """Handle ended processes. When a job ends, its process group and all detached processes of it are killed."""
         any_ended = False
         while (ended := next_ended()) is not None:
             any_ended = True
@@ -257,7 +263,7 @@ class Guard:
             self.report_ends()
 
     def report_ends(self) -> None:
-        """Once nothing is left of the jobs that ended."""
+        """Report the ends of jobs once no process of them is left."""
         now = time.monotonic()
         has_strays = any(until > now for until in self.strays.values())
         waiting = [each for each in self.ended if has_strays and each.until > now]
@@ -269,18 +275,18 @@ class Guard:
         self.ended = waiting
 
     def close_groups(self, groups: list[str]) -> bool:
-        """Whether a job with these groups used more memory than it may."""
+        """Remove the groups of an ended job. Return True if it exceeded its memory limit."""
         return bool(groups) and self.groups is not None and self.groups.close(groups)
 
     def tidy(self, job: Job) -> None:
-        """Most jobs leave their folder empty. The worker has the time to remove the others."""
+        """Remove the folder of an ended job if it is empty, which is the usual case. The worker removes the others."""
         if job.folder is not None:
             with contextlib.suppress(OSError):
                 os.rmdir(job.folder)
                 self.folders.discard(job.folder)
 
     def kill_strays(self) -> None:
-        """Children that are no job's main process come from jobs that ended."""
+        """Kill children that are not the main process of a running job: ended jobs left them."""
         until = time.monotonic() + STRAY_SECONDS
         strays = [pid for pid in children(self.pid) if pid not in self.by_pid]
         for pid in strays:
@@ -302,7 +308,7 @@ class Guard:
             kill_tree(pid)
 
     def leave(self) -> None:
-        """Kill all processes, see them gone, remove what they left."""
+        """Kill all processes, wait for their end, and remove their folders."""
         end_children(LEAVE_SECONDS)
         if self.folders:
             import shutil
@@ -321,17 +327,17 @@ def monotonic() -> int:
 
 
 def main() -> None:
-    # Exec resets it. No process but root's reads the guard's memory, environment or descriptors.
+    # exec resets this setting. Only processes of root can read the guard's memory, environment and descriptors.
     prctl(PR_SET_DUMPABLE, 0)
     worker = socket.socket(fileno=int(sys.argv[1]))
     worker.setblocking(False)
     os.set_inheritable(worker.fileno(), False)
-    # Not for the guard: a signal that stops the worker decides about the jobs through it. Handled rather than ignored,
-    # since what is ignored stays so in the jobs.
+    # The guard does not react to these signals: the worker decides what happens to the jobs. They are handled instead
+    # of ignored, because jobs would inherit ignored signals.
     ignored = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
     for number in ignored:
         signal.signal(number, lambda *_: None)
-    # The jobs inherit these.
+    # Jobs inherit these settings.
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     gc.disable()

@@ -1,6 +1,7 @@
-"""How a process that the guard forked becomes a job, quickly: every page that is touched here is copied first.
+"""Turns a process that the guard forked into a job. It does little, because every memory page that is changed here is
+copied first.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from timeball.executors.guard.process_table import find
 from timeball.executors.sandbox import cgroups
 
 SCRIPTS_FOLDER = 100
-"""The descriptor of the scripts folder in a job whose user cannot reach it by its path."""
+"""The descriptor of the scripts folder in a job whose user cannot access the folder by its path."""
 
 
 def become(
@@ -30,20 +31,21 @@ def become(
     confiner: Confiner,
     max_descriptors: int | None,
 ) -> NoReturn:
-    """Turn into the job, or write to `errors` which step failed. `guard` is the guard's process id, and
-    `groups` are control groups to enter."""
+    """Execute the program of the job, or write the step that failed to `errors`. `guard` is the process id of the
+    guard, and `groups` are the control groups to enter.
+    """
     step = "prepare"
     try:
         os.setsid()
-        # The descendants of a job that detach themselves become children of its main process. So each of them is known
-        # to be this job's, and those that become children of the guard come from jobs that ended.
+        # Descendants of a job that detach themselves become children of its main process. So the job of each is known,
+        # and processes that become children of the guard come from ended jobs.
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(127)
         for group in groups:
             cgroups.enter(group)
-        # Descriptors are moved out of the way before they take their places from 0 on.
+        # Move the descriptors out of the range that starts at 0 before they get their final numbers.
         lowest = SCRIPTS_FOLDER + 1 if message["script"] else len(descriptors)
         errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, lowest)
         aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, lowest) for each in descriptors]
@@ -73,7 +75,9 @@ def become(
 
 
 def reach(script: str, folder: str, opened: int, argv: list[str]) -> list[str]:
-    """The command with a path by which this user can read the script: through its folder's descriptor if need be."""
+    """Return the command with a path by which this user can read the script: if necessary through the descriptor of its
+    folder.
+    """
     if os.access(script, os.R_OK):
         return argv
     way = f"/proc/{os.getpid()}/fd/{SCRIPTS_FOLDER}/{os.path.relpath(script, folder)}"

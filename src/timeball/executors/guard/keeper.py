@@ -1,9 +1,10 @@
-"""The keeper: the parent of the guard. It outlives a guard that was killed, and ends the processes that it leaves.
+"""The keeper: the parent process of the guard. If the guard is killed, the keeper ends the processes that it leaves.
 
-Both are subreapers: a process that detaches itself from its job cannot leave the keeper's descendants, whatever it does
-to its session, its environment and its guard. If the keeper is killed instead, the guard notices, kills all and leaves.
+Both are subreapers: a process that detaches itself from its job stays a descendant of the keeper, even if it changes
+its session and environment or kills its guard. If the keeper is killed instead, the guard notices it, kills all
+processes and exits.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from timeball.executors.guard.process_table import end_children
 from timeball.executors.sandbox import job_groups
 
 KEEPER_END_SECONDS = 10.0
-"""For killed processes to be gone."""
+"""Maximum number of seconds that the keeper waits for killed processes to end."""
 
 
 def split(link: int) -> int:
-    """Go on as the guard, in a new process whose parent is the keeper; returns the keeper's process id.
+    """Fork. Return in the child, which becomes the guard, with the process id of its parent, the keeper.
 
-    `link`: the descriptor of the guard's socket, which the keeper closes: the worker sees the end of the guard by it.
+    `link` is the descriptor of the guard's socket. The keeper closes it, so that the worker notices the end of the
+    guard.
     """
     keeper = os.getpid()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -32,7 +34,7 @@ def split(link: int) -> int:
         os.close(link)
         _keep(guard)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # wakes the guard up, which looks for its parent then
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # wakes the guard up, which then checks its parent
     return keeper
 
 

@@ -1,6 +1,6 @@
-"""The guard's end of its socket to the worker: messages in JSON, each behind its length in four bytes.
+"""The guard's end of its socket to the worker. Messages are JSON, each after its length in four bytes.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Link:
         self._worker = worker
         self._incoming = bytearray()
         self._descriptors: list[list[int]] = []
-        """Those of each message that came with some."""
+        """The descriptors of each message that was sent with some."""
         self._outgoing = bytearray()
         self.is_open = True
 
@@ -33,7 +33,9 @@ class Link:
         return bool(self._outgoing)
 
     def receive(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
-        """What the worker says, with the descriptors of each message. `is_open` is false once the worker is gone."""
+        """Yield the messages of the worker, each with its descriptors. `is_open` becomes False when the
+        worker is gone.
+        """
         room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
@@ -52,7 +54,7 @@ class Link:
                     for descriptor in received:
                         os.set_inheritable(descriptor, False)
                 came.extend(received)
-        # One call brings the descriptors of one message, and fewer of them when this process may open no more.
+        # One call returns the descriptors of one message, and fewer if this process cannot open more.
         if came or truncated & socket.MSG_CTRUNC:
             self._descriptors.append(came)
         self.is_open = bool(data)

@@ -1,7 +1,7 @@
-"""Ends what is left of jobs whose guard and its keeper were both killed.
+"""Kills the processes of jobs whose guard and keeper were both killed.
 
-Nothing is their ancestor any more but the machine's first process. What tells them apart is their session and their
-process group, which are numbered after the main process of the job, and the mark in their environment.
+Their only ancestor is then the first process of the machine. They are recognized by their session and process group,
+whose number is the process id of the job's main process, and by the mark in their environment.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_PASSES: Final = 10
-"""A process may start another one while the list of processes is read."""
+"""Maximum number of passes over the process list. A process may start another one while the list is read."""
 START_SLACK_SECONDS: Final = 0.1
-"""The kernel rounds the start of a process."""
+"""The kernel rounds the start time of a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What /proc/PID/stat says."""
+    """The fields of /proc/PID/stat that are used here."""
 
     group: int
     session: int
     started: float
-    """Seconds since the machine was started."""
+    """Start time in seconds since the machine was started."""
     is_alive: bool
 
 
@@ -36,10 +36,12 @@ def since_boot() -> float:
 
 
 def kill(mains: Mapping[int, float], marks: Collection[bytes]) -> None:
-    """`mains`: the process ids of the jobs' main processes, and when the worker knew of each (`since_boot`)."""
+    """Kill all processes of these jobs. `mains` has the process ids of their main processes, and when the worker
+    learned each (`since_boot`). `marks` are their environment entries.
+    """
     for _ in range(MAX_PASSES):
         found = {pid: stat for pid in _pids() if (stat := read_stat(pid)) is not None and stat.is_alive}
-        # A number that belongs to a process which started later was given away again, and its session with it.
+        # If a process with this id started later, the id was reused, and its session does not belong to the job.
         own = {
             pid for pid, seen in mains.items() if pid not in found or found[pid].started <= seen + START_SLACK_SECONDS
         }
@@ -74,7 +76,7 @@ def _belongs(pid: int, stat: Stat, mains: Collection[int], marks: Collection[byt
 
 
 def _kill(pid: int, stat: Stat) -> bool:
-    """Unless the number belongs to another process by now."""
+    """Kill a process, unless its id belongs to another process by now. Return True if it was killed."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:

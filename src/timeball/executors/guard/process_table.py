@@ -1,6 +1,6 @@
-"""What the guard knows about processes, and does to them.
+"""Functions of the guard that list, find and kill processes.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LINUX = sys.platform == "linux"
 KERNEL_LISTS_CHILDREN = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 END_TICK_SECONDS = 0.005
 UNKNOWN = -1
-"""As a parent: the process is gone, or hidden."""
+"""The parent of a process that is gone or hidden."""
 
 
 def find(program: str, path: str) -> str:
-    """Where a program is that is named without its folder, as the search path has it."""
+    """Return the path of a program that is named without a folder, by the search path."""
     if "/" not in program:
         refused = program
         for folder in path.split(os.pathsep):
@@ -35,7 +35,9 @@ def find(program: str, path: str) -> str:
 
 
 def next_ended() -> tuple[int, int] | None:
-    """A child that ended and its wait status. A zombie if possible, so that its number is not used again yet."""
+    """Return a child that ended and its wait status, or None. If possible it is left as a zombie, so that its process
+    id is not reused yet.
+    """
     try:
         if not hasattr(os, "waitid"):
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -49,7 +51,7 @@ def next_ended() -> tuple[int, int] | None:
 
 
 def children(pid: int) -> list[int]:
-    """Processes whose parent this is. Empty where there is no /proc."""
+    """Return the child processes of a process. Empty if there is no /proc."""
     found: list[int] = []
     try:
         if not KERNEL_LISTS_CHILDREN:
@@ -71,10 +73,10 @@ def parent(pid: int) -> int:
 
 
 def kill_tree(pid: int) -> None:
-    """Kill a child of this process and its descendants.
+    """Kill a child of this process and all its descendants.
 
-    All of them are stopped first, from the top, so that no process starts more; then killed, from the bottom, so that
-    each of them still has the parent by which it is known.
+    All of them are stopped first, from the top, so that none starts new processes; then they are killed from the
+    bottom, so that each still has the parent by which it is recognized.
     """
     tree = [pid]
     parents = {os.getpid()}
@@ -87,16 +89,16 @@ def kill_tree(pid: int) -> None:
 
 
 def signal_child(pid: int, number: int, parents: Collection[int]) -> None:
-    """Signal a process, provided that its parent is one of these: its number may belong to another process by now.
+    """Send a signal to a process if its parent is one of these, because its id may belong to another process by now.
 
-    The parent is read between opening the process and signalling it, so that both are about the same process. A parent
-    that cannot be read is no objection: /proc may be mounted so that it hides processes that are not dumpable.
+    The parent is read after the process was opened and before it is signalled, so that both are about the same process.
+    A parent that cannot be read is accepted: /proc may be mounted so that it hides processes that are not dumpable.
     """
     try:
         descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     except ProcessLookupError:
         return
-    except OSError:  # an old kernel, or no descriptor is left
+    except OSError:  # an old kernel, or no free descriptor
         descriptor = None
     try:
         found = parent(pid)
@@ -112,7 +114,7 @@ def signal_child(pid: int, number: int, parents: Collection[int]) -> None:
 
 
 def end_children(seconds: float) -> bool:
-    """Kill all children, and what comes from them, until none is left; whether that was so in time."""
+    """Kill all children and their descendants until none is left. Return True if that succeeded in time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for pid in children(os.getpid()):
@@ -127,7 +129,7 @@ def end_children(seconds: float) -> bool:
 
 
 def make_expendable(pid: int) -> None:
-    """When memory runs out, let the kernel end the job before any other process."""
+    """Let the kernel kill the job before other processes when memory runs out."""
     if LINUX:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
             file.write("500")

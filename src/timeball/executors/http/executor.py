@@ -1,14 +1,14 @@
-"""HTTP calls.
+"""The executor of HTTP tasks.
 
-Redirects are followed here and not by the HTTP client, since what goes along depends on where they lead. Within an
-origin (scheme, host, port) everything goes along. To another origin go neither headers that look like credentials nor
-the user of the address. A 301, 302 or 303 makes a GET without a body of everything but GET and HEAD. A 307 or 308 keeps
-the method and the body, and a body goes only to an origin that the job names: else the attempt fails and says where the
-target wanted it to go. The one exception is the same host, from http to https on their usual ports: that host has got
-the body already, and now gets it encrypted.
+It follows redirects itself, because the target decides what may be sent. To the same origin (scheme, host, port)
+everything is sent. To another origin, headers that look like credentials and the user in the URL are not sent. After a
+301, 302 or 303, all methods except GET and HEAD become a GET without a body. A 307 or 308 keeps the method and the
+body, and a body is sent only to an origin that the job names; otherwise the attempt fails and its message has the
+redirect target. The one exception is the same host, from http to https on their default ports: that host already got
+the body, and now gets it encrypted.
 
-The status of an answer decides as soon as it has arrived, also if the rest cannot be read: see `http_answer`. Only the
-job's own timeout, or a cancel, ends a call whose body is still on its way as something else.
+The status of an answer decides as soon as it has arrived, even if the rest cannot be read: see `http.response`. Only
+the timeout of the job, or a cancel, gives another outcome to a call whose body is still being received.
 """
 
 from __future__ import annotations
@@ -37,33 +37,36 @@ from timeball.ports.executor import Attempt, OutOfResources, TryLater
 from timeball.resource_shortage import is_shortage
 
 DEFAULT_TIMEOUT: Final = 300.0
-"""Seconds for the whole call when the job has no timeout of its own."""
+"""Seconds for the whole call if the job has no timeout."""
 CONNECT: Final = 30.0
 MAX_REDIRECTS: Final = 5
 MAX_HEADER_READ: Final = 32 * 1024
-"""Bytes of a line of an answer's head. Of an answer with a longer one only the status is known."""
+"""Maximum number of bytes of one line in the head of an answer. If a line is longer, only the status of the answer is
+known.
+"""
 WITH_PARAMETERS: Final = ("POST", "PUT", "PATCH")
 LOOKUP_PAUSE: Final = 5 * SECOND
-"""How long a run waits whose host cannot be looked up for now."""
+"""Microseconds before a run is tried again whose host name could not be resolved."""
 LOOKUP_TIMEOUT: Final = 300.0
-"""Seconds for which a name that no name server answers for costs runs no attempts. Then it is like one that does not
-exist: a failure of the target."""
+"""Seconds for which a host name that no name server answers for costs runs no attempts. Afterwards it is handled like a
+name that does not exist: as a failure of the target.
+"""
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 METHOD_KEEPING_STATUSES: Final = frozenset({307, 308})
 
 
 class _Request(Struct, frozen=True):
-    """One request of a call; a redirect makes another of it."""
+    """One request of a call. A redirect creates another one."""
 
     method: str
     url: URL
     headers: dict[str, str]
-    """Those of the job."""
+    """The headers of the job."""
     body: bytes | None
 
 
 class _RedirectRefused(Exception):
-    """The target wants the call to go where it must not go."""
+    """Raised when the target redirects to a place that the request must not be sent to."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -71,7 +74,7 @@ class _RedirectRefused(Exception):
 
 
 class HttpExecutor:
-    """Calls with one pool of connections and no cookies: one job's session is none of another's business."""
+    """Sends HTTP requests with one connection pool and without cookies, so that jobs do not share sessions."""
 
     kind = "http"
 
@@ -94,10 +97,10 @@ class HttpExecutor:
                 max_line_size=MAX_HEADER_READ,
                 max_field_size=MAX_HEADER_READ,
             )
-            # aiohttp sends an idempotent request again when a connection of the pool breaks, and has no public switch
-            # for that. Here every request belongs to one attempt: the retry policy decides about another.
+            # aiohttp repeats an idempotent request when a pooled connection breaks, and has no public option for that.
+            # Here every request belongs to one attempt, and the retry policy decides about another.
             self._session._retry_connection = False  # noqa: SLF001
-        # The job's own timeout is the worker's business.
+        # The worker applies the timeout of the job.
         now = asyncio.get_running_loop().time()
         deadline = None if attempt.spec.timeout is not None else now + DEFAULT_TIMEOUT
         try:
@@ -130,7 +133,7 @@ class HttpExecutor:
             except HeadUnread as unread:
                 return HttpResponse(unread.status, broken=str(unread))
             except aiohttp.ClientConnectorError as error:
-                if hop == 0:  # behind a redirect the target has done something already
+                if hop == 0:  # after a redirect, the target has already acted
                     self._hand_back(error)
                 raise
             except NotLookedUp as error:
@@ -147,7 +150,9 @@ class HttpExecutor:
         raise _RedirectRefused(f"the target redirected more than {MAX_REDIRECTS} times")
 
     def _hand_back(self, error: aiohttp.ClientConnectorError) -> None:
-        """Raises if nothing is wrong with the target: this machine lacks something, or no name server answers."""
+        """Raise an error that returns the run to the queue if the target is not the cause: this machine lacks a
+        resource, or no name server answers.
+        """
         if is_shortage(error.os_error):
             raise OutOfResources(_words(error)) from error
         failed = error.os_error
@@ -157,14 +162,14 @@ class HttpExecutor:
 
 
 def _redirected(request: _Request, status: int, location: str) -> _Request:
-    """The request that follows a redirect."""
+    """Return the request that follows a redirect."""
     try:
         url = request.url.join(URL(location))
         same_origin = url.origin() == request.url.origin()
     except ValueError as error:
-        raise _RedirectRefused(f"the target redirected to no URL ({error})", status) from None
+        raise _RedirectRefused(f"the target redirected to an invalid URL ({error})", status) from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise _RedirectRefused("the target redirected to something else than an http or https URL", status)
+        raise _RedirectRefused("the target redirected to a URL that is not http or https", status)
     if url.user is None and url.password is None and same_origin:
         url = url.with_user(request.url.user).with_password(request.url.password)
     method, headers, body = request.method, request.headers, request.body
@@ -174,27 +179,28 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     if not same_origin:
         if body and not _is_upgrade(request.url, url):
             raise _RedirectRefused(
-                f"the target redirected to another origin, {url.origin()}, which does not get the body", status
+                f"the target redirected to another origin, {url.origin()}, and the body is not sent there", status
             )
         headers = http_headers.for_another_origin(headers)
     return _Request(method, url, headers, body)
 
 
 def _is_upgrade(old: URL, new: URL) -> bool:
-    """Whether it is the same host, now encrypted."""
+    """True if the new URL is the same host, now encrypted."""
     return old.host == new.host and (old.scheme, old.port, new.scheme, new.port) == ("http", 80, "https", 443)
 
 
 def _words(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         number = error.os_error.errno or 0
-        reason = os.strerror(number) if number > 0 else error.os_error.strerror  # the resolver counts below zero
+        # error numbers of the resolver are negative
+        reason = os.strerror(number) if number > 0 else error.os_error.strerror
         return f"cannot connect to {error.host}:{error.port}: {reason}"
     return results.words(error)
 
 
 def _headers(attempt: Attempt) -> dict[str, str]:
-    """What the task's own headers may replace."""
+    """Return the headers that the task may replace."""
     return {"User-Agent": "Timeball", "Idempotency-Key": attempt.run_id, "traceparent": traceparent(attempt)}
 
 
@@ -207,7 +213,7 @@ def _identity(attempt: Attempt) -> dict[str, str]:
 
 
 def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None]:
-    """The body, and the task's headers with its type if they do not name one."""
+    """Return the headers of the task and the body. The content type is added if the task does not set one."""
     if task.body is not UNSET:
         value = msgspec.json.decode(task.body)
         is_text = isinstance(value, str)
@@ -224,14 +230,16 @@ def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None
 def _outcome(task: Http, answer: HttpResponse, attempt: Attempt) -> Outcome:
     if 200 <= answer.status < 300 or answer.status in task.accepted_statuses:
         if answer.broken:
-            attempt.log("system", f"the target answered {answer.line}, and {answer.broken}; the status decides\n")
+            attempt.log(
+                "system", f"the target answered {answer.line}, and {answer.broken}; the status decides the outcome\n"
+            )
         return Succeeded(response.result(answer))
     patience = response.retry_after(answer.headers) if answer.status in (429, 503) else None
     return _failed(task, response.message(answer), status=answer.status, patience=patience)
 
 
 def _failed(task: Http, message: str, *, status: int | None = None, patience: Micros | None = None) -> Failed:
-    """Names the target without what may be secret in its address."""
+    """Return a failure that names the target without the parts of its URL that may be secret."""
     url = URL(task.url)
     where = url.with_user(None).with_query(None).with_fragment(None)
     return Failed(

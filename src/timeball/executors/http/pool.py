@@ -1,7 +1,7 @@
-"""A pool of HTTP connections in which nothing is left of an earlier call.
+"""A pool of HTTP connections that carries no data from one call to the next.
 
-What arrives on a connection that waits in the pool answers no request. The HTTP client would keep it and take it for
-the answer to the next request, which belongs to another job; so such a connection is closed instead of used again.
+Data that arrives on an idle connection belongs to no request. The HTTP client would take it for the answer to the next
+request, which belongs to another job; so such a connection is closed and not reused.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _DELIVERED: Final = bytes(_STATUS_LINE_LENGTH)
 
 
 class HeadUnread(aiohttp.ClientError):
-    """The status of an answer arrived, but the rest of its head did not, or cannot be read."""
+    """Raised when the status of an answer arrived, but the rest of its head did not, or cannot be parsed."""
 
     def __init__(self, status: int, error: BaseException) -> None:
-        super().__init__(f"its head cannot be read to its end: {results.words(error)}")
+        super().__init__(f"its head cannot be read completely: {results.words(error)}")
         self.status = status
 
 
 class _Handler(ResponseHandler):
-    """Remembers the status of an answer whose head the HTTP client gives up on."""
+    """Remembers the status of an answer whose head the HTTP client cannot read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -56,7 +56,7 @@ class _Handler(ResponseHandler):
         super().data_received(data)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        self._beginning = _DELIVERED  # what fails from here on is not the head of this answer
+        self._beginning = _DELIVERED  # errors from here on do not concern the head of this answer
         super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
@@ -71,7 +71,7 @@ def _handler(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
 
 
 class _Resolver(AbstractResolver):
-    """Looks names up for the HTTP client."""
+    """Resolves host names for the HTTP client."""
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
@@ -96,14 +96,15 @@ class _Resolver(AbstractResolver):
 
 
 class CleanConnector(aiohttp.TCPConnector):
-    """Has no limit of its own: a worker's slots are one, and a call whose host cannot be reached would hold up others
-    at another."""
+    """Has no limit of connections: the slots of the worker are the limit, and with another one, calls to an unreachable
+    host would block others.
+    """
 
     def __init__(self, lookups: Lookups) -> None:
         super().__init__(limit=0, resolver=_Resolver(lookups), use_dns_cache=False)
         self._factory = partial(_handler, asyncio.get_running_loop())
         self._used: WeakSet[ResponseHandler] = WeakSet()
-        """Those that a call has had. The pool has a bounded number of them, and each is closed at most once."""
+        """Connections that a call has used. The pool has a limited number, and each is closed at most once."""
 
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
         while True:
@@ -120,7 +121,7 @@ class CleanConnector(aiohttp.TCPConnector):
 
 
 def _has_unread_bytes(connection: Connection) -> bool:
-    """Whether something has arrived that the event loop has not looked at."""
+    """True if data has arrived that the event loop has not read."""
     transport = connection.transport
     connected: Any = None if transport is None else transport.get_extra_info("socket")
     if connected is None:

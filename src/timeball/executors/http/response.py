@@ -1,7 +1,7 @@
-"""What is kept of an answer.
+"""What a run keeps of an HTTP answer.
 
-The status alone decides whether a call succeeded (I30). Whatever cannot be read, decoded or kept of the rest is cut,
-replaced or left out: nothing here raises.
+The status alone decides whether a call succeeded (I30). Parts of the answer that cannot be read, decoded or stored are
+cut, replaced or left out; nothing here raises.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.executors import results
 
 MAX_BODY: Final = 64 * 1024
-"""Bytes of the answer that are kept; the rest is not even read."""
+"""Maximum number of bytes of the body that are kept. The rest is not read."""
 MAX_HEADER: Final = 8 * 1024
-"""Characters of a header that are kept."""
+"""Maximum number of characters of a header that are kept."""
 MAX_SHOWN: Final = 300
-"""Characters of a failing answer that go into the message."""
+"""Maximum number of characters of a failed answer that are put into the message."""
 KEPT_HEADERS: Final = ("Content-Type", "Content-Length", "Date", "ETag", "Last-Modified", "Location", "Retry-After")
 
 _JSON: Final = re.compile(r"[/+]json\b")
@@ -34,20 +34,21 @@ _CHARSETS: Final = re.compile(
     r"|koi8-[rtu]|gb(k|2312|18030)|big5(-?hkscs)?|euc-(jp|kr)|shift[-_]jis|iso-2022-(jp|kr)|tis-620",
     re.IGNORECASE | re.ASCII,
 )
-"""Encodings of the web. Python has others, which take quadratic time, raise, or make text that no encoder takes, and
-remembers each name that it was ever asked for."""
+"""Encodings that are used on the web. Python has others that take quadratic time, raise errors, or produce text that
+cannot be encoded, and it caches every name that is looked up.
+"""
 
 
 class HttpResponse(Struct, frozen=True):
-    """An answer as far as it arrived."""
+    """An HTTP answer, as far as it arrived."""
 
     status: int
     reason: str = ""
     headers: Mapping[str, str] = {}
     body: bytes = b""
-    """One byte more than is kept, if there is more."""
+    """At most one byte more than is kept; the extra byte shows that there is more."""
     broken: str = ""
-    """Why it is not whole."""
+    """Why the answer is incomplete; empty if it is complete."""
 
     @property
     def line(self) -> str:
@@ -55,7 +56,9 @@ class HttpResponse(Struct, frozen=True):
 
 
 async def read(response: aiohttp.ClientResponse, deadline: float | None) -> HttpResponse:
-    """The beginning of an answer. It may break off, or not end before the deadline of the loop's clock."""
+    """Read the beginning of an answer. The connection may break, or the body may not end before the deadline, a time of
+    the event loop's clock.
+    """
     parts: list[bytes] = []
     left = MAX_BODY + 1
     broken = ""
@@ -67,12 +70,12 @@ async def read(response: aiohttp.ClientResponse, deadline: float | None) -> Http
     except TimeoutError:
         broken = "its body did not end in time"
     except Exception as error:
-        broken = f"its body cannot be read to its end: {results.words(error)}"
+        broken = f"its body cannot be read completely: {results.words(error)}"
     return HttpResponse(response.status, response.reason or "", response.headers, b"".join(parts), broken)
 
 
 def result(answer: HttpResponse) -> Raw:
-    """What a run keeps of it."""
+    """Return the part of the answer that the run keeps as its result."""
     try:
         text = _text(answer)
         kept: dict[str, Any] = {
@@ -86,19 +89,21 @@ def result(answer: HttpResponse) -> Raw:
             kept["truncated"] = True
         return Raw(msgspec.json.encode(kept))
     except Exception as error:
-        reason = f"the answer cannot be rendered: {results.words(error)}"
+        reason = f"the answer cannot be stored: {results.words(error)}"
         return Raw(msgspec.json.encode({"status": answer.status, "notKept": reason}))
 
 
 def message(answer: HttpResponse) -> str:
-    """Of an answer that is a failure."""
+    """Return the error message for a failed answer."""
     shown = " ".join(_text(answer)[:MAX_SHOWN].split())
     broken = f" ({answer.broken})" if answer.broken else ""
     return answer.line + (f": {shown}" if shown else "") + broken
 
 
 def retry_after(headers: Mapping[str, str]) -> Micros | None:
-    """How long the target asks to wait: seconds, or a date, which counts from the answer's own."""
+    """Return how long the target asks to wait. `Retry-After` is a number of seconds, or a date that is compared with
+    the answer's own date.
+    """
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():
         return min(int(value[:9]) * SECOND, DAY)
@@ -110,8 +115,9 @@ def retry_after(headers: Mapping[str, str]) -> Micros | None:
 
 
 def _legible(value: str) -> str:
-    """Bytes of a header that are no UTF-8 arrive as halves of surrogate pairs. They are Latin-1, as headers once
-    were."""
+    """Decode a header. Bytes that are not UTF-8 arrive as lone surrogates; they are read as Latin-1, the former
+    encoding of headers.
+    """
     if value.isascii():
         return value
     raw = value.encode("utf-8", "surrogateescape")
@@ -135,7 +141,7 @@ def _text(answer: HttpResponse) -> str:
 
 
 def _value(answer: HttpResponse, text: str) -> object:
-    """JSON as what it is, unless no parser could read it again; everything else as text."""
+    """Return a JSON body as JSON, unless it is incomplete, invalid or nested too deep; otherwise return it as text."""
     kind = answer.headers.get("Content-Type", "").partition(";")[0].lower()
     if answer.broken or len(answer.body) > MAX_BODY or not _JSON.search(kind):
         return text

@@ -1,1 +1,1 @@
-"""Job processes."""
+"""Job processes and the pipes that read their output."""

@@ -1,4 +1,4 @@
-"""The output of a job process, read live in the event loop."""
+"""Reads the output of a job process live in the event loop."""
 
 from __future__ import annotations
 
@@ -15,24 +15,30 @@ from timeball.ports.executor import Attempt
 READ: Final = 64 * 1024
 BURST: Final = 1024 * 1024
 BURST_DELAY: Final = 0.015
-"""After a burst a pipe rests this many seconds: a flood of more than 64 MiB/s waits, and nobody else does."""
+"""Seconds that a pipe pauses after 1 MiB. So only a process that writes more than 64 MiB/s has to wait, and not the
+other jobs.
+"""
 MAX_READ_PER_TURN: Final = 1024 * 1024
-"""Bytes that all pipes of a worker read in one turn of the event loop: a read takes up to 1.5 ms, and a worker may have
-hundreds of jobs that print at the same time."""
+"""Maximum number of bytes that all pipes of a worker read in one turn of the event loop: a read takes up to 1.5 ms, and
+a worker may have hundreds of jobs that print at the same time.
+"""
 MAX_PROGRESS_LENGTH: Final = 512
 MAX_RESULT_LENGTH: Final = results.LARGEST + 1
-"""Characters to remember of a line with a result: enough to see that it is too large."""
+"""Maximum number of characters of a line with a result: enough to see that it is too large."""
 
 MAX_PROGRESS_LINES: Final = 16
-"""Lines of one piece of output that are tried, from its end: of several steps in a piece the last one counts."""
+"""Maximum number of progress lines that are tried in one piece of output, from its end, because only the last valid one
+counts.
+"""
 
 _PERCENT = re.compile(r"\d{1,9}(?:\.\d{0,9})?", re.ASCII)
 _BLANK: Final = " \t\r\f\v"
 
 
 class ReadBudget:
-    """What the pipes of a worker may still read in this turn of the event loop. A pipe that finds nothing left is asked
-    again in the next turn: its descriptor stays readable."""
+    """The number of bytes that the pipes of a worker may still read in this turn of the event loop. A pipe that may
+    read nothing is called again in the next turn, since its descriptor stays readable.
+    """
 
     def __init__(self) -> None:
         self._left = MAX_READ_PER_TURN
@@ -51,7 +57,7 @@ class ReadBudget:
 
 
 class Pipe:
-    """Reads a descriptor to its end and hands on what it says, as text. Owns the descriptor."""
+    """Reads a descriptor to its end and passes its content on as text. Owns the descriptor."""
 
     def __init__(self, descriptor: int, heard: Callable[[str], None], budget: ReadBudget) -> None:
         self._descriptor: int | None = descriptor
@@ -65,7 +71,7 @@ class Pipe:
         self._loop.add_reader(descriptor, self._readable)
 
     def close(self) -> None:
-        """Stop listening, whoever still holds the other end."""
+        """Stop reading, even if a process still has the other end open."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
@@ -103,20 +109,21 @@ class Pipe:
 
 
 class SaidLines:
-    """Finds what a process tells Timeball at the beginning of lines: `::progress 50 optional message` as soon as it is
-    said, and `::result JSON`, of which the last one counts."""
+    """Finds commands for Timeball at the beginning of output lines: `::progress 50 optional message`, which is reported
+    at once, and `::result JSON`, of which the last one counts.
+    """
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._begun = ""
-        """The beginning of the line that has not ended yet."""
+        """The beginning of the current, incomplete line."""
         self._more: list[str] = []
-        """The rest of it, if it is a result."""
+        """The rest of the incomplete line, if it is a result."""
         self._room = MAX_RESULT_LENGTH
         self.result: str | None = None
 
     def feed(self, text: str) -> None:
-        """Costs a few scans of the text, however many lines it has."""
+        """Process a piece of output. It scans the text a few times, for any number of lines."""
         head, newline, rest = text.partition("\n")
         self._go_on(head)
         if not newline:
@@ -128,7 +135,7 @@ class SaidLines:
         self._go_on(begun)
 
     def _lines(self, text: str) -> None:
-        """Complete lines, each between two line ends."""
+        """Process complete lines, each between two line breaks."""
         end = len(text)
         for _ in range(MAX_PROGRESS_LINES):
             at = text.rfind("\n::progress", 0, end)
@@ -165,8 +172,9 @@ class SaidLines:
 
 
 def _step(line: str) -> tuple[float, str] | None:
-    """The fraction and the note of `::progress 50 note`, `50% note` or `50 % note`; None for anything else. Reads the
-    line once: a pattern for the whole of it took milliseconds for a line of blanks."""
+    """Return the fraction and the note of `::progress 50 note`, `50% note` or `50 % note`, or None for anything else.
+    It reads the line once; a regular expression for the whole line took milliseconds for a line of blanks.
+    """
     said = line.removeprefix("::progress")
     words = said.lstrip(_BLANK)
     percent = _PERCENT.match(words)

@@ -1,7 +1,8 @@
-"""One job process, from its start to the end of its group: what shell, script and process-mode functions share.
+"""Runs one job process until its process group has ended. Shell commands, scripts and Python functions in process mode
+use it.
 
-It runs in a fresh temporary folder that is removed afterwards, unless the task names a folder; its standard input is
-what the caller gives, or empty.
+The process runs in a new temporary folder, which is removed afterwards, unless the task names a folder. Its standard
+input is what the caller gives, or empty.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ from timeball.ports.executor import Attempt, OutOfResources
 from timeball.resource_shortage import SHORTAGES
 
 LINGER: Final = 1.0
-"""Seconds to wait for the end of the output once the process and its group are gone: somebody may hold the pipe."""
+"""Seconds to wait for the end of the output after the process and its group have ended, because another process may
+still have the pipe open.
+"""
 PERMISSION_DENIED: Final = "permission denied"
 LAST_WORDS: Final = 2_000
-"""Characters of standard error that may explain a failure."""
+"""Maximum number of characters of standard error that are kept to explain a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,12 @@ class Exit:
     """How a process ended."""
 
     code: int
-    """Its exit code; 128 + n if signal n killed it."""
+    """The exit code of the process; 128 + n if signal n killed it."""
     signal: int | None
     last_words: str
-    """The end of its standard error."""
+    """The end of the standard error of the process."""
     result: str | None = None
-    """What it said is its result."""
+    """The result that the process printed, or None."""
 
 
 class Processes:
@@ -76,12 +79,13 @@ class Processes:
         words: Callable[[str], None] | None = None,
         script: tuple[str, str] | None = None,
     ) -> Exit | Failed:
-        """Until it ended, and its group with it. `Failed` if it could not be started or nobody knows how it ended.
+        """Run a process until it and its group have ended. Returns `Failed` if it could not be started, or if it is
+        unknown how it ended.
 
-        `words`, if given, hears what it writes to descriptor 3. `script`: see `ProcessGuard.spawn`.
+        `words` is called with the text that the process writes to descriptor 3. `script`: see `ProcessGuard.spawn`.
         """
         if any("\0" in word for word in (*argv, cwd or "", *env.values())):
-            return _failed(f"{argv[0]!r} cannot be started: a word of the command or its environment contains NUL")
+            return _failed(f"{argv[0]!r} cannot be started: an argument or an environment variable contains NUL")
         with beginning():
             folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
         watch = _Watch(attempt, self._budget)
@@ -114,18 +118,18 @@ class Processes:
             status = await child.exited
             await watch.hear_out()
         except Refused as error:
-            if error.number in SHORTAGES:  # it refuses what has not begun
+            if error.number in SHORTAGES:  # the guard refuses only what has not started
                 raise OutOfResources(str(error)) from error
             return _failed(_refusal(argv[0], cwd, error, user))
         except GuardDied:
-            return _failed("the worker's guard process died, and this job with it")
+            return _failed("the worker's guard process died, and this job was killed with it")
         finally:
             watch.close()
             if folder is not None:
                 await self._remove(folder)
         ended = watch.exit(status)
         if child.ran_out_of_memory:
-            attempt.log("system", f"out of memory: it used more than the {memory_mb} MiB of its resources\n")
+            attempt.log("system", f"out of memory: the job used more than the {memory_mb} MiB of its resources\n")
         if (ended.code or words) and PERMISSION_DENIED in ended.last_words.lower():
             self._hint_at_closed_folders(attempt)
         return ended
@@ -136,12 +140,12 @@ class Processes:
             attempt.log(
                 "system",
                 "permission denied: if the path is directly in one of the folders"
-                f" {', '.join(closed)}: jobs cannot create, remove or rename entries there, because these folders lead"
-                " to files of Timeball; subfolders are not affected. A --data-dir elsewhere changes that\n",
+                f" {', '.join(closed)}: jobs cannot create, remove or rename entries there, because these folders"
+                " contain files of Timeball; subfolders are not affected. A --data-dir elsewhere changes that\n",
             )
 
     async def _remove(self, folder: str) -> None:
-        """The guard has removed it if it was empty."""
+        """Remove the folder of a job. The guard has already removed an empty one."""
         try:
             os.rmdir(folder)
         except FileNotFoundError:
@@ -149,13 +153,13 @@ class Processes:
         except OSError:
             try:
                 await asyncio.shield(aside(partial(shutil.rmtree, folder, ignore_errors=True)))
-            except RuntimeError:  # no thread for it: the guard removes the folder when it goes
+            except RuntimeError:  # no thread is available: the guard removes the folder when it exits
                 return
         self._guard.forget(folder)
 
 
 class _Watch:
-    """Listens to a process and stops it when its attempt is to stop."""
+    """Reads the output of a process, and stops the process when its attempt is to stop."""
 
     def __init__(self, attempt: Attempt, budget: ReadBudget) -> None:
         self._attempt = attempt
@@ -167,7 +171,7 @@ class _Watch:
         self._force: asyncio.TimerHandle | None = None
 
     def pipe(self, heard: Callable[[str], None]) -> int:
-        """The end of a new pipe for the process to write to."""
+        """Return the write end of a new pipe for the process."""
         ours, theirs = os.pipe()
         try:
             self._pipes.append(Pipe(ours, heard, self._budget))
@@ -188,7 +192,7 @@ class _Watch:
             await asyncio.wait(open_pipes, timeout=LINGER)
 
     def close(self) -> None:
-        """Also when the wait for the process was interrupted: then it is not to go on."""
+        """Close the pipes and kill the process, if it still runs because the wait for it was interrupted."""
         for pipe in self._pipes:
             pipe.close()
         self._said.end()
@@ -211,7 +215,7 @@ class _Watch:
         self._attempt.log("stderr", text)
 
     def _stop(self) -> None:
-        """First politely; by force after the grace, or at once if there is none."""
+        """Send SIGTERM, and kill the process after the grace; kill it at once if there is no grace."""
         child = self._child
         assert child is not None
         grace = self._attempt.grace
@@ -219,13 +223,13 @@ class _Watch:
             child.kill()
         elif self._force is None:
             child.signal(signal.SIGTERM)
-            # A stopped process would not even see the signal.
+            # A stopped process handles the signal only after it continues.
             child.signal(signal.SIGCONT)
             self._force = asyncio.get_running_loop().call_later(grace / SECOND, child.kill)
 
 
 def outcome_of(ended: Exit | Failed, attempt: Attempt) -> Outcome:
-    """Success is exit code 0, with the result that it said, if any."""
+    """Return the outcome of a process: exit code 0 is a success, with the result that it printed."""
     if isinstance(ended, Failed):
         return ended
     if ended.code == 0:
@@ -242,9 +246,9 @@ def outcome_of(ended: Exit | Failed, attempt: Attempt) -> Outcome:
 def _with_result(encoded: bytes, attempt: Attempt) -> Succeeded:
     try:
         if len(encoded) > results.LARGEST:
-            reason = f"its ::result has {len(encoded)} bytes of JSON or more; at most {results.LARGEST} are kept"
+            reason = f"its ::result has at least {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept"
         elif results.is_too_deep(encoded):
-            reason = f"its ::result is nested more than {results.DEEPEST} deep"
+            reason = f"its ::result is nested more than {results.DEEPEST} levels deep"
         elif msgspec.json.decode(encoded) is None:
             return Succeeded()
         else:
@@ -257,7 +261,7 @@ def _with_result(encoded: bytes, attempt: Attempt) -> Succeeded:
 
 @contextlib.contextmanager
 def _closed_on_error() -> Iterator[list[int]]:
-    """Descriptors that belong to this process until the guard has them."""
+    """Yield a list for descriptors, which are closed here if an error occurs before the guard has them."""
     descriptors: list[int] = []
     try:
         yield descriptors
@@ -268,7 +272,7 @@ def _closed_on_error() -> Iterator[list[int]]:
 
 
 def _hand_to(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> None:
-    """Let the job's user write into its folder, and open /dev/stdin and the like."""
+    """Give the user of the job access to its folder, and to /dev/stdin, /dev/stdout and /dev/stderr."""
     if folder is not None:
         os.chown(folder, user.uid, user.gid)
     for descriptor in descriptors:
@@ -276,7 +280,7 @@ def _hand_to(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> N
 
 
 def _readable_file(content: bytes | None) -> int:
-    """A descriptor to read this from, with an end; unlike a pipe it never has to be waited for."""
+    """Return a descriptor from which this content can be read. It is a file, because a pipe could block."""
     if content is None:
         return os.open(os.devnull, os.O_RDONLY)
     with tempfile.TemporaryFile() as file:
@@ -293,7 +297,7 @@ def _refusal(program: str, cwd: str | None, error: Refused, user: JobUser | None
         case "program":
             return f"cannot run {program!r} on this worker: {why}"
         case "folder":
-            return f"cannot work in the folder {cwd!r} on this worker: {why}"
+            return f"cannot use the folder {cwd!r} on this worker: {why}"
         case "script" if user is not None:
             return (
                 f"the job user {user.name} cannot read the script or a folder on the way to it:"

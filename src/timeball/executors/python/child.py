@@ -1,4 +1,6 @@
-"""The process of one Python function: `python -m timeball.executors.python.child`, started by `python_process`."""
+"""The process of one Python function: `python -m timeball.executors.python.child`, started by
+`executors.python.process`.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ from timeball.executors.python.executor import line, raised, returned, step
 from timeball.tasks import REGISTRY, Context
 
 WORDS: Final = 3
-"""The descriptor on which the worker listens."""
+"""The descriptor on which the child sends messages to the worker."""
 
 
 class Voice:
-    """Speaks to the worker; functions may have threads of their own."""
+    """Sends messages to the worker. It is thread-safe, because functions may have threads of their own."""
 
     def __init__(self) -> None:
         os.set_inheritable(WORDS, False)
@@ -60,7 +62,8 @@ def call(order: Order, voice: Voice) -> Succeeded | Failed:
             return Failed(Failure(kind="worker", message=message))
         arguments = order.parameters
         if function.wants_context:
-            # Whoever can ask whether to stop gets the time to do so; others end with the signal.
+            # A function with a context can ask whether to stop, and gets time to do so. Other functions end with the
+            # signal.
             signal.signal(signal.SIGTERM, voice.cancel)
             arguments = {**arguments, "ctx": _context(order, voice)}
         result = function.call(**arguments)
@@ -72,7 +75,7 @@ def call(order: Order, voice: Voice) -> Succeeded | Failed:
 
 
 def _complain(stream: str, text: str) -> None:
-    with contextlib.suppress(Exception):  # the function may have closed it
+    with contextlib.suppress(Exception):  # the function may have closed standard error
         sys.stderr.write(text)
 
 

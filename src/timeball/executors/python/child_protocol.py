@@ -1,4 +1,4 @@
-"""What a worker and its Python child say to each other."""
+"""The messages between a worker and its Python child process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from timeball.domain.run.lifecycle import Failed, Succeeded
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """On the child's standard input: what to call, and for which attempt."""
+    """What to call, and for which attempt. Sent on the child's standard input."""
 
     module: str
     function: str
@@ -24,7 +24,7 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Word(Struct, frozen=True, omit_defaults=True):
-    """A line on the child's descriptor 3."""
+    """A message of the child: one line of JSON on its descriptor 3."""
 
     progress: tuple[float, str] | None = None
     log: str | None = None

@@ -1,4 +1,4 @@
-"""Python functions, by name: in the event loop, in a thread, or in a process of their own."""
+"""The executor of Python functions: in the event loop, in a thread, or in a process of their own."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from timeball.ports.executor import Attempt
 from timeball.tasks import Context, Function, Registry
 
 MAX_UNHEARD: Final = 1024 * 1024
-"""Characters a thread may log faster than the event loop takes them; more is dropped."""
+"""Maximum number of characters that a thread may log before the event loop processes them; more is dropped."""
 MAX_UNHEARD_PIECES: Final = 5_000
-"""Changes between its streams, likewise: each is one call in the event loop."""
+"""Maximum number of switches between streams before the event loop processes them; each is one call there."""
 
 MAX_TRACEBACK: Final = 256 * 1024
-"""Characters of a traceback that are logged: its beginning and its end."""
+"""Maximum number of characters of a traceback that are logged: its beginning and its end."""
 
 MAX_NAMED: Final = 10
-"""Functions that are named where another one is missing."""
+"""Maximum number of functions that the message about a missing function lists."""
 
 Log = Callable[[str, str], None]
-"""Appends output to a stream. Never raises."""
+"""A function that appends output to a stream: called with the name of the stream and the text. Never raises."""
 
 _NOTHING: Final = Succeeded()
 _encode = msgspec.json.Encoder().encode
@@ -46,7 +46,7 @@ class ProcessMode(Protocol):
 
 
 class PythonExecutor:
-    """Executes functions of the registry; parameters become keyword arguments."""
+    """Executes registered functions. Parameters become keyword arguments."""
 
     kind = "python"
 
@@ -59,7 +59,7 @@ class PythonExecutor:
         self._threads.close()
 
     def runs_in_thread(self, attempt: Attempt) -> bool:
-        """Whether nothing can end it but the end of this process."""
+        """True if the attempt runs in a thread, so that only the end of this process can end it."""
         function = self._registry.get(attempt.task.function) if isinstance(attempt.task, Python) else None
         return function is not None and function.mode == "thread"
 
@@ -74,7 +74,7 @@ class PythonExecutor:
         if function.mode == "thread":
             return self._in_thread(attempt, function)
         if self._process_mode is None:
-            return _fail(f"task {function.name!r} wants a process of its own; this worker starts none")
+            return _fail(f"task {function.name!r} needs a process of its own, and this worker starts none")
         return self._process_mode.execute(attempt, function)
 
     async def _in_loop(self, attempt: Attempt, function: Function) -> Outcome:
@@ -85,7 +85,7 @@ class PythonExecutor:
         before = SPEAKER.set(voice)
         try:
             result = await function.call(**arguments)
-        except GeneratorExit:  # The loop is gone, and this is another context.
+        except GeneratorExit:  # The event loop is gone, and this is another context.
             raise
         except asyncio.CancelledError:
             SPEAKER.reset(before)
@@ -112,7 +112,8 @@ class PythonExecutor:
                 SPEAKER.reset(before)
             return returned(function.name, result, voice.write)
 
-        # A thread cannot be interrupted: it is told through `ctx.cancelled`, and waited for.
+        # A thread cannot be interrupted: the function is informed through `ctx.cancelled`, and the executor waits for
+        # it.
         attempt.on_cancel(lambda: None)
         outcome = await self._threads.run(call)
         voice.pass_on()
@@ -126,7 +127,7 @@ class Voice(Protocol):
 
 
 class LoopVoice:
-    """Speaks for a function inside the event loop, and for threads that it asks for help."""
+    """Passes on the output and progress of a function in the event loop, and of threads that it starts."""
 
     __slots__ = ("_attempt", "_elsewhere", "_loop")
 
@@ -164,7 +165,7 @@ class LoopVoice:
 
 
 class ThreadVoice:
-    """Speaks for a function inside a thread: gathers words, and passes them on in the event loop."""
+    """Collects the output and progress of a function in a thread, and passes them on in the event loop."""
 
     def __init__(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> None:
         self._attempt = attempt
@@ -218,14 +219,18 @@ class ThreadVoice:
 
 
 def line(text: object) -> str:
-    """What a function logs. An object that has no words fails no function."""
+    """Return the text to log, with a line break. An object that cannot be converted to text is logged by its type and
+    does not fail the function.
+    """
     if not isinstance(text, str):
         text = results.said(text) or type(text).__name__
     return text if text.endswith("\n") else f"{text}\n"
 
 
 def step(fraction: Any, note: object) -> tuple[float, str] | None:
-    """Progress as it can be reported; None: it is none. Reporting fails no function."""
+    """Return progress as it can be reported, or None if the arguments are not valid. Invalid arguments do not fail the
+    function.
+    """
     try:
         return float(fraction), results.said(note)
     except BaseException:
@@ -247,7 +252,9 @@ def context_of(attempt: Attempt, voice: Voice) -> Context:
 
 
 def returned(name: str, result: object, log: Log) -> Succeeded:
-    """A function that returned has succeeded. What cannot be kept of its result is replaced by a note."""
+    """Return the outcome of a function that returned: always a success. A result that cannot be stored is replaced by a
+    note.
+    """
     if result is None:
         return _NOTHING
     try:
@@ -255,26 +262,26 @@ def returned(name: str, result: object, log: Log) -> Succeeded:
         if len(encoded) > results.LARGEST:
             reason = f"task {name!r} returned {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept"
         elif results.is_too_deep(encoded):
-            reason = f"task {name!r} returned what is nested more than {results.DEEPEST} deep"
+            reason = f"task {name!r} returned a value that is nested more than {results.DEEPEST} levels deep"
         else:
             return Succeeded(Raw(encoded))
     except BaseException as error:  # encoding an object may run code of its class
-        reason = f"task {name!r} returned what is not JSON: {results.words(error)}; return plain values"
+        reason = f"task {name!r} returned a value that is not JSON: {results.words(error)}; return plain values"
     kept = results.not_kept(reason)
     log("system", f"{msgspec.json.decode(kept)['notKept']}\n")
     return Succeeded(kept)
 
 
 def raised(error: BaseException, log: Log) -> Failed:
-    """The failure of an exception; its traceback goes to the log, without the frames that are ours."""
+    """Return the failure for an exception. Its traceback is logged, without the frames of Timeball."""
     name = results.clean(type(error).__name__)
     said = results.said(error)
     message = f"{name}: {said}" if said else name
     try:
         beginning = error.__traceback__.tb_next if error.__traceback__ else None
         text = "".join(traceback.format_exception(type(error), error, beginning))
-    except BaseException:  # code of its class may run
-        text = f"{message}\n[its traceback cannot be rendered]\n"
+    except BaseException:  # rendering may run code of its class
+        text = f"{message}\n[the traceback cannot be rendered]\n"
     if len(text) > MAX_TRACEBACK:
         text = f"{text[: MAX_TRACEBACK // 2]}\n[…]\n{text[-MAX_TRACEBACK // 2 :]}"
     log("stderr", text)
@@ -282,7 +289,7 @@ def raised(error: BaseException, log: Log) -> Failed:
 
 
 def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
-    """Short and qualified names of the class and its bases, most specific first."""
+    """Return the short and qualified names of the class and its bases, most specific first."""
     names: list[str] = []
     for base in kind.__mro__:
         if base is not object:
@@ -298,7 +305,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         offer += f" and {len(known) - MAX_NAMED} more"
     return (
         f"no task named {name!r} on this worker, which has {offer}; start it with --tasks and the module that registers"
-        f" {name!r}, or send the job with runsOn to workers that have it"
+        f" {name!r}, or select workers that have it with the job's runsOn"
     )
 
 

@@ -1,4 +1,4 @@
-"""Python functions in a process of their own: killable, and on another core."""
+"""Executes Python functions in a process of their own, which can be killed and uses another core."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _decode = msgspec.json.Decoder(Word).decode
 
 
 class PythonProcesses:
-    """Implements `ProcessMode`: a fresh interpreter imports the function's module and calls it."""
+    """Implements `ProcessMode`: a new interpreter imports the module of the function and calls it."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -31,7 +31,7 @@ class PythonProcesses:
         module = function.call.__module__
         if module == "__main__":
             return _failed(
-                f"task {function.name!r} was registered by a program; move it to a module to run in a process"
+                f"task {function.name!r} is defined in the main program; move it to a module to run it in a process"
             )
         listener = _Listener(attempt)
         order = Order(
@@ -67,7 +67,7 @@ class PythonProcesses:
 
 
 class _Listener:
-    """Hears what the child says, a line of JSON at a time."""
+    """Processes the messages of the child, one line of JSON at a time."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt

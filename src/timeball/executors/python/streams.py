@@ -1,8 +1,8 @@
-"""What Python functions print: the output of their attempt, also where many of them share a process.
+"""Makes what a Python function prints the output of its attempt, even if many functions share a process.
 
-While a worker lives, `sys.stdout` and `sys.stderr` ask a context variable who is speaking. So what a function prints
-itself, in tasks that it makes, or with `asyncio.to_thread`, is told to its attempt; everything else goes where it would
-have gone. What is written to a file descriptor is not seen here: a function in mode `process` has its own.
+While a worker runs, `sys.stdout` and `sys.stderr` look up the current attempt in a context variable. So the output of a
+function, of tasks that it creates, and of `asyncio.to_thread` goes to its attempt; all other output goes to the
+original stream. Output to a file descriptor is not captured here: a function in mode `process` has its own descriptors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPEAKER: Final[ContextVar[Speaker]] = ContextVar("timeball_speaker")
 
 
 class _Stream:
-    """Stands in for a standard stream."""
+    """Replaces a standard stream."""
 
     def __init__(self, name: str, behind: TextIO) -> None:
         self._name = name
@@ -45,7 +45,7 @@ class _Stream:
 
 @contextlib.contextmanager
 def listening() -> Iterator[None]:
-    """Hear what functions print, until the end."""
+    """Capture what functions print, until the block exits."""
     behind = sys.stdout, sys.stderr
     ours: tuple[Any, Any] = _Stream("stdout", sys.stdout), _Stream("stderr", sys.stderr)
     sys.stdout, sys.stderr = ours

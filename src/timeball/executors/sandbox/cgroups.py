@@ -1,9 +1,10 @@
-"""Control groups of Linux: files by which a set of processes is limited, and killed at once, wherever its members went.
+"""Linux control groups: they limit a set of processes and kill all of them at once, even processes that detached
+themselves.
 
 Version 2 has one hierarchy of groups; version 1 has one for each controller, of which `pids` and `memory` are used
 here. Many systems have both.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Final
 MOUNTS: Final = "/proc/self/mountinfo"
 MEMBERSHIP: Final = "/proc/self/cgroup"
 UNIFIED: Final = "unified"
-"""The hierarchy of version 2. Those of version 1 are called like their controllers."""
+"""The hierarchy of version 2. Those of version 1 have the names of their controllers."""
 CONTROLLERS: Final = ("pids", "memory")
 
 
 def own_groups() -> dict[str, str]:
-    """The folder of this process's group in each hierarchy that is mounted."""
+    """Return the folder of this process's group in each mounted hierarchy."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in read(MOUNTS).splitlines():
         before, _, after = line.partition(" - ")
@@ -39,14 +40,14 @@ def own_groups() -> dict[str, str]:
         for name in names_of_line.split(",") if names_of_line else [UNIFIED]:
             root, place = mounts.get(name, ("", ""))
             inside = os.path.relpath(path, root) if root else ".."
-            # A group outside of the namespace, or of what is mounted, has no folder here.
+            # A group outside of the namespace, or of the mounted part, has no folder here.
             if not f"{path}/".startswith("/../") and inside.split("/")[0] != "..":
                 found[name] = os.path.normpath(os.path.join(place, inside))
     return found
 
 
 def make(folder: str, limits: Iterable[tuple[str, str]] = ()) -> None:
-    """Make a group. Limits that this kernel does not have are left out."""
+    """Create a group. Limits that this kernel does not support are left out."""
     os.mkdir(folder)
     for name, value in limits:
         with contextlib.suppress(FileNotFoundError):
@@ -54,7 +55,7 @@ def make(folder: str, limits: Iterable[tuple[str, str]] = ()) -> None:
 
 
 def enter(folder: str, pid: int = 0) -> None:
-    """Move a process into a group; 0: this one."""
+    """Move a process into a group; 0 is this process."""
     write(f"{folder}/cgroup.procs", str(pid))
 
 
@@ -63,7 +64,7 @@ def members(folder: str) -> list[int]:
 
 
 def kill(folder: str) -> None:
-    """Kill the members of a group and of the groups in it. Before Linux 5.14 a process that forks may be missed."""
+    """Kill the members of a group and of its subgroups. Before Linux 5.14, a process that forks may be missed."""
     try:
         write(f"{folder}/cgroup.kill", "1")
     except OSError:
@@ -75,7 +76,7 @@ def kill(folder: str) -> None:
 
 
 def remove(folder: str) -> bool:
-    """Remove a group and the groups in it; false if there are members."""
+    """Remove a group and its subgroups. Return False if there are members."""
     for each in tree(folder):
         try:
             os.rmdir(each)
@@ -87,12 +88,12 @@ def remove(folder: str) -> bool:
 
 
 def tree(folder: str) -> list[str]:
-    """The group and those in it, the innermost first."""
+    """Return the group and its subgroups, the innermost first."""
     return [each for each, _, _ in os.walk(folder, topdown=False)]
 
 
 def read(path: str) -> str:
-    """What is in a file; empty if it cannot be read."""
+    """Return the content of a file; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -101,7 +102,7 @@ def read(path: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """In one call, without making the file."""
+    """Write to an existing file, in one call."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())

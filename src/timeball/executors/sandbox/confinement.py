@@ -1,4 +1,6 @@
-"""What is kept from process jobs: Timeball's own files and processes, and the user that the worker runs as."""
+"""How process jobs are confined: which files and processes of Timeball they cannot access, and which user
+they run as.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +16,22 @@ from timeball.job_user import JobUser
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
     landlock: bool = False
-    """Each job runs in a Landlock domain of its own."""
+    """True: each job runs in a Landlock domain of its own."""
     no_new_privs: bool = True
-    """No program gives a job more privileges than its user has."""
+    """True: no program gives a job more privileges than its user has."""
     signals: bool = False
-    """A job in a domain may send signals to processes outside of its job."""
+    """True: a job in a Landlock domain may send signals to processes outside of its job."""
     protected: Sequence[str] = ()
-    """Files and folders that are not granted to the domain."""
+    """Files and folders that jobs cannot access."""
     readable: Sequence[str] = ()
-    """Folders inside of these that may be read."""
+    """Folders inside of these that jobs may read."""
     cgroups: bool = False
-    """Jobs are in control groups, as far as the system lets the worker make some."""
+    """True: jobs are in control groups, if the system allows the worker to create some."""
     user: JobUser | None = None
-    """None: the worker's own."""
+    """The user that jobs run as; None: that of the worker."""
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the guard's `Confiner`."""
+        """Return the arguments of the guard's `Confiner`."""
         user = self.user
         return {
             "use_landlock": self.landlock,
@@ -41,7 +43,7 @@ class Confinement:
         }
 
     def closed_folders(self) -> list[str]:
-        """Folders in which a job could make entries, were they not on the way to a protected path."""
+        """Return the folders in which a job cannot create entries only because they contain a protected path."""
         if not self.landlock:
             return []
         hidden = job_domain.hidden_entries(self.protected)

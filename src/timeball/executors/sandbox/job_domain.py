@@ -1,13 +1,13 @@
-"""The Landlock domain of a job: every file of the machine but Timeball's own.
+"""The Landlock domain of a job: all files of the machine except those of Timeball.
 
-Landlock grants and cannot deny, and what it grants on a folder holds for everything below it. So each folder that
-leads to a protected path is *carved*: of the folder itself only the listing is granted, and each entry of it is granted
-by itself, except the one that leads on to the protected path, which is carved in turn. It follows that a job cannot
-create, remove or rename entries directly in a carved folder; what is there, and everything below it, is as it was.
+Landlock can grant but not deny, and a grant on a folder holds for everything below it. So each folder above a protected
+path is *carved*: on the folder itself only listing is granted, and each of its entries is granted separately, except
+the entry that contains the protected path, which is carved in turn. As a consequence, a job cannot create, remove or
+rename entries directly in a carved folder; existing entries and everything below them are not affected.
 
-`/dev` is carved as well: block devices and the machine's memory are granted to no job.
+`/dev` is carved as well: no job gets access to block devices and to the memory of the machine.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ SWAPS: Final = "/proc/swaps"
 PROCESSES: Final = "/proc"
 DEVICES: Final = "/dev"
 SHARED_FOLDERS_OF_DEVICES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages")
-"""File systems of their own, in which jobs make entries."""
+"""Separate file systems, in which jobs create entries."""
 CLOSED_DEVICES: Final = (
     *("mem", "kmem", "port", "oldmem", "crash", "snapshot", "dax"),
     *("sg", "bsg", "nvme", "ng", "raw", "mtd"),
     *("vcs", "vcsa", "vcsu"),
 )
-"""Character devices that lead to memory, disks or screens, whatever number follows the name."""
+"""Character devices that give access to memory, disks or screens, with any number after the name."""
 MAX_LINKS: Final = 40
 MTIME_RESOLUTION: Final = 50_000_000
-"""Nanoseconds for which a folder's time may stay the same although its entries change, generously."""
+"""Nanoseconds for which the change time of a folder may stay the same although its entries change; a generous bound."""
 
 Seen = tuple[str, int, int, int]
-"""A carved folder as it was listed: path, device, inode, time of the last change of its entries."""
+"""A carved folder as it was listed: path, device, inode, and change time of its entries."""
 
 
 class Domain:
-    """A rule set, and what it was made from."""
+    """A Landlock rule set, and the folders from which it was made."""
 
     def __init__(self, protected: Iterable[str], readable: Iterable[str], *, signals: bool = False) -> None:
-        """`readable` folders inside a protected one may be read and executed from. `signals`: see `Ruleset`."""
+        """Jobs may read and execute files in `readable` folders, although these are inside a protected one. `signals`:
+        see `Ruleset`.
+        """
         self.hidden = hidden_entries(protected)
         self.carved = {folder for entry in self.hidden for folder in ancestors(entry)} | {"/"}
         self.carved = {folder for folder in self.carved if not any(is_within(folder, entry) for entry in self.hidden)}
@@ -65,11 +67,11 @@ class Domain:
 
     @property
     def is_settled(self) -> bool:
-        """False if a carved folder was changed so recently that another change would not show in its time."""
+        """False if a carved folder was changed so recently that its change time might not show another change."""
         return all(self._began - seen[3] > MTIME_RESOLUTION for seen in self.seen)
 
     def _carve(self, folder: str) -> Iterable[str]:
-        """Grant the entries of a folder; those that are to be carved as well."""
+        """Grant access to the entries of a folder. Yield the entries that have to be carved as well."""
         try:
             found = os.stat(folder)
         except OSError:
@@ -88,7 +90,9 @@ class Domain:
                 self._grant(entry.path, self._rules.on_folders if is_folder else self._rules.on_files)
 
     def _open_for_reading(self, folder: str) -> None:
-        """Unless a protected path lies in it: what is granted on a folder cannot be taken back below it."""
+        """Grant read access to a folder, unless it contains a protected path: a grant on a folder cannot be revoked
+        below it.
+        """
         inside = any(is_within(folder, entry) and folder != entry for entry in self.hidden)
         if inside and not any(is_within(entry, folder) for entry in self.hidden):
             try:
@@ -100,7 +104,7 @@ class Domain:
             self._grant(folder, landlock.READ_FILE | landlock.READ_DIR | landlock.EXECUTE)
 
     def _grant(self, path: str, rights: int) -> None:
-        """What is gone, or cannot be opened by this user, needs no rule."""
+        """Add a rule for a path. A path that does not exist, or that this user cannot open, needs no rule."""
         with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
             descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -110,7 +114,7 @@ class Domain:
 
 
 def is_current(seen: Iterable[Seen]) -> bool:
-    """Whether the carved folders are the same, with the same entries."""
+    """True if the carved folders are the same and have the same entries."""
     try:
         for path, device, inode, changed in seen:
             found = os.stat(path)
@@ -122,16 +126,18 @@ def is_current(seen: Iterable[Seen]) -> bool:
 
 
 def hidden_entries(protected: Iterable[str]) -> set[str]:
-    """Where the protected paths are: without links, the links that lead to them, and other mounts of the same files."""
+    """Return all locations of the protected paths: without links, the links on the way to them, and other mounts of the
+    same files.
+    """
     found = {entry for path in protected for entry in _without_links(path)}
-    # What a process has open, such as /dev/stdin, is none that another process could open.
+    # Open files of a process, such as /dev/stdin, are left out: another process cannot open them.
     found = {entry for entry in found if not is_within(entry, PROCESSES)}
     mounts = read_mounts()
     return found | {alias for path in found for alias in _aliases(path, mounts)}
 
 
 def swap_files() -> list[str]:
-    """Files in which memory of any process may be found."""
+    """Return the swap files, which may contain the memory of any process."""
     with contextlib.suppress(OSError), open(SWAPS, encoding="utf-8", errors="surrogateescape") as file:
         lines = [line.split() for line in file]
         return [_unescaped(words[0]) for words in lines if len(words) > 1 and words[1] == "file"]
@@ -172,7 +178,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _time_of_files() -> int:
-    """What a file that was changed now would have as the time of its change."""
+    """Return the change time that a file would get if it were changed now."""
     descriptors = os.pipe()
     try:
         return os.fstat(descriptors[0]).st_mtime_ns
@@ -182,7 +188,7 @@ def _time_of_files() -> int:
 
 
 def _without_links(path: str) -> set[str]:
-    """The real place of a path, which need not exist, and those of the links on the way to it."""
+    """Return the resolved location of a path, which need not exist, and the links on the way to it."""
     found = {os.path.realpath(path)}
     real, rest = "/", [part for part in os.path.abspath(path).split("/") if part]
     links = 0
@@ -206,7 +212,7 @@ def _without_links(path: str) -> set[str]:
 
 
 Mount = tuple[str, str, str]
-"""Device, folder inside the device's file system, and where it is mounted."""
+"""The device, the folder inside its file system, and the mount point."""
 
 
 def read_mounts() -> list[Mount]:
@@ -219,7 +225,7 @@ def read_mounts() -> list[Mount]:
 
 
 def _aliases(path: str, mounts: list[Mount]) -> set[str]:
-    """Other places at which a path, or a part of what is below it, can be reached."""
+    """Return other locations at which a path, or a part of what is below it, can be accessed."""
     home: Mount | None = None
     for mount in mounts:
         if is_within(path, mount[2]) and (home is None or len(mount[2]) >= len(home[2])):

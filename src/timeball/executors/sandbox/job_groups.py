@@ -2,12 +2,12 @@
 
     <the worker's own group>/timeball-…       one per guard; limits how many processes all its jobs have
         guard                                 version 2 only: the keeper, the guard, and jobs without limits
-        job-…                                 a job with a limit of memory
+        job-…                                 a job with a memory limit
 
-So a job without limits costs nothing more: it is forked inside of the group. Where the system lets a worker make no
-groups, or gives it no controllers, jobs run without.
+A job without limits has no extra cost, because it is forked inside of the group. If the system does not allow the
+worker to create groups, or gives it no controllers, jobs run without limits.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -23,26 +23,30 @@ from timeball.executors.sandbox.cgroups import UNIFIED
 
 PREFIX: Final = "timeball-"
 PROCESSES_SHARE: Final = 0.15
-"""Of the processes that the machine can have, for all jobs of a worker: as much as systemd gives a service."""
+"""The share of the machine's maximum number of processes that all jobs of a worker may have: the same as systemd gives
+a service.
+"""
 OWN_SHARE: Final = 0.9
-"""Of the processes that the worker's own group may have: the worker needs some itself."""
+"""The share of the process limit of the worker's own group that jobs may use, because the worker needs some processes
+itself.
+"""
 MIN_MEMORY_MB: Final = 16
-"""A limit below this would end most programs before they begin."""
+"""Minimum memory limit: a lower one would kill most programs at their start."""
 SWEEP_SECONDS: Final = 0.2
 DELEGATED: Final = ("user.delegate", "trusted.delegate")
-"""By these attributes systemd marks a group that belongs to the service (`Delegate=yes`)."""
+"""The attributes by which systemd marks a group that belongs to the service (`Delegate=yes`)."""
 
 
 class JobGroups:
-    """Of one guard. What the system refuses is left out; `problem` says what it was."""
+    """The control groups of one guard. Groups that the system refuses are left out; `problem` has the reason."""
 
     def __init__(self, worker: int, processes: Sequence[int]) -> None:
-        """`processes`: the guard and its keeper, which become members."""
+        """`processes` are the guard and its keeper, which become members."""
         self.folders: list[str] = []
-        """One for each hierarchy. The worker ends them when the guard is gone, whose processes are in them."""
+        """One folder for each hierarchy. The worker removes them after the guard has exited."""
         self.problem = ""
         self._parents_of_limited: dict[str, str] = {}
-        """Where jobs with a limit of memory get their group, by hierarchy."""
+        """By hierarchy: the group in which jobs with a memory limit get their own group."""
         self._left: list[str] = []
         own = cgroups.own_groups()
         if not own:
@@ -66,7 +70,7 @@ class JobGroups:
         return bool(self._parents_of_limited)
 
     def make_limited(self, ident: int, memory_mb: int) -> list[str]:
-        """The groups of a job with this limit; to be entered by its process."""
+        """Create and return the groups of a job with this memory limit. Its process has to enter them."""
         made: list[str] = []
         size = str(max(memory_mb, MIN_MEMORY_MB) << 20)
         for hierarchy, parent in self._parents_of_limited.items():
@@ -81,7 +85,7 @@ class JobGroups:
         return made
 
     def close(self, folders: Sequence[str]) -> bool:
-        """Remove the groups of a job that ended; whether it ran into its limit of memory."""
+        """Remove the groups of an ended job. Return True if it exceeded its memory limit."""
         ran_out = any(_killed_for_memory(folder) for folder in folders)
         self._left = [folder for folder in (*self._left, *folders) if not cgroups.remove(folder)]
         return ran_out
@@ -115,7 +119,7 @@ class JobGroups:
 
 
 def leave() -> None:
-    """Remove the groups of a guard from inside, as their last member. The worker does so if it is there."""
+    """Remove the groups of a guard from inside, as their last member. If the worker is alive, it does the same."""
     own = cgroups.own_groups().values()
     names = {part for folder in own for part in folder.split("/") if part.startswith(PREFIX)}
     for folder, name in ((folder, name) for folder in own for name in names):
@@ -127,7 +131,7 @@ def leave() -> None:
 
 
 def max_processes(own: str) -> int:
-    """For all jobs of a worker in this group."""
+    """Return the maximum number of processes of all jobs of a worker in this group."""
     sizes = [cgroups.read(f"/proc/sys/kernel/{name}").strip() for name in ("pid_max", "threads-max")]
     found = [int(int(size) * PROCESSES_SHARE) for size in sizes if size.isdigit()]
     limit = cgroups.read(f"{own}/pids.max").strip()
@@ -137,7 +141,9 @@ def max_processes(own: str) -> int:
 
 
 def sweep(own: str) -> None:
-    """End what workers left that are gone: a job that killed its worker, guard and keeper is still in its group."""
+    """Kill the jobs of workers that are gone, and remove their groups: a job that killed its worker, guard and keeper
+    is still in its group.
+    """
     try:
         names = [name for name in os.listdir(own) if name.startswith(_prefix())]
     except OSError:
@@ -153,10 +159,10 @@ def sweep(own: str) -> None:
 
 
 def _base(own: str, worker: int, processes: Sequence[int]) -> tuple[str, bool]:
-    """The group to make groups in, and whether these can have limits.
+    """Return the group in which to create groups, and whether these can have limits.
 
-    A group with members of its own gives no controllers to groups in it. A service manager that delegates a group
-    starts the worker in a group below it, or in the group itself, where only the worker has to be moved.
+    A group with members of its own cannot give controllers to its subgroups. A service manager that delegates a group
+    starts the worker in a subgroup, or in the group itself; then only the worker has to be moved.
     """
     around = os.path.dirname(own)
     if _is_delegated(around) and not cgroups.members(around):
@@ -172,7 +178,7 @@ def _base(own: str, worker: int, processes: Sequence[int]) -> tuple[str, bool]:
 
 
 def _has_controllers(group: str) -> bool:
-    """Whether groups in it have those that are used here, once that was asked for."""
+    """Enable the controllers for subgroups. Return True if they have them."""
     with contextlib.suppress(OSError):
         cgroups.write(f"{group}/cgroup.subtree_control", "+memory +pids")
     return _gives_controllers(group)
@@ -199,16 +205,16 @@ def _killed_for_memory(folder: str) -> bool:
 
 
 def _prefix() -> str:
-    """Process numbers mean something inside of one namespace only."""
+    """Return the prefix of group names. It contains the namespace, because process ids are only valid inside of one."""
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino
-    except OSError:  # a kernel without them
+    except OSError:  # a kernel without namespaces
         namespace = 0
     return f"{PREFIX}{namespace}-"
 
 
 def _is_alive(pid: int, started: str) -> bool:
-    """Whether the process that was started then is there. One that cannot be looked at counts as alive."""
+    """True if the process that was started then still exists. A process that cannot be inspected counts as alive."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -219,6 +225,6 @@ def _is_alive(pid: int, started: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, as the kernel counts; empty if there is none."""
+    """Return the start time of a process in kernel ticks; empty if it does not exist."""
     stat = cgroups.read(f"/proc/{pid}/stat")
     return stat.rpartition(")")[2].split()[19] if stat else ""

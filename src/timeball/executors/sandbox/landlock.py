@@ -1,10 +1,11 @@
-"""Landlock: the Linux calls by which a process gives up access to files, for itself and all its descendants.
+"""Landlock: the Linux system calls by which a process gives up access to files, for itself and all its descendants.
 
-A rule set lists the rights that its domain handles; each rule grants some of them on a file, or on a folder and
-everything below it. What is handled and not granted is denied. A process in a domain also has no ptrace-level access
-to processes outside of it: neither their memory and environment, nor their descriptors, root and working folder.
+A rule set lists the rights that its domain handles. Each rule grants some of them on a file, or on a folder and
+everything below it. Handled rights that are not granted are denied. A process in a domain also has no ptrace-level
+access to processes outside of it: neither to their memory and environment, nor to their descriptors, root and working
+folder.
 
-Only the standard library is imported here: the guard process uses this module.
+Only the standard library is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Final
 CREATE_RULESET: Final = 444
 ADD_RULE: Final = 445
 RESTRICT_SELF: Final = 446
-"""Numbers of the system calls, the same on every architecture."""
+"""Numbers of the system calls. They are the same on every architecture."""
 CREATE_RULESET_VERSION: Final = 1
 RULE_PATH_BENEATH: Final = 1
 RESTRICT_SELF_LOG_SAME_EXEC_OFF: Final = 1
 OLDEST_ABI: Final = 2
-"""Version 1 cannot allow a rename from one folder to another."""
+"""The oldest version that is used. Version 1 cannot allow a rename from one folder to another."""
 SCOPES_ABI: Final = 6
 LOG_FLAGS_ABI: Final = 7
 
@@ -38,17 +39,17 @@ TRUNCATE: Final = 1 << 14
 IOCTL_DEV: Final = 1 << 15
 
 SCOPE_SIGNAL: Final = 1 << 1
-"""Signals reach only processes of the same domain, and of those inside of it."""
+"""Signals are delivered only to processes of the same domain and of domains inside of it."""
 
 _RIGHTS_OF_ABI: Final = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many rights on files a version knows; version 5 and later know 16 of those that are used here."""
+"""Number of file rights that each version supports. Version 5 and later support all 16 that are used here."""
 _ALL_RIGHTS: Final = 16
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def abi() -> int:
-    """The version of Landlock that can be used; 0: none."""
+    """Return the version of Landlock that can be used, or 0 if there is none."""
     if _libc is None:
         return 0
     found = int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(CREATE_RULESET_VERSION)))
@@ -56,10 +57,14 @@ def abi() -> int:
 
 
 class Ruleset:
-    """Handles every right on files that the kernel knows. `descriptor` is closed on exec and belongs to the caller."""
+    """A rule set that handles all file rights of the kernel. `descriptor` is closed on exec and belongs to
+    the caller.
+    """
 
     def __init__(self, *, signals: bool = False) -> None:
-        """`signals`: also to processes outside of the domain, as always before version 6."""
+        """With `signals`, processes in the domain may also signal processes outside of it, as always before
+        version 6.
+        """
         version = abi()
         self._handled = (1 << _RIGHTS_OF_ABI.get(version, _ALL_RIGHTS)) - 1
         attributes = struct.pack("=Q", self._handled)
@@ -67,11 +72,11 @@ class Ruleset:
             attributes = struct.pack("=QQQ", self._handled, 0, SCOPE_SIGNAL)  # files, networks, scopes
         self.descriptor = _call(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
         self.on_folders = self._handled & ~(MAKE_CHAR | MAKE_BLOCK)
-        """Everything but making devices."""
+        """All rights except the creation of devices."""
         self.on_files = self._handled & (EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV)
 
     def grant(self, descriptor: int, rights: int) -> None:
-        """On the file or folder, which `O_PATH` is enough to name."""
+        """Grant rights on a file or folder. A descriptor that was opened with `O_PATH` is enough."""
         rule = struct.pack("=Qi", rights & self._handled, descriptor)
         _call(ADD_RULE, self.descriptor, ctypes.c_uint32(RULE_PATH_BENEATH), rule, ctypes.c_uint32(0))
 
