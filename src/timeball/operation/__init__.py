@@ -1,1 +1,1 @@
-"""What users and workers can ask for: one verb per file, seeing only ports and domain."""
+"""Operations that users and workers request: one verb per file. They use only ports and the domain."""

@@ -1,4 +1,4 @@
-"""Accept the wall clock of the machine that keeps the store."""
+"""Accept the wall clock of the machine that holds the store."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from timeball.ports.store.clock import ClockState
 
 
 async def accept_clock(context: Context) -> ClockState:
-    """Ends a hold of planning. Without a hold it changes nothing."""
+    """End a hold of planning. Without a hold this changes nothing."""
     return await context.store.accept_clock()

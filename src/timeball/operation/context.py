@@ -1,4 +1,4 @@
-"""What every operation needs of the world."""
+"""The dependencies of every operation."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class Context:
     idle_workers: IdleWorkers = field(default_factory=NoIdleWorkers)
     run_events: RunEvents = field(default_factory=RunEvents)
     archive: Archive | None = None
-    """What has left the store, if it went anywhere."""
+    """The archive of finished runs that have left the store, if there is one."""
     large_value_store: LargeValueStore = field(default_factory=LargeValueStore)
-    """What is too large for the store; by default one that takes nothing."""
+    """Object storage for values that are too large for the store. The default offloads nothing."""

@@ -1,4 +1,4 @@
-"""Find what a request names, or say that there is no such thing: another tenant's is none."""
+"""Find the job or the run that a request names. Raise `NotFound` if it does not exist or belongs to another tenant."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:
 
 
 async def _refuse_unreadable(context: Context, tenant: str, job_id: str) -> None:
-    """A job that this version of Timeball cannot read is there nevertheless."""
+    """Raise `Conflict` for a job that exists but that this version of Timeball cannot decode."""
     failure = (await context.store.planning_failures([job_id])).get(job_id)
     if failure is not None and failure.tenant == tenant:
         raise Conflict(f"job {job_id} cannot be read by this version of Timeball: {failure.reason}")
 
 
 async def find_scheduled(context: Context, tenant: str, job_id: str) -> JobStatus:
-    """The same as `find_job`, with a warning if the job cannot be planned."""
+    """Return the same as `find_job`, with a warning if the job cannot be planned."""
     found = await find_job(context, tenant, job_id)
     if found.job.state is not JobState.ACTIVE or found.job.plan_at is None:
         return found
@@ -48,17 +48,17 @@ async def find_run(context: Context, tenant: str, run_id: str) -> Run:
 
 
 Logs = Callable[[str, int | None, int, int], Awaitable[list[LogLine]]]
-"""As in `ReadStore.logs`."""
+"""A function with the parameters of `ReadStore.logs`."""
 
 
 class Found(Struct, frozen=True):
-    """A run to look at, wherever it is."""
+    """A run from the store or from the archive."""
 
     run: Run
     attempts: Callable[[], Awaitable[list[Attempt]]]
-    """Those before the last."""
+    """Reads the attempts before the last one."""
     archived_logs: Logs | None = None
-    """How its output is read if it has left the store: then nothing about it changes any more."""
+    """Reads the output of an archived run, which does not change any more. None for a run in the store."""
 
     @property
     def is_archived(self) -> bool:
@@ -66,7 +66,7 @@ class Found(Struct, frozen=True):
 
 
 async def find_run_anywhere(context: Context, tenant: str, run_id: str) -> Found:
-    """The run, in the store or in the archive."""
+    """Return the run from the store or from the archive."""
     store, archive = context.store, context.archive
     try:
         run = await find_run(context, tenant, run_id)

@@ -1,6 +1,6 @@
-"""Group commit without a waiting window: what arrives while one commit is under way goes into the next.
+"""Group commit without a waiting time: items that arrive during a commit are part of the next one.
 
-Under load batches grow by themselves; a lone request never waits.
+Under load the batches grow by themselves. A single request never waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class GroupCommit(Generic[Item, Result]):
-    """Gathers the items of concurrent callers into calls of `commit`, which answers one result per item, in order."""
+    """Collects the items of concurrent callers into calls of `commit`, which returns one result per item, in order."""
 
     def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], most: int = 1_000) -> None:
         self._commit = commit
@@ -22,10 +22,10 @@ class GroupCommit(Generic[Item, Result]):
         self._queue: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Remembered: to find it takes a system call."""
+        """Cached, because finding it takes a system call."""
 
     async def __call__(self, items: Sequence[Item]) -> Sequence[Result]:
-        """Returns after the commit that holds these items."""
+        """Return the results after the commit that contains these items."""
         if not items:
             return []
         if self._loop is None:

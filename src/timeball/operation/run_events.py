@@ -1,8 +1,8 @@
-"""Wakes the clients that follow a run when something of that run changes, and no others.
+"""Wakes the clients that follow a run when that run changes, and no others.
 
-Whatever changes a run on this server reports it here. For changes that other servers make, and those made in bulk, one
-loop compares all followed runs at once (`timeball.server.loops.run_watcher`): the cost of a follower that waits is its
-connection.
+Every change of a run on this server is reported here. Changes by other servers, and changes in bulk, are found by one
+loop that compares all followed runs at once (`timeball.server.loops.run_watcher`). A waiting follower therefore costs
+only its connection.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 from timeball.domain.errors import TooManyRequests, Unavailable
 
 MAX_FOLLOWERS: Final = 2_000
-"""Of one server."""
+"""Maximum number of followers on one server."""
 MAX_FOLLOWERS_PER_KEY: Final = 1_000
 RETRY_AFTER: Final = 5.0
-"""Seconds after which a client that found no room may ask again."""
+"""Seconds after which a client that was refused may try again."""
 
 
 class RunEvents:
@@ -29,26 +29,26 @@ class RunEvents:
 
     @property
     def run_ids(self) -> list[str]:
-        """The runs that are followed."""
+        """The ids of the followed runs."""
         return list(self._followers)
 
     @property
     def count(self) -> int:
-        """Of the followers."""
+        """The number of followers."""
         return self._keys.total()
 
     def check_room(self, key_id: str) -> None:
-        """Refuse a follower too many."""
+        """Raise an error if there are too many followers already."""
         if self._keys[key_id] >= MAX_FOLLOWERS_PER_KEY:
             raise TooManyRequests(
-                f"this key follows {MAX_FOLLOWERS_PER_KEY:,} logs on this server, which is the most", RETRY_AFTER
+                f"this key follows {MAX_FOLLOWERS_PER_KEY:,} logs on this server, which is the maximum", RETRY_AFTER
             )
         if self.count >= MAX_FOLLOWERS:
-            raise Unavailable(f"this server has {MAX_FOLLOWERS:,} followers of logs, which is the most", RETRY_AFTER)
+            raise Unavailable(f"this server has {MAX_FOLLOWERS:,} followers of logs, which is the maximum", RETRY_AFTER)
 
     @contextlib.contextmanager
     def following(self, run_id: str, key_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the run may have changed; the follower clears it before it looks."""
+        """Yield an event that is set when the run may have changed. The follower clears it before it reads the run."""
         event = asyncio.Event()
         self._followers.setdefault(run_id, set()).add(event)
         self._keys[key_id] += 1
@@ -64,12 +64,12 @@ class RunEvents:
                 del self._followers[run_id]
 
     def changed(self, run_ids: Iterable[str]) -> None:
-        """Something of these runs is new: output, a start, progress, an end."""
+        """Wake the followers of these runs after new output, a start, progress, or an end."""
         if self._followers:
             for run_id in run_ids:
                 for event in self._followers.get(run_id, ()):
                     event.set()
 
     def wake_all(self) -> None:
-        """The server stops."""
+        """Wake all followers, because the server stops."""
         self.changed(self.run_ids)

@@ -1,4 +1,4 @@
-"""Change a job so that the acknowledged change wins: the one way update, pause, resume and cancel take."""
+"""Change a job so that an acknowledged change is never lost. Update, pause, resume and cancel use this."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from timeball.ports.wakeups import Topic
 
 TRIES: Final = 100
 INSTANTS_PER_SLICE: Final = 20_000
-"""Instants to count before others get their turn."""
+"""Number of fires to count before other tasks of the event loop get their turn."""
 
 Decide = Callable[[Job, Micros], Amendment | None]
-"""From a job as it is, the change to make; None: it already is as wanted. Raises to refuse."""
+"""Returns the change to make for the current job; None if it is in the wanted state already. Raises to refuse."""
 
 
 async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> None:
-    """Read, decide, write if nobody was faster; again otherwise."""
+    """Read the job, decide, and write the change if the job is unchanged. Otherwise start again, up to 100 times."""
     tries = 0
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
         now = context.store.now()
         if is_overdue(job, now) or await _is_put_off(context, job, now):
-            # What already fell due belongs to the old version: account for it first.
+            # Fires that are due already belong to the old version: plan them first.
             await _plan_or_refuse(context, job, now)
             continue
         amendment = decide(job, now)
         if amendment is not None and not amendment.keep_schedule and job.state is JobState.PAUSED:
             closing, unclosed = await _forgone(context, job)
-            amendment = decide(job, context.store.now())  # to count may have taken a while
+            amendment = decide(job, context.store.now())  # counting may have taken a while
             amendment = amendment and structs.replace(amendment, closing=closing, unclosed=unclosed)
         if amendment is None:
             return
@@ -67,7 +67,7 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
 
 
 async def _is_put_off(context: Context, job: Job, now: Micros) -> bool:
-    """Whether an instant fell due that could not be planned yet."""
+    """True if a fire is due that could not be planned yet."""
     if job.state is not JobState.ACTIVE or job.next_fire_at is None or job.next_fire_at > now:
         return False
     return bool(await context.store.planning_failures([job.id]))
@@ -79,13 +79,11 @@ async def _plan_or_refuse(context: Context, job: Job, now: Micros) -> None:
     except TimeballError:
         raise
     except Exception as error:
-        raise Conflict(
-            f"job {job.id} cannot be planned, so that nothing of it can change: {reason_of(error)}"
-        ) from error
+        raise Conflict(f"job {job.id} cannot be planned, so it cannot be changed: {reason_of(error)}") from error
 
 
 async def plan_job(context: Context, job: Job, now: Micros) -> None:
-    """One bounded step of planning, as the planner would do it."""
+    """Make one bounded step of planning, as the planner would."""
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     [job] = await with_upstream_events(context, [job])
     plan = planning.plan(job, now, taken, await closures_to_plan(context, job))
@@ -93,12 +91,13 @@ async def plan_job(context: Context, job: Job, now: Micros) -> None:
 
 
 async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros | None]:
-    """The instants that fell due while the job was paused and that a new schedule closes for good; and the next one.
+    """Return the fires that were due while the job was paused and that a new schedule skips for good, and the next
+    fire.
 
-    There may be millions, which are counted without holding up the event loop.
+    There may be millions of them. They are counted without blocking the event loop.
     """
     if job.spec.follows is not None:
-        return (), None  # of what the ends of another job's runs have caused, the store knows
+        return (), None  # the fires of a job that follows another are in the store
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     first = last = coming = None
     count = 0

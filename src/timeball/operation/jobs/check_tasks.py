@@ -1,7 +1,7 @@
-"""Check what a task may not contain: one rule for jobs, workflows, registered tasks, updates and edits of runs.
+"""Check forbidden content of tasks: one rule for jobs, workflows, registered tasks, updates and edits of runs.
 
-Headers of HTTP tasks (`domain.task.http_headers`), variables of scripts (`domain.task.script_environment`).
-Workers check both once more, for jobs that were stored before there was such a rule.
+The rule covers headers of HTTP tasks (`domain.task.http_headers`) and variables of scripts
+(`domain.task.script_environment`). Workers check both again, for jobs that were stored before the rule existed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from timeball.domain.task.task import Http, Script, Task
 from timeball.domain.workflow.definition import Workflow
 
 CHECKED: Final = frozenset({Http, Script, Workflow})
-"""The types of tasks that may be refused: for all others a submit does not even ask."""
+"""The task types that may be refused. A submit skips the check for all others."""
 
 
 def refused_tasks(spec: JobSpec) -> Invalid | None:
-    """What is wrong with the task of a job, or with the first such task of a workflow."""
+    """Return the error for the task of a job, or for the first refused task of a workflow; None if there is none."""
     task = spec.task
     if not isinstance(task, Workflow):
         return None if task is None else refused_task(task, "/task")
@@ -30,7 +30,7 @@ def refused_tasks(spec: JobSpec) -> Invalid | None:
 
 
 def refused_task(task: Task, at: str) -> Invalid | None:
-    """The same for one task, which stands at a place in a document."""
+    """Return the error for one task at the path `at` of a document; None if the task is accepted."""
     if isinstance(task, Http) and task.headers:
         fault = http_headers.refused(task.headers)
         return None if fault is None else Invalid(fault.detail, f"{at}/headers/{_escaped(fault.name)}")
@@ -41,5 +41,5 @@ def refused_task(task: Task, at: str) -> Invalid | None:
 
 
 def _escaped(name: str) -> str:
-    """As a part of a JSON pointer."""
+    """Escape a name for a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")

@@ -1,4 +1,4 @@
-"""Jobs that follow other jobs: which one is meant, and what waits of them."""
+"""Jobs that follow other jobs: find the followed job, and read the upstream events."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ALIVE = frozenset({"scheduled", "paused", "completed"})
 
 
 async def with_upstream_events(context: Context, jobs: Sequence[Job]) -> list[Job]:
-    """The same jobs; those that follow another with the instants that wait, one more than a plan looks at. The store is
-    asked only if there are any."""
+    """Return the same jobs. Those that follow another job get their fires that wait for the planner, one more than a
+    plan handles. The store is read only if there are such jobs."""
     following = [job.id for job in jobs if job.spec.follows is not None]
     if not following:
         return list(jobs)
@@ -26,21 +26,21 @@ async def with_upstream_events(context: Context, jobs: Sequence[Job]) -> list[Jo
 
 
 async def followed(context: Context, tenant: str, named: str) -> str:
-    """The id of the job that is to be followed, given by its id, or by its name."""
+    """Return the id of the job to follow, which is named by its id or its name."""
     found = (await context.store.jobs([named])).get(named)
     if found is not None and found.job.tenant == tenant:
         if found.status == "cancelled":
-            raise InvalidSchedule(f"job {named} was cancelled: nothing of it will end", "/schedule/job")
+            raise InvalidSchedule(f"job {named} was cancelled: none of its runs will end", "/schedule/job")
         return named
     alike = (await context.store.list_jobs(JobFilter(tenant=tenant, name=named, status=_ALIVE), None, 2)).items
     if not alike:
         raise InvalidSchedule(f"there is no job {named!r} to follow", "/schedule/job")
     if len(alike) > 1:
-        raise InvalidSchedule(f"more than one job is called {named!r}: give the id of one", "/schedule/job")
+        raise InvalidSchedule(f"more than one job has the name {named!r}: use the id of one", "/schedule/job")
     return alike[0].job.id
 
 
 def pointed_at(spec: JobSpec, job_id: str) -> JobSpec:
-    """A spec that follows another job, by its id."""
+    """Return a spec whose follow rule names the other job by its id."""
     assert spec.follows is not None
     return structs.replace(spec, schedule=structs.replace(spec.follows, job=job_id))

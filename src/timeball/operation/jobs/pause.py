@@ -1,4 +1,4 @@
-"""Pause a job's schedule, and resume it. Runs that already fell due are not touched."""
+"""Pause the schedule of a job, and resume it. Runs that are due already are not affected."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from timeball.ports.wakeups import Topic
 async def pause(
     context: Context, tenant: str, job_id: str, *, reason: str = "", until: Micros | None = None
 ) -> JobStatus:
-    """No fire after the acknowledgement; what falls due meanwhile is for the catch-up rule when it is resumed, by
-    somebody or at `until`."""
+    """Pause a job: no fire happens after the acknowledgement. The catch-up rule handles the fires of the pause when a
+    user resumes the job, or when the pause ends at `until`."""
 
     def decide(job: Job, now: Micros) -> Amendment | None:
         _check_alive(job)
@@ -54,7 +54,7 @@ async def resume(context: Context, tenant: str, job_id: str) -> JobStatus:
 
 
 async def end_pauses(context: Context, jobs: Sequence[Job]) -> None:
-    """Resume jobs whose pause is over. One that somebody changed meanwhile is left as it is: the change wins."""
+    """Resume jobs whose pause is over. A job that was changed at the same time is left as it is: the change wins."""
     await context.store.amend([_resumption(job) for job in jobs])
     context.wakeups.wake(Topic.PLAN)
 

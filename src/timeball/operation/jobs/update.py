@@ -1,4 +1,4 @@
-"""Update a live job. Fires up to now follow the old version, every later one the new."""
+"""Update a live job. Fires up to now follow the old version, every later one the new version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.slices import Steps, in_slices
 
 Change = Callable[[JobSpec], JobSpec | Steps[JobSpec]]
-"""What a user wants of a job. One that takes a while makes it in steps."""
+"""Makes the new spec from the current one. A change that takes long is made in steps."""
 
 
 async def update(
@@ -35,11 +35,11 @@ async def update(
     *,
     if_match: int | None = None,
 ) -> JobStatus:
-    """Replace the job's spec by what `change` makes of it. An update that changes nothing is no new version."""
+    """Replace the spec of a job by the result of `change`. An update that changes nothing creates no new version."""
     place = _Place(context, job_id, change)
     spec = (await find_job(context, tenant, job_id)).job.spec
     wanted = await place.changed(spec)
-    if wanted.follows is not None and wanted.follows != spec.follows:  # what a job follows already may be gone
+    if wanted.follows is not None and wanted.follows != spec.follows:  # a job that is followed already may be gone
         place.point(wanted.follows.job, await followed(context, tenant, wanted.follows.job))
         wanted = await place.changed(spec)
     if wanted.result_location is not None and not context.large_value_store.takes:
@@ -74,7 +74,7 @@ async def update(
 
 
 class _Elsewhere(Exception):
-    """What a change makes of this spec is not known yet."""
+    """Raised when the change was not applied to this spec yet."""
 
     def __init__(self, spec: JobSpec) -> None:
         super().__init__()
@@ -82,8 +82,8 @@ class _Elsewhere(Exception):
 
 
 class _Place:
-    """What a change makes of specs. Made before anything is decided: in slices, since it may take a while, and with
-    parameters that are large, which are fetched before and written before anything refers to them."""
+    """The results of a change for the specs it was applied to. They are made before the decision: in slices, because a
+    change may take long, and with large parameters read before and offloaded after it."""
 
     def __init__(self, context: Context, job_id: str, change: Change) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class _Place:
         self._named: tuple[str, str] | None = None
 
     def point(self, named: str, job_id: str) -> None:
-        """A job that is to be followed has this id."""
+        """Set the id of the job to follow."""
         self._named = (named, job_id)
         self._known.clear()
 
@@ -139,13 +139,14 @@ def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
     edited = edited.with_(anchor=_anchor(job, spec, now, same_instants))
     if spec.follows is not None:
         return structs.replace(amendment, keep_schedule=False, anchor=edited.anchor)
-    # Whoever changes nothing but the bounds may well mean that the schedule is over.
+    # If only the bounds change, the user may want the schedule to end, so that no fire is left.
     first = next(planning.fires(edited, now), None) if same_instants else planning.first_fire(edited, now)
     return structs.replace(amendment, keep_schedule=False, next_fire_at=first, anchor=edited.anchor)
 
 
 def _ends_or_goes_on(job: Job, edited: Job) -> bool:
-    """Whether another `maxRuns` lets a finished schedule go on, or ends one that has instants to account for."""
+    """True if another `maxRuns` continues a finished schedule, or ends a paused one that still has fires to account
+    for."""
     if edited.exhausted:
         return job.state is JobState.PAUSED and job.next_fire_at is not None
     return job.exhausted

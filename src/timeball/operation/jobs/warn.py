@@ -1,4 +1,4 @@
-"""Warn of jobs that no worker could run, as long as those are there that are now."""
+"""Warnings for jobs that none of the current workers can execute."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from timeball.operation.context import Context
 from timeball.ports.store.workers import Worker
 
 _Known = dict[tuple[Need, str | None, str | None], tuple[str, ...]]
-"""By what is asked for, the function and the kind."""
+"""Warnings by requirements, function and task kind."""
 
 
 async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
-    """What to know of each. The workers are asked for only if one of the jobs asks for something special; a warning is
-    a courtesy, so nothing fails because of it."""
+    """Return warnings for each spec. The workers are read only if a job has special requirements. A failure to read
+    them is ignored, because warnings are optional."""
     if all(spec.profile is None or spec.is_workflow for spec in specs):
         return [()] * len(specs)
     try:

@@ -1,1 +1,1 @@
-"""Operations on what jobs and people refer to: registered tasks and API keys."""
+"""Operations on registered tasks and API keys."""

@@ -10,7 +10,7 @@ from timeball.ports.store.registry import Key, Role
 
 
 async def create_key(context: Context, tenant: str, role: Role, name: str, secret: str) -> Key:
-    """The store keeps the digest of the secret, and nothing keeps the secret."""
+    """Create a key. Only the digest of the secret is stored."""
     now = context.store.now()
     key = Key(
         id=ids.make("k", now, context.dice),

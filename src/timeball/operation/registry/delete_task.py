@@ -7,6 +7,6 @@ from timeball.operation.context import Context
 
 
 async def delete_task(context: Context, tenant: str, task_id: str) -> None:
-    """`Conflict` while a job that is not cancelled refers to it."""
+    """Delete a registered task. Raise `Conflict` while a job that is not cancelled refers to it."""
     if not await context.store.delete_task(tenant, task_id):
         raise NotFound("task", task_id)

@@ -12,7 +12,7 @@ from timeball.ports.wakeups import Topic
 
 
 async def put_task(context: Context, tenant: str, task_id: str, task: Task) -> RegisteredTask:
-    """Jobs that refer to it use the new version from their next run on."""
+    """Register or replace a task. Jobs that refer to it use the new version from their next run on."""
     if (refused := refused_task(task, "")) is not None:
         raise refused
     saved = await context.store.put_task(
@@ -24,5 +24,5 @@ async def put_task(context: Context, tenant: str, task_id: str, task: Task) -> R
             updated_at=context.store.now(),
         )
     )
-    context.wakeups.wake(Topic.READY)  # its runs may have waited for a worker that takes another kind
+    context.wakeups.wake(Topic.READY)  # its runs may have waited for a worker that accepts another kind
     return saved

@@ -8,7 +8,8 @@ from timeball.ports.store.registry import Key
 
 
 async def revoke_key(context: Context, tenant: str, key_id: str, *, used: str | None) -> Key:
-    """`used` is the id of the key that the request came with: it does not revoke itself, so that one key is left."""
+    """Revoke a key. `used` is the id of the key of the request: a key cannot revoke itself, so that one key is always
+    left."""
     keys = await context.store.keys()
     key = next((key for key in keys if key.id == key_id and key.tenant == tenant), None)
     if key is None:

@@ -1,7 +1,7 @@
-"""Do something with every run that a filter means, however many: in bounded steps, oldest first.
+"""Apply an action to every run that a filter selects, in bounded steps, oldest first.
 
-Runs that were made after the call began are not meant, so what it makes itself is never its own next match. A call
-that broke off may be repeated: what was done is not done again.
+Runs that were created after the call began are not selected, so a call never selects runs that it created itself. A
+call that was interrupted may be repeated: completed actions are not applied again.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.queries import Match, RunFilter
 
 STEP: Final = 500
-"""Runs that one transaction changes at most, so that nobody else waits long."""
+"""Maximum number of runs that one transaction changes, so that other transactions do not wait long."""
 MAX_TOLD: Final = 1_000
-"""Fates that are remembered one by one."""
+"""Maximum number of results that are kept one by one."""
 
 Act = Callable[[Sequence[Match]], Awaitable[Sequence[BulkItemResult]]]
 
 
 class Tally(Struct):
-    """What came of it."""
+    """The results of an action on many runs."""
 
     matched: int = 0
     changed: int = 0
     told: list[BulkItemResult] = []
-    """Of the first runs."""
+    """The results of the first runs."""
     refused: list[BulkItemResult] = []
-    """The first of those that were not changed."""
+    """The first results of runs that were not changed."""
 
     @property
     def skipped(self) -> int:
@@ -50,15 +50,15 @@ class Tally(Struct):
 
 
 def bounded(context: Context, where: RunFilter, ahead: Micros = 0) -> RunFilter:
-    """The filter, for runs that were made by now; `ahead`: and a little later, where the call itself makes none, so
-    that one which another server made a moment ago, by its idea of the store's time, is not missed."""
+    """Limit the filter to runs that were created by now, plus `ahead`. Calls that create no runs use `ahead`, so that a
+    run from another server with a slightly later clock is not missed."""
     if where.made_before is not None:
         return where
     return msgspec.structs.replace(where, made_before=ids.first_run(context.store.now() + ahead))
 
 
 async def over_filter(context: Context, where: RunFilter, act: Act) -> Tally:
-    """Everything that matches."""
+    """Apply the action to all runs that match a filter."""
     where = bounded(context, where)
     tally = Tally()
     after: Match | None = None
@@ -69,7 +69,7 @@ async def over_filter(context: Context, where: RunFilter, act: Act) -> Tally:
 
 
 async def over_ids(context: Context, tenant: str, run_ids: Sequence[str], act: Act) -> Tally:
-    """Those named, in that order."""
+    """Apply the action to the named runs, in the given order."""
     named = list(dict.fromkeys(run_ids))
     tally = Tally()
     for start in range(0, len(named), STEP):

@@ -1,4 +1,4 @@
-"""What became of each of several runs that something was asked for."""
+"""The result of a bulk action for one run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from timeball.domain.errors import TimeballError
 class BulkItemResult(Struct, frozen=True):
     run_id: str
     successor: str | None = None
-    """The run that executes now: a new one, or the same."""
+    """The run that executes now: a new one, or the same one."""
     error: TimeballError | None = None
-    """Why nothing was done."""
+    """The reason why nothing was done."""

@@ -1,4 +1,4 @@
-"""Cancel: after the acknowledgement nothing new starts, and `cancelled` is the only possible end."""
+"""Cancel jobs and runs. After the acknowledgement no attempt starts, and the run can only end as `cancelled`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from timeball.ports.store.runs import Cancelling
 from timeball.ports.wakeups import Topic
 
 CONFIRMATION: Final = SECOND
-"""How long to wait for a reachable worker to say that an attempt it was just handed will not start."""
+"""Maximum time to wait for a worker to confirm that an attempt that it just received will not start."""
 CANCELLED_AT_ONCE: Final = 500
-"""Runs of a cancelled job that end in one transaction."""
+"""Maximum number of runs of a cancelled job that end in one transaction."""
 _HELD: Final = frozenset({Status.RUNNING, Status.SCHEDULED})
-"""The live statuses of runs that a worker may have."""
+"""The live statuses of runs that a worker may hold."""
 _WAITING: Final = frozenset(LIVE) - _HELD
 
 
 async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
-    """Stop the schedule and cancel its live runs; the history stays. Doing it again changes nothing."""
+    """Stop the schedule of a job and cancel its live runs. The history stays. Repeating it changes nothing."""
 
     def decide(job: Job, now: Micros) -> Amendment | None:
         if job.state is JobState.CANCELLED:
@@ -50,17 +50,18 @@ async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
 
 
 async def _thin_out(context: Context, tenant: str, job_id: str) -> None:
-    """End the waiting runs of a job, some at a time, until the rest of them can end together with the job."""
+    """End the waiting runs of a job, some at a time, until the rest can end in one transaction with the job."""
     waiting = RunFilter(tenant=tenant, job_id=job_id, status=_WAITING)
     while len(some := await context.store.match_runs(waiting, None, CANCELLED_AT_ONCE)) == CANCELLED_AT_ONCE:
         job = (await find_job(context, tenant, job_id)).job
-        if job.state is JobState.CANCELLED or job.spec.is_workflow:  # tasks end with their workflow run
+        if job.state is JobState.CANCELLED or job.spec.is_workflow:  # runs of tasks end with their workflow run
             return
         await context.store.request_cancel([match.run_id for match in some])
 
 
 async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
-    """Ends a waiting run at once. A running one stays `running` until its worker confirms or its lease lapses."""
+    """Cancel a run. A waiting run ends at once. A running one stays `running` until its worker confirms or its lease
+    lapses."""
     await find_run(context, tenant, run_id)
     await context.store.request_cancel([run_id])
     context.wakeups.wake(Topic.CANCEL)
@@ -72,7 +73,7 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
 
 
 async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[BulkItemResult]:
-    """In one transaction: end those that wait, ask the workers of those that run."""
+    """Cancel runs in one transaction: waiting ones end, and the workers of running ones are asked to stop."""
     run_ids = [match.run_id for match in matches]
     answers = await context.store.request_cancel(run_ids)
     context.wakeups.wake(Topic.CANCEL)
@@ -94,9 +95,9 @@ def _fate(run_id: str, answer: Cancelling | None) -> BulkItemResult:
 
 
 async def _confirmed(context: Context, run_ids: Sequence[str]) -> None:
-    """Until the workers have confirmed of each run that it started or will not, or cannot be asked any more.
+    """Wait until the workers have confirmed for each run that it started or will not start, for at most 1 second.
 
-    An attempt that is known to run needs no confirmation: nothing new can start.
+    A run that has started needs no confirmation: nothing new can start.
     """
     deadline = context.clock.monotonic() + CONFIRMATION
     while run_ids and (left := deadline - context.clock.monotonic()) > 0:

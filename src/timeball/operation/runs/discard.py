@@ -1,4 +1,4 @@
-"""Discard dead letters: nobody will retry them. They stay in the history."""
+"""Discard dead letters that will not be retried. They stay in the history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from timeball.ports.wakeups import Topic
 
 
 async def discard(context: Context, matches: Sequence[Match]) -> list[BulkItemResult]:
-    """In one transaction: all that gave up and that nobody retried or discarded yet."""
+    """Discard in one transaction all dead letters that were not retried or discarded yet."""
     run_ids = [match.run_id for match in matches]
     discarded = await context.store.discard(run_ids)
     runs = await context.store.runs([run_id for run_id, done in zip(run_ids, discarded, strict=True) if not done])

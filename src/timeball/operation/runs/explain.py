@@ -1,4 +1,4 @@
-"""Explain why a run or a job is where it is: what it waits for, why it did not run, why it was late."""
+"""Explain the state of a run or a job: what it waits for, why it did not run, why it was late."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from timeball.operation.schedules.closed_times import closures_of_job
 class RunExplained(Struct, frozen=True):
     facts: Past
     reasons: list[Reason]
-    """The first is the one that matters most now; there is at least one."""
+    """The most important reason comes first. There is at least one."""
 
 
 class JobExplained(Struct, frozen=True):
     facts: Standing
     reasons: list[Reason]
-    """Of the job itself; at least one."""
+    """The reasons of the job itself; at least one."""
     run: RunExplained | None
-    """Its first live run, else the newest that ended."""
+    """The first live run of the job, or else the newest finished one."""
 
     @property
     def answer(self) -> Reason:
-        """The reason that matters most: what its run waits for, unless nothing is to be expected of the job."""
+        """The most important reason: the one of its run, unless the job is stopped or the run is idle."""
         run = self.run
         idle = run is None or run.facts.run.is_terminal or run.facts.run.status is Status.SCHEDULED
         return self.reasons[0] if run is None or idle or _stopped(self.facts) else run.reasons[0]

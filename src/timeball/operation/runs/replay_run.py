@@ -1,4 +1,5 @@
-"""Replay: run a finished run once more, by the job's current spec, linked to it and beside the schedule."""
+"""Replay: execute a finished run once more, with the current spec of its job. The new run is linked to the old one and
+does not affect the schedule."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from timeball.ports.store.queries import Match
 
 
 async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> tuple[str, Status]:
-    """The new run's id, and whether it is queued, waits behind an earlier run, or was skipped for one."""
+    """Replay a run. Return the id of the new run, and whether it is queued, waits for an earlier run, or was skipped
+    for one."""
     await check_task(context, tenant, edit)
     found = await find_run_anywhere(context, tenant, run_id)
     old = found.run
@@ -48,8 +50,7 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
 
 
 async def retry_archived(context: Context, tenant: str, old: Run, edit: Edit | None = None) -> tuple[str, Status]:
-    """A run that left the store cannot be marked as retried any more: one more run of its job is made, as by a
-    replay."""
+    """Retry an archived run by a replay: a run that has left the store cannot be marked as retried."""
     if old.status not in RETRYABLE:
         raise Conflict(f"run {old.id} is {old.status}; only a run that did not succeed can be retried")
     if old.retried_as is not None:
@@ -60,7 +61,8 @@ async def retry_archived(context: Context, tenant: str, old: Run, edit: Edit | N
 async def replay_runs(
     context: Context, tenant: str, matches: Sequence[Match], since: str, edit: Edit | None = None
 ) -> list[BulkItemResult]:
-    """In one transaction: all of them, but those that were replayed like this since then or that overlap forbids."""
+    """Replay runs in one transaction, except those that were replayed since `since` or that the overlap policy
+    forbids."""
     await check_task(context, tenant, edit)
     jobs = await context.store.jobs([match.job_id for match in matches])
     now = context.store.now()

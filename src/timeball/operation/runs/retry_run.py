@@ -1,4 +1,4 @@
-"""Retry by hand: hurry a waiting retry, or follow a finished run with a new one that takes its place."""
+"""Retry by a user: start a waiting retry at once, or create a new run that takes the place of a finished one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RETRYABLE: Final = TERMINAL - SUCCESSFUL | {Status.RETRYING}
 
 
 async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
-    """The run that will execute now: the same one if it waited for its backoff, else a new one."""
+    """Return the run that will execute now: the same one if it waited for its retry delay, else a new one."""
     run = await find_run(context, tenant, run_id)
     [fate] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
     if fate.successor is not None:
@@ -42,8 +42,8 @@ async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | Non
 async def retry_runs(
     context: Context, tenant: str, matches: Sequence[Match], edit: Edit | None = None, *, only_letters: bool = False
 ) -> list[BulkItemResult]:
-    """In one transaction: all of them, but those that were dealt with already or that overlap forbids. An edited
-    run executes what the old one did, with the changes; one that was edited before keeps that edit."""
+    """Retry runs in one transaction, except those that were handled already or that the overlap policy forbids. A retry
+    with an edit executes the old spec with the changes; a run that was edited before keeps that edit."""
     await check_task(context, tenant, edit)
     fates: dict[str, BulkItemResult] = {}
     waiting = [match.run_id for match in matches if match.status is Status.RETRYING and edit is None]
@@ -86,7 +86,7 @@ async def _repeat(
                 )
             )
         else:
-            # A workflow goes on with the tasks that it had, whatever its job has become.
+            # A workflow continues with the tasks that it had, even if its job has changed.
             own = edit is not None or old.edited or old.spec.is_workflow
             try:
                 edited = await edited_spec(context, run_id, old.spec if own else None, edit)
@@ -110,12 +110,13 @@ async def _repeat(
 
 
 def in_order(context: Context, count: int, now: Micros) -> list[str]:
-    """Ids for runs that are made at once and, where they have to wait for each other, go one after the other."""
+    """Return ids for runs that are created at the same time, in the order in which they execute if they must wait for
+    each other."""
     return sorted(ids.run(now, context.dice) for _ in range(count))
 
 
 async def edited_spec(context: Context, run_id: str, spec: JobSpec | None, edit: Edit | None) -> JobSpec | None:
-    """What a run executes that has a spec of its own, with parameters of its own: those of its job may go earlier."""
+    """Return the own spec of a run, with its own copy of large parameters: those of its job may be deleted earlier."""
     if spec is None:
         return None
     whole = await context.large_value_store.whole(spec)
@@ -124,7 +125,8 @@ async def edited_spec(context: Context, run_id: str, spec: JobSpec | None, edit:
 
 
 def _successor(job: Job, run_id: str, old: Run, edited: JobSpec | None, now: Micros) -> NewRun:
-    """It fires now; but who takes the place of a backfilled run, or of one that did, is still for the time of that."""
+    """Create the run that takes the place of an old one. It fires now, but a retry of a backfilled run keeps the fire
+    time of that run."""
     is_for_the_past = old.origin is Origin.BACKFILL or (old.origin is Origin.RETRY and old.due_at is not None)
     fire_time = old.fire_time if is_for_the_past else now
     return new_run(job, run_id, Origin.RETRY, fire_time, now, due_at=now, retry_of=old.id, edited=edited)
@@ -134,7 +136,7 @@ def _unready(match: Match, edit: Edit | None) -> TimeballError:
     if match.status is Status.RETRYING and edit is not None:
         return Conflict(f"run {match.run_id} has attempts left; edit it when it has ended, or update its job")
     if match.status is Status.RETRYING:
-        return Conflict(f"run {match.run_id} does not wait for a retry any more")
+        return Conflict(f"run {match.run_id} no longer waits for a retry")
     return Conflict(f"run {match.run_id} is {match.status}; only a run that did not succeed can be retried")
 
 
@@ -142,7 +144,9 @@ def _refusal(run_id: str, run: Run | None) -> TimeballError:
     if run is None:
         return NotFound("run", run_id)
     if run.origin is Origin.TASK:
-        return Conflict(f"run {run_id} is a task of a workflow run; retry that: it goes on with the tasks that failed")
+        return Conflict(
+            f"run {run_id} is a task of a workflow run; retry that run: it continues with the tasks that failed"
+        )
     if run.retried_as is not None:
         return Conflict(f"run {run_id} was already retried, as {run.retried_as}")
     if run.discarded_at is not None:

@@ -1,4 +1,4 @@
-"""Run a job now, beside its schedule, under its overlap policy."""
+"""Run a job now, outside of its schedule, under its overlap policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 
 
 async def run_now(context: Context, tenant: str, job_id: str) -> tuple[str, Status]:
-    """The new run's id, and whether it is queued, waits behind an earlier run, or was skipped for one."""
+    """Run a job. Return the id of the new run, and whether it is queued, waits for an earlier run, or was skipped for
+    one."""
     job = (await find_job(context, tenant, job_id)).job
     run = manual_run(context, job, context.store.now(), Origin.MANUAL)
     [status] = await context.store.trigger([run])

@@ -1,4 +1,4 @@
-"""Settle attempts that ended: reports from workers and findings of the rescuer share commits."""
+"""Settle attempts that ended. Reports of workers and attempts found by the lease rescuer share commits."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.wakeups import Topic
 
 MAX_REASON_LENGTH: Final = 500
-"""Characters of a fault that become part of a failure."""
+"""Maximum number of characters of an error that are copied into a failure."""
 _log = structlog.get_logger()
 
 
 class Unwritten(Struct, frozen=True):
-    """The store can write neither this end of an attempt nor one that stands for it."""
+    """Returned when the store can write neither the outcome of an attempt nor a replacement for it."""
 
     error: Exception
 
 
 class Settle:
-    """Callable; concurrent calls share commits. None for a settlement that was stale.
+    """Settles attempts. Concurrent calls share commits. The result is None for an attempt that its session does not
+    hold.
 
-    An end that cannot be written keeps no other from being written: the batch is halved until that one is alone, and a
-    failure that says so takes its place. A call raises only for ends of its own.
+    An outcome that cannot be written does not prevent others from being written: the batch is halved until that outcome
+    is alone, and a failure with the reason replaces it. A call raises only for its own attempts.
     """
 
     def __init__(self, context: Context) -> None:
@@ -45,8 +46,8 @@ class Settle:
         settled = [each for each in answers if not isinstance(each, Unwritten)]
         self._wakeups.wake(Topic.ENDED)
         self._run_events.changed(each.run_id for each in settlements)
-        # The run itself, or who waited for its end, may be claimable now; also if it is stale because the answer to an
-        # earlier call was lost.
+        # The run itself, or one that waited for its end, may be claimable now. This holds also for a stale settlement:
+        # the answer to an earlier call may have been lost.
         if any(each is None or each.frees or each.status is None for each in settled):
             self._wakeups.wake(Topic.READY)
         if any(each is not None and each.backfills for each in settled):
@@ -67,12 +68,13 @@ class Settle:
         except Exception as error:
             if len(settlements) == 1:
                 return [await self._write_replaced(settlements[0], error)]
-            _log.warning("ends of attempts cannot be written together", count=len(settlements), error=_words(error))
+            _log.warning("outcomes of attempts cannot be written together", count=len(settlements), error=_words(error))
             half = len(settlements) // 2
             return [*await self._write(settlements[:half]), *await self._write(settlements[half:])]
 
     async def _write_replaced(self, settlement: Settlement, error: Exception) -> Settled | Unwritten | None:
-        """Only an outcome whose replacement can be written was itself the reason. A success stays one."""
+        """Settle with a replacement for the outcome. If that works, the outcome itself was the cause. A success stays a
+        success."""
         outcome = _replacement(settlement.outcome, _words(error))
         if outcome is None:
             return Unwritten(error)
@@ -94,6 +96,6 @@ def _replacement(outcome: Outcome, reason: str) -> Outcome | None:
 
 
 def _words(error: Exception) -> str:
-    """Text that can be written, whatever it quotes."""
+    """Return the error as text that the store can write, whatever characters it contains."""
     words = f"{type(error).__name__}: {error}"[:MAX_REASON_LENGTH]
     return words.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -1,4 +1,4 @@
-"""Wake whoever has something to do after runs were asked for."""
+"""Wake the loops that have work after runs were created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from timeball.ports.wakeups import Topic
 
 
 def wake_for_new_runs(context: Context, jobs: Iterable[Job]) -> None:
-    """Runs of these jobs were added: they may be claimed, may hold up a fire, and others may have to stop for them."""
+    """Wake the loops after runs of these jobs were created: the runs may be claimed, may delay a fire, or may replace
+    others."""
     context.wakeups.wake(Topic.READY)
     context.wakeups.wake(Topic.PLAN)
     for job in jobs:

@@ -1,4 +1,4 @@
-"""Backfill: have the fires of a past range run, again or for the first time."""
+"""Backfill: run the fires of a past range, again or for the first time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from timeball.ports.wakeups import Topic
 from timeball.slices import first_found
 
 _log = structlog.get_logger()
-BY_REQUEST: Final = "somebody cancelled its backfill"
+BY_REQUEST: Final = "its backfill was cancelled"
 
 
 class NewBackfill(Struct, frozen=True, kw_only=True):
@@ -31,22 +31,22 @@ class NewBackfill(Struct, frozen=True, kw_only=True):
     job_id: str
     since: Micros
     until: Micros | None
-    """None: until now."""
+    """None means until now."""
     parallelism: int = 1
     key: str | None = None
-    """The idempotency key, if the client gave one."""
+    """The idempotency key, if the client sent one."""
     fingerprint: str = ""
 
 
 class Begun(Struct, frozen=True):
     answer: bytes
-    """The same for every repetition of the request."""
+    """The answer; the same for every repetition of the request."""
     backfill_id: str
     repeated: bool = False
 
 
 async def survey(context: Context, new: NewBackfill) -> Range:
-    """The fires that it would have. Nothing is written."""
+    """Return the fires that a backfill would have. Nothing is written."""
     job = (await find_job(context, new.tenant, new.job_id)).job
     calendars = await calendars_of_job(context, job)
     now = context.store.now()
@@ -60,7 +60,7 @@ async def _survey(job: Job, since: Micros, until: Micros, now: Micros, calendars
 
 
 async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
-    """Accepted means durable: whatever happens, each of its fires becomes exactly one run."""
+    """Create a backfill. It is durable when this returns, and each of its fires becomes exactly one run."""
     if new.key is not None:
         [known] = await context.store.answered([(new.tenant, new.key, new.fingerprint)])
         if known is not None:
@@ -104,7 +104,7 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
 
 
 async def advance(context: Context, backfill_ids: Sequence[str]) -> int:
-    """Make the next runs of backfills. What calendars leave of their fires is found before the transaction."""
+    """Create the next runs of backfills. Fires that calendars exclude are found before the transaction."""
     asked = [each.backfill for each in (await context.store.backfills(backfill_ids)).values()]
     bound = [each for each in asked if each.calendars and each.cursor is not None]
     ahead: dict[str, Ahead] = {}
@@ -115,7 +115,7 @@ async def advance(context: Context, backfill_ids: Sequence[str]) -> int:
         try:
             await compile_calendars(each.calendars)
             found = await first_found(rules.look_ahead(each, jobs[each.job_id].job))
-        except Exception as error:  # this one waits; the others must not
+        except Exception as error:  # this backfill waits; the others must not
             _log.warning("the next fires of a backfill cannot be found", backfill=each.id, reason=str(error))
             continue
         ahead |= {} if found is None else {each.id: found}
@@ -138,7 +138,7 @@ async def find_backfill(context: Context, tenant: str, backfill_id: str) -> Back
 
 
 async def cancel_backfill(context: Context, tenant: str, backfill_id: str) -> BackfillProgress:
-    """No run of it is made any more, and those that are alive are cancelled. Doing it again changes nothing."""
+    """Cancel a backfill: no more runs are created, and live ones are cancelled. Repeating it changes nothing."""
     await find_backfill(context, tenant, backfill_id)
     if await context.store.cancel_backfill(backfill_id, BY_REQUEST):
         context.wakeups.wake(Topic.CANCEL)

@@ -1,4 +1,4 @@
-"""Recall which instants that are to be planned have their verdict already."""
+"""Find fires that are to be planned but have a verdict already."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from timeball.operation.context import Context
 
 
 async def cancelled_fires(context: Context, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
-    """The instants of each job that were cancelled before an edit let its schedule begin anew, or executed while the
-    store's clock was ahead. Jobs that were not edited lately, in a store whose clock was not, have none."""
+    """Return for each job the fires that were cancelled before an edit restarted its schedule, or that were executed
+    while the clock of the store was ahead. The store is read only for jobs that can have such fires."""
     until = context.store.verdicts_until()
     edited = [job for job in jobs if planning.begins_anew(job) or (job.next_fire_at or until) < until]
     return await context.store.cancelled_ahead(edited) if edited else {}

@@ -1,4 +1,4 @@
-"""When the calendars of jobs are closed."""
+"""The closed times of the calendars of jobs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.slices import first_found, give_way
 
 SLICE_ENTRIES: Final = 50
-"""Entries that are compiled in one slice: each takes up to 300 microseconds."""
+"""Number of calendar entries that are compiled in one slice: each takes up to 300 microseconds."""
 _log = structlog.get_logger()
 
 
 async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closures]:
-    """Of the jobs that have calendars, by their ids; without those that have one which cannot be read: they must not be
-    planned. The store is asked only if there are any."""
+    """Return the closed times of jobs with calendars, by job id. Jobs with a calendar that cannot be decoded are left
+    out, and must not be planned. The store is read only if there are jobs with calendars."""
     bound = [job for job in jobs if job.spec.bound]
     if not bound:
         return {}
@@ -45,7 +45,7 @@ async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closur
 
 
 async def compile_calendars(calendars: Iterable[NamedCalendar]) -> None:
-    """Compile calendars in slices. What is compiled is kept, so that a second time costs little."""
+    """Compile calendars in slices. Results are cached, so that a second call costs little."""
     compiled = 0
     for each in calendars:
         for entry in each.calendar.entries:
@@ -59,7 +59,7 @@ async def compile_calendars(calendars: Iterable[NamedCalendar]) -> None:
 
 
 async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
-    """The calendars that a job refers to, as they are; those that are gone close nothing."""
+    """Return the current calendars of a job. Deleted ones are left out."""
     keys = [(job.tenant, name) for name in dict.fromkeys(job.spec.calendars)]
     known = await context.store.calendars(keys) if keys else {}
     found = [known[key] for key in keys if key in known]
@@ -68,7 +68,7 @@ async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
 
 
 async def closures_of_job(context: Context, job: Job) -> Closures:
-    """To be shown."""
+    """Return the closed times of a job for display. A calendar that cannot be decoded counts as open."""
     return (await closures_of(context, [job])).get(job.id, OPEN)
 
 
@@ -80,7 +80,7 @@ async def closures_to_plan(context: Context, job: Job) -> Closures:
 
 
 async def named_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
-    """Of calendars that a request names."""
+    """Return the closed times of calendars that a request names."""
     keys = [(tenant, name) for name in dict.fromkeys(names)]
     if not keys:
         return OPEN
@@ -88,7 +88,8 @@ async def named_closures(context: Context, tenant: str, names: Iterable[str]) ->
 
 
 async def checked_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
-    """Refuse names of calendars that are not there, or that leave no time to fire."""
+    """Return the closed times of calendars. Raise `Invalid` for names that do not exist, or if the calendars are never
+    open."""
     wanted = list(names)
     known = await context.store.calendars([(tenant, name) for name in wanted])
     for at, name in enumerate(wanted):
@@ -106,19 +107,20 @@ async def compiled(calendars: Sequence[NamedCalendar]) -> Closures:
 
 
 async def is_never_open(closures: Closures) -> bool:
-    """Whether windows follow each other without a break for as long as anything is sought."""
+    """True if the closed times follow each other without a gap for as long as the search goes."""
     return await first_found(closures.seek_opening(closures.changed_at)) is None
 
 
 async def never_together(closures: Closures) -> Invalid | None:
-    """What is wrong with calendars of which one is closed at any time. Each by itself was found to open."""
+    """Return an error if several calendars are never open at the same time; None otherwise. Each of them alone is open
+    at some time."""
     if len(closures.versions) < 2 or not await is_never_open(closures):
         return None
-    return Invalid("these calendars are never open at the same time, so that nothing would ever fire", "/calendars")
+    return Invalid("these calendars are never open at the same time, so the job would never fire", "/calendars")
 
 
 async def with_open_fires(context: Context, found: list[JobStatus]) -> list[JobStatus]:
-    """The same jobs; the next fire of those with calendars is one that will not be excluded."""
+    """Return the same jobs with a next fire that no calendar excludes."""
     closures = await closures_of(context, (each.job for each in found))
     if not closures:
         return found
@@ -135,6 +137,6 @@ def _opened(found: JobStatus, closures: Closures, now: int) -> JobStatus:
     job, upcoming = found.job, found.next_run_at
     if upcoming is None or job.next_fire_at is None or job.state is not JobState.ACTIVE:
         return found
-    if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # it is a run already, or is to be one
+    if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # it is a run already, or will be one
         return found
     return structs.replace(found, next_run_at=next(upcoming_fires.coming(job, now, closures), None))

@@ -7,6 +7,6 @@ from timeball.operation.context import Context
 
 
 async def delete_calendar(context: Context, tenant: str, name: str) -> None:
-    """`Conflict` while a job that may still fire refers to it."""
+    """Delete a calendar. Raise `Conflict` while a job that may still fire refers to it."""
     if not await context.store.delete_calendar(tenant, name):
         raise NotFound("calendar", name)

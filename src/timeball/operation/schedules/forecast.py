@@ -1,4 +1,4 @@
-"""Forecast what the jobs of a tenant will do, against what the workers of now can do."""
+"""Forecast the fires of a tenant's jobs, compared with the capacity of the current workers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from timeball.operation.schedules.closed_times import closures_of
 from timeball.slices import beside
 
 MAX_JOBS: Final = 50_000
-"""That are looked at, oldest first."""
+"""Maximum number of jobs in a forecast, oldest first."""
 PAGE: Final = 100
-"""Jobs that are read at once, with parameters that may be large."""
+"""Number of jobs that are read at once; their parameters may be large."""
 MAX_MEASURED: Final = 2_000
-"""Jobs whose last runs are looked up."""
+"""Maximum number of jobs whose recent durations are read."""
 RECENT: Final = 14 * DAY
 _ANY_TASK: Final = Shell(command="true")
 
@@ -28,11 +28,11 @@ _ANY_TASK: Final = Shell(command="true")
 class Foreseen(Struct, frozen=True):
     forecast: Forecast
     slots: int
-    """Of the workers that are alive."""
+    """The slots of all workers with a lease."""
     more: bool
-    """There are more jobs than were looked at."""
+    """True if there are more jobs than the forecast includes."""
     measured: int
-    """Jobs whose duration was asked for."""
+    """The number of jobs whose duration was read."""
 
 
 async def forecast_fires(context: Context, tenant: str, since: Micros, until: Micros, width: Micros) -> Foreseen:
@@ -49,12 +49,12 @@ async def forecast_fires(context: Context, tenant: str, since: Micros, until: Mi
         asked = [job.id for job in jobs[first : min(first + PAGE, MAX_MEASURED)]]
         means |= await context.store.mean_durations(asked, now - RECENT)
     slots = sum(worker.slots for worker in await context.store.workers())
-    # Up to a second or two: not on the loop that has fires to keep.
+    # Takes up to two seconds: run it in a thread, because the event loop must keep fires on time.
     found = await beside(forecast.forecast_fires, jobs, closures, means, forecast.grid(since, until, width), now)
     return Foreseen(found, slots, cursor is not None, min(len(jobs), MAX_MEASURED))
 
 
 def _schedule_only(job: Job) -> Job:
-    """The job without what it executes: of 50,000 jobs, that is more than a server has memory for."""
+    """Return the job without its task and parameters: those of 50,000 jobs do not fit into the memory of a server."""
     task = job.spec.task if job.spec.task is None else _ANY_TASK
     return job.with_(spec=structs.replace(job.spec, task=task, parameters={}, description=""))

@@ -1,4 +1,4 @@
-"""Put a calendar: from the acknowledgement on no fire follows the old one."""
+"""Create or replace a calendar. After the acknowledgement no fire follows the old version."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from timeball.ports.wakeups import Topic
 from timeball.slices import give_way
 
 SLICE_ENTRIES: Final = 20
-"""Entries that are checked in one slice. An entry has up to 1,000 dates, which take 2 milliseconds."""
+"""Number of entries that are checked in one slice. An entry has up to 1,000 dates, which take 2 milliseconds."""
 
 
 async def put_calendar(context: Context, tenant: str, name: str, calendar: Calendar) -> NamedCalendar:
-    """Create or replace it. What the old one let become a run for an instant that has not come is withdrawn with it;
-    what a worker already holds for such an instant, at most 250 ms away, is waited for."""
+    """Create or replace a calendar. Runs of future fires that were planned with the old version are deleted with it. If
+    a worker already holds a run for such a fire, which is at most 250 ms away, this waits for that fire."""
     for at, _ in enumerate(calendar_limits.check(calendar)):
         if at % SLICE_ENTRIES == 0:
             await give_way()

@@ -1,10 +1,10 @@
-"""Archive the finished runs of a day: write what the store has of it to object storage.
+"""Archive the finished runs of a day: write them from the store to object storage.
 
-A crash leaves complete objects that nothing refers to, or all of them with the manifest that says so. An object's name
-follows from its content and no object is ever replaced by another, so a second try writes the same again, and two who
-archive the same day at once do no harm: at worst a run is in two parts, and whoever reads tells it once. Runs of a day
-that ended after it was archived are archived the same way, by a manifest of their own. What is in the archive already
-is no reason not to write: it may be of another store that was given the same place.
+A crash leaves complete objects without references, or all objects with the manifest that lists them. The name of an
+object follows from its content, and no object is ever replaced by a different one. A second try therefore writes the
+same objects, and two servers that archive the same day do no harm: at worst a run is in two parts, and readers return
+it once. Runs of a day that ended after it was archived get a manifest of their own. Existing objects are never a reason
+not to write: they may belong to another store with the same location.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ T = TypeVar("T")
 
 RUNS_AT_ONCE: Final = 1_000
 LINES_AT_ONCE: Final = 200
-"""Pieces of output, each up to 64 KiB."""
+"""Number of rows of output that are read at once, each up to 64 KiB."""
 LARGE_AT_ONCE: Final = 8
-"""Results and outputs that are fetched from where they are kept apart."""
+"""Maximum number of offloaded results and outputs that are loaded at once."""
 MAX_RECORDS: Final = 20_000
 MAX_BYTES: Final = 32 * 1024 * 1024
-"""A part ends with the piece that makes it longer than either."""
+"""A part is complete when it exceeds one of these two limits."""
 GZIP: Final = 31
-"""zlib's number for the format of gzip, without a name or a time in it: the same content is the same object."""
+"""The number with which zlib writes the gzip format without a name or a time, so that the same content is the same
+object."""
 _log = structlog.get_logger()
 
 
 class Archived(Struct, frozen=True):
     runs: int
     logs: int
-    """Pieces of output."""
+    """Rows of output."""
 
 
 async def archive_day(
@@ -57,8 +58,8 @@ async def archive_day(
     since: Micros = 0,
     large_value_store: LargeValueStore | None = None,
 ) -> Archived:
-    """All runs of a day that ended at or after an instant. When this returns they are in the archive for good, and may
-    go from the store; with them what of them is in the `depot`."""
+    """Archive all runs of a day that ended at or after `since`. When this returns they are stored durably in the
+    archive, with their values from the `large_value_store`, and may be deleted from the store."""
     range_ = _Range(*archive_record.id_range(day), since)
     run_parts = await _archive_runs(store, objects, day, range_, large_value_store)
     log_parts = await _archive_logs(store, objects, day, range_, large_value_store)
@@ -85,7 +86,7 @@ async def _archive_runs(
             whole = some if large_value_store is None else [await _whole(each, large_value_store) for each in some]
             lines = await asyncio.to_thread(_run_lines, whole)
             await parts.add(lines, [each.run.id for each in whole], whole)
-        first = f"{runs[-1].run.id}0"  # right behind it
+        first = f"{runs[-1].run.id}0"  # the next possible id
     return await parts.close()
 
 
@@ -109,7 +110,7 @@ async def _archive_logs(
 
 
 def _few_large(items: Sequence[T], is_large: Callable[[T], bool]) -> Iterator[list[T]]:
-    """All of them in order, so many at a time that few stand for something large."""
+    """Yield all items in order, in lists with at most 8 large ones."""
     some: list[T] = []
     found = 0
     for item in items:
@@ -123,7 +124,7 @@ def _few_large(items: Sequence[T], is_large: Callable[[T], bool]) -> Iterator[li
 
 
 async def _whole(finished: Finished, large_value_store: LargeValueStore) -> Finished:
-    """With its result. What somebody took away from the object storage holds up nothing else."""
+    """Return the run with its result. If a user deleted the object, the run is archived without it."""
     try:
         return structs.replace(finished, run=await large_value_store.whole_run(finished.run))
     except Missing as error:
@@ -167,7 +168,7 @@ class _Parts:
 
 
 class _Growing:
-    """A part that is not complete yet. Only its compressed form is kept."""
+    """A part that is not complete yet. Only its compressed form is kept in memory."""
 
     def __init__(self) -> None:
         self.records = 0

@@ -1,4 +1,4 @@
-"""Bring the large values of a store along when it moves: they keep their names, which its rows refer to."""
+"""Copy the large values of a store when it moves. They keep their names, to which its rows refer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ AT_ONCE: Final = 8
 
 
 class CopyObjects:
-    """Implements `timeball.ports.store_transfer.ObjectCopier`. With `target` None, they stay where they are."""
+    """Implements `timeball.ports.store_transfer.ObjectCopier`. With `target` None, the objects stay where they are."""
 
     def __init__(self, source: Objects, target: Objects | None, refusal: str = "") -> None:
-        """`refusal` says why they cannot stay, if so."""
+        """`refusal` is the error message if the objects cannot stay; empty if they can."""
         self._source = source
         self._target = target
         self._refusal = refusal

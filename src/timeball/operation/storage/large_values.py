@@ -1,9 +1,9 @@
-"""The depot: large parameters, results and output, as objects beside the store.
+"""Large parameters, results and output as objects beside the store.
 
-An object is there for good before a row refers to it. Who submits large parameters waits for that, and is refused
-while the object storage does not answer. A run has ended, whether its result finds a place there or not: then the
-result is kept in the store like a small one, as is output until it was moved. So only what is large waits for the
-object storage, and nothing is ever lost with it.
+An object is stored durably before a row refers to it. A submit with large parameters waits for that, and is refused
+while the object storage does not answer. The end of a run never depends on it: if its result cannot be offloaded, the
+result is kept in the store like a small one, and so is output until it is offloaded. So only requests with large values
+wait for the object storage, and no value is lost if it fails.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from timeball.ports.store.queries import LogLine, ReadStore
 from timeball.ports.store.store import Store
 
 OBJECT_TIMEOUT: Final = 10 * SECOND
-"""How long a request waits for an object."""
+"""Maximum time that a request waits for an object."""
 SHORT: Final = 3 * SECOND
-"""How long others may have to wait for the same answer."""
+"""Maximum time for an object where other requests wait for the same answer."""
 OBJECT_RETRY_DELAY: Final = 10 * SECOND
-"""After a failure, who may not hold up others does not even ask."""
+"""Time after a failure in which operations that must not delay others skip the object storage."""
 AT_ONCE: Final = 4
-"""Outputs that are moved at the same time."""
+"""Maximum number of outputs that are offloaded at the same time."""
 RETRY_AFTER: Final = 5.0
-"""Seconds."""
+"""Seconds after which a client may try again."""
 PAGE: Final = 1_000
 _encode = msgspec.json.Encoder().encode
 _decode_parameters = msgspec.json.Decoder(dict[str, object]).decode
@@ -51,22 +51,22 @@ _log = structlog.get_logger()
 
 
 class Missing(Unavailable):
-    """Somebody took an object away that a row refers to."""
+    """Raised when an object does not exist to which a row refers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the large values of a store go to."""
+    """The location of the large values of a store."""
 
     objects: Objects
     store: Store
     number: int
-    """That of the store, from `Store.number`."""
+    """The number from `Store.number`, which separates the objects of this store from those of others."""
     clock: Clock
 
 
 class LargeValueStore:
-    """Without a place, nothing goes there, and what is there cannot be read."""
+    """Reads and writes large values. Without a place nothing is offloaded, and existing objects cannot be read."""
 
     def __init__(self, place: Place | None = None) -> None:
         self._place = place
@@ -80,7 +80,7 @@ class LargeValueStore:
     # --- parameters ------------------------------------------------------------------------------------------------
 
     async def offload(self, specs: Mapping[str, JobSpec]) -> dict[str, JobSpec]:
-        """Specs by their owners, a job or an edited run; without their parameters where these are large."""
+        """Return the specs by owner, which is a job or an edited run. Large parameters are offloaded."""
         if self._place is None:
             return dict(specs)
         kept, objects = dict(specs), dict[str, bytes]()
@@ -95,7 +95,7 @@ class LargeValueStore:
         return kept
 
     async def whole(self, spec: JobSpec) -> JobSpec:
-        """The spec with its parameters."""
+        """Return the spec with its parameters."""
         if not isinstance(spec, OffloadedSpec):
             return spec
         return spec.with_parameters(_decode_parameters(await self._get(spec.parameters_at, OBJECT_TIMEOUT)))
@@ -106,7 +106,7 @@ class LargeValueStore:
         return structs.replace(found, job=found.job.with_(spec=await self.whole(found.job.spec)))
 
     async def whole_json(self, spec: bytes, key: str) -> bytes | None:
-        """An encoded spec with its parameters; None: they cannot be had now. Does not hold others up for long."""
+        """Return an encoded spec with its parameters; None if they cannot be read now. Waits at most 3 seconds."""
         if self._rests:
             return None
         try:
@@ -118,8 +118,8 @@ class LargeValueStore:
     # --- results ---------------------------------------------------------------------------------------------------
 
     async def offload_result(self, run_id: str, token: int, outcome: Outcome, location: str | None = None) -> Outcome:
-        """The outcome, with a reference where its result is large or has a place; as it is, if that cannot be written
-        now."""
+        """Return the outcome with a reference if its result is large or has a location; unchanged if the object cannot
+        be written now."""
         if not isinstance(outcome, Succeeded) or not isinstance(outcome.result, Raw):
             return outcome
         if self._place is None or self._rests or (location is None and not is_large(outcome)):
@@ -134,14 +134,14 @@ class LargeValueStore:
         return Succeeded(Raw(f"{REFERENCE}{key}".encode()))
 
     async def content(self, key: str) -> bytes | None:
-        """What is in an object; None: somebody took it away. Does not hold others up for long."""
+        """Return the content of an object; None if it does not exist. Waits at most 3 seconds."""
         try:
             return await self._get(key, SHORT)
         except Missing:
             return None
 
     async def whole_run(self, run: Run) -> Run:
-        """The run with its result."""
+        """Return the run with its result."""
         key = large_values.reference(run.result)
         if key is None:
             return run
@@ -150,7 +150,7 @@ class LargeValueStore:
     # --- output ----------------------------------------------------------------------------------------------------
 
     async def offload_output(self, run_id: str, attempt: int) -> None:
-        """Move what an attempt that ended has printed, if that is much."""
+        """Offload the output of an attempt that ended, if it is large."""
         if self._place is None:
             return
         try:
@@ -173,14 +173,14 @@ class LargeValueStore:
         await store.replace_output(run_id, attempt, [line.seq for line in lines], key)
 
     async def logs(self, store: ReadStore, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
-        """Output in order, as `ReadStore.logs` tells it, wherever it is."""
+        """Return output in order, as `ReadStore.logs` does, from the store and from objects."""
         found = await store.logs(run_id, attempt, after, limit)
         if not any(line.stream == REFERENCE for line in found):
             return found
         return (await self.expanded(found, after))[:limit]
 
     async def expanded(self, found: Sequence[LogLine], after: int) -> list[LogLine]:
-        """Lines, with those that others stand for, and that come after a place."""
+        """Replace references in lines by the lines they refer to, after a position."""
         lines: list[LogLine] = []
         for line in found:
             if line.stream != REFERENCE:
@@ -191,15 +191,15 @@ class LargeValueStore:
             lines += [each for each in moved if (each.attempt, each.seq) > divmod(after, 1_000_000)]
         return lines
 
-    # --- what nobody refers to -------------------------------------------------------------------------------------
+    # --- objects without references --------------------------------------------------------------------------------
 
     async def sweep(self, now: Micros) -> int:
-        """Delete the objects that no row refers to, nor can begin to; how many."""
+        """Delete the objects that no row refers to and that are too old for a new reference. Return their number."""
         if self._place is None:
             return 0
         return sum([await _sweep(self._place, kind, now) for kind in large_values.KINDS])
 
-    # --- within ----------------------------------------------------------------------------------------------------
+    # --- internals -------------------------------------------------------------------------------------------------
 
     @property
     def _rests(self) -> bool:
@@ -221,17 +221,18 @@ class LargeValueStore:
 
     async def _get(self, key: str, patience: Micros) -> bytes:
         if self._place is None:
-            raise Unavailable(f"{key} is kept in object storage, and this server was not told where: see --objects")
+            raise Unavailable(f"{key} is in object storage, and this server has no --objects setting")
         with self._told(f"{key} cannot be read"):
             async with asyncio.timeout(patience / SECOND):
                 [content] = await self._place.objects.get([key])
         if content is None:
-            raise Missing(f"{key} is not in the object storage any more")
+            raise Missing(f"{key} is no longer in the object storage")
         return content
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """What cannot be done, and why; those who may not hold up others do without for a while."""
+        """Raise errors of the object storage as `Unavailable` with the text `what`. For 10 seconds, operations that
+        must not delay others skip the object storage."""
         try:
             yield
         except (TimeoutError, Unavailable) as error:
@@ -255,7 +256,7 @@ async def _sweep(place: Place, kind: str, now: Micros) -> int:
 
 
 async def _days(objects: Objects, prefix: str) -> list[str]:
-    """The folders of days below a prefix."""
+    """Return the folders of days below a prefix."""
     folders = [prefix]
     for _ in ("year", "month", "day"):
         folders = [inner for each in folders for inner in await objects.folders(each)]
@@ -263,7 +264,7 @@ async def _days(objects: Objects, prefix: str) -> list[str]:
 
 
 def is_large(outcome: Outcome) -> bool:
-    """Whether it brings a result that is kept elsewhere."""
+    """True if the outcome has a result that is offloaded."""
     return type(outcome) is Succeeded and outcome.result is not UNSET and len(outcome.result) > LARGE
 
 

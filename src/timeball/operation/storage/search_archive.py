@@ -1,8 +1,8 @@
-"""Find runs in the archive again.
+"""Search runs in the archive.
 
-Manifests tell which parts may hold what is looked for. Those are read one after the other, newest first, until a page
-is full or enough was read for one request; the next page goes on there. Of a part, only those lines are decoded that
-contain the rarest word of the filter. That happens in threads, for a few who ask at a time.
+Manifests show which parts may contain matching runs. The parts are read one after the other, newest first, until a page
+is full or the limit of one request is reached; the next page continues there. Of a part, only lines that contain the
+rarest word of the filter are decoded. This is done in threads, for 2 requests at a time.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from timeball.ports.store.queries import LogLine, RunFilter
 T = TypeVar("T")
 
 AT_ONCE: Final = 2
-"""Who is served at a time: the rest of the server has work to do, too."""
+"""Maximum number of requests that are served at the same time, so that the server has capacity for other work."""
 AHEAD: Final = 4
-"""Parts that are fetched at once, after the first few; and days whose manifests are."""
+"""Number of parts that are loaded at once after the first few, and of days whose manifests are."""
 MAX_PARTS: Final = 60
-"""Parts that are looked at for one page: more than a million runs."""
+"""Maximum number of parts that are read for one page: more than a million runs."""
 MAX_REMEMBERED: Final = 20_000
-"""Parts whose descriptions are kept in memory. Manifests never change."""
+"""Maximum number of parts whose descriptions are cached. Manifests never change."""
 SLICE: Final = 64 * 1024
-"""Compressed bytes that are unpacked at once."""
+"""Number of compressed bytes that are decompressed at once."""
 PLANNED_AHEAD: Final = HOUR
-"""More than any run is made before its fire time."""
+"""Longer than the time between the creation of any run and its fire time."""
 _log = structlog.get_logger()
 _CURSOR = re.compile(r"r_[0-9a-f]{28}~?", re.ASCII)
 _AFTER_ALL: Final = "s"
-"""After every id of a run."""
+"""A string that sorts after all run ids."""
 
 
 class Archive:
-    """What was archived, to be read."""
+    """Reads the archive."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -58,8 +58,8 @@ class Archive:
         self._manifests: dict[str, Manifest] = {}
 
     async def list_runs(self, where: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
-        """Newest first, by their ids, and so by when they were made. A page may be short, or empty, and yet have a next
-        one: then enough was read for one request."""
+        """Return a page of runs, newest first by id, which is the order of their creation. A page may be short or empty
+        and still have a next one: then the limit of one request was reached."""
         meant = _Meant.by(where, _checked(cursor), limit)
         found: dict[str, Record] = {}
         looked_at = 0
@@ -78,7 +78,7 @@ class Archive:
         return await asyncio.to_thread(_page, found, limit, "")
 
     async def run(self, tenant: str, run_id: str) -> Finished | None:
-        """None: there is no such run here."""
+        """Return the run; None if it is not in the archive."""
         word = _beginning(run_id)
         meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), most=1, with_results=True)
         parts = [part for each in await self._of_day(archive_record.day_of(run_id)) for part in each.run_parts]
@@ -88,7 +88,7 @@ class Archive:
         return None
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
-        """Output in order, as the store tells it."""
+        """Return output in order, as the store does."""
 
         def lines(content: bytes) -> dict[tuple[int, int], LogLine]:
             found = (archive_record.decode_log(line) for line in _lines(content, _beginning(run_id)))
@@ -107,7 +107,7 @@ class Archive:
         return [pieces[place] for place in sorted(pieces)[:limit]]
 
     async def _days(self, meant: _Meant) -> AsyncIterator[tuple[date, list[Part]]]:
-        """The newest days first, each with the parts that may hold what is meant, the newest first."""
+        """Yield the days, newest first, each with the parts that may contain matching runs, newest first."""
         keys: dict[date, list[str]] = {}
         for key in await self._objects.list(archive_record.MANIFESTS):
             if (day := archive_record.day_of_manifest(key)) is not None and meant.may_be_of(day):
@@ -135,7 +135,7 @@ class Archive:
             self._manifests[key] = archive_record.decode_manifest(content)
 
     def _forget(self) -> None:
-        """The manifests that were read first, if there are too many."""
+        """Remove the manifests that were read first from the cache, if it is too large."""
         parts = sum(len(each.run_parts) for each in self._manifests.values())
         while parts > MAX_REMEMBERED:
             parts -= len(self._manifests.pop(next(iter(self._manifests))).run_parts)
@@ -150,16 +150,16 @@ class Archive:
 
 
 class _Meant(Struct, frozen=True, kw_only=True):
-    """A filter, in the words of records."""
+    """A filter in the terms of archive records."""
 
     where: RunFilter
     word: bytes
-    """What is in every line that is meant, if there is such a thing: the rarest."""
+    """The rarest word that every matching line contains; empty if there is none."""
     before: str
-    """Only ids before this."""
+    """Only ids before this one match."""
     most: int
     with_results: bool = False
-    """Lists do without: a thousand results may be a thousand times large."""
+    """False for lists: a thousand results may be a thousand times large."""
     fire_from: str = ""
     fire_until: str = ""
 
@@ -175,7 +175,8 @@ class _Meant(Struct, frozen=True, kw_only=True):
         )
 
     def may_be_of(self, day: date) -> bool:
-        """A run is made after its job, and shortly before its fire time at the earliest."""
+        """True if the day may have matching runs. A run is created after its job, and at most shortly before its fire
+        time."""
         first, until = archive_record.id_range(day)
         job_id, fire_from = self.where.job_id, self.where.fire_from
         if job_id is not None and (not ids.is_id("j", job_id) or job_id[2:14] > until[2:14]):
@@ -190,7 +191,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
         return self._fires_in(part.first_fire_time, part.last_fire_time)
 
     def records(self, content: bytes) -> dict[str, Record]:
-        """The last records of a part that are meant, by the ids of their runs."""
+        """Return the last matching records of a part, by run id."""
         found: dict[str, Record] = {}
         for line in _lines(content, self.word):
             head = archive_record.decode_head(line)
@@ -218,7 +219,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
         )
 
     def _fires_in(self, first: str, last: str) -> bool:
-        """Whether any of these instants is in the filter's time."""
+        """True if any of these fires is in the time of the filter."""
         if self.fire_from and _comparable(last) < self.fire_from:
             return False
         return not self.fire_until or _comparable(first) < self.fire_until
@@ -241,12 +242,13 @@ def _rarest_word(where: RunFilter) -> bytes:
 
 
 def _beginning(run_id: str) -> bytes:
-    """Of every record of a run."""
+    """Return the first bytes of every record of a run."""
     return b'{"runId":' + archive_record.encode(run_id)
 
 
 def _comparable(time: str) -> str:
-    """Times of different precision in the order of time: without the Z, which comes after every digit and the point."""
+    """Return a time in a form that sorts by time for any precision: without the Z, which sorts after digits and the
+    point."""
     return time.removesuffix("Z")
 
 
@@ -259,17 +261,17 @@ def _checked(cursor: str | None) -> str:
 
 
 def _behind(run_id: str) -> str:
-    """After this id, and before every other that is after it."""
+    """Return a string that sorts directly after this id."""
     return f"{run_id}~"
 
 
 def _behind_all_others(found: Iterable[str], edge: str) -> int:
-    """How many come before everything that was not looked at yet, in the order of the list."""
+    """Count the runs that come before all parts that were not read yet, in the order of the list."""
     return sum(run_id >= edge for run_id in found)
 
 
 def _page(found: dict[str, Record], limit: int, edge: str) -> Page[Run]:
-    """The next of the list; all that was not looked at is before `edge`. If that is empty, everything was."""
+    """Return the next page. All parts that were not read yet are before `edge`; it is empty if all were read."""
     settled = sorted((run_id for run_id in found if run_id >= edge), reverse=True)
     items = [archive_record.finished(found[run_id]).run for run_id in settled[:limit]]
     if len(settled) > limit or (edge and len(settled) == limit):
@@ -286,11 +288,12 @@ def _split(parts: list[Part], count: int) -> tuple[list[Part], list[Part]]:
 
 
 def _there(keys: Sequence[str], contents: Sequence[bytes | None]) -> list[tuple[str, bytes]]:
-    """Without what somebody deleted: old objects go by the rules of where they are kept, and not all at once."""
+    """Return the objects that exist, and log how many are missing: the retention rules of the object storage may have
+    deleted them."""
     found = [(key, content) for key, content in zip(keys, contents, strict=True) if content is not None]
     if len(found) < len(keys):
         gone = sorted(set(keys) - {key for key, _ in found})
-        _log.warning("objects of the archive are gone", first=gone[0], count=len(gone))
+        _log.warning("objects of the archive are missing", first=gone[0], count=len(gone))
     return found
 
 
@@ -305,7 +308,7 @@ def _look_at_each(contents: Sequence[tuple[str, bytes]], look: Callable[[bytes],
 
 
 def _lines(content: bytes, word: bytes) -> Iterator[bytes]:
-    """The lines of a part that contain a word, the last one first."""
+    """Yield the lines of a part that contain a word, last one first."""
     for block in reversed(list(_blocks(content))):
         yield from reversed(list(_with(block, word)) if word else block.splitlines())
 
@@ -319,7 +322,7 @@ def _with(block: bytes, word: bytes) -> Iterator[bytes]:
 
 
 def _blocks(content: bytes) -> Iterator[bytes]:
-    """Whole lines, each with its end, many at once."""
+    """Yield blocks of whole lines."""
     unpacker = zlib.decompressobj(wbits=GZIP)
     rest = b""
     for at in range(0, len(content), SLICE):

@@ -1,4 +1,4 @@
-"""Find a workflow or one of its runs: a job that is none, and a run of such, is not found."""
+"""Find a workflow or one of its runs. Raise `NotFound` for a job that is no workflow, and for its runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FoundWorkflowRun(Struct, frozen=True):
     tasks: tuple[TaskOfRun, ...]
     instances: tuple[TaskOfRun, ...]
     live: dict[str, Run]
-    """The runs of tasks that are under way."""
+    """The live runs of tasks."""
 
 
 async def find_workflow(context: Context, tenant: str, job_id: str) -> JobStatus:
@@ -35,7 +35,7 @@ async def find_workflow(context: Context, tenant: str, job_id: str) -> JobStatus
 
 
 async def find_workflow_run(context: Context, tenant: str, run_id: str) -> FoundWorkflowRun:
-    """The run with all its tasks; those of a run that has not begun are those that it will have."""
+    """Return the run with all its tasks. For a run that has not begun these are the tasks that it will have."""
     try:
         run = await find_run(context, tenant, run_id)
     except NotFound:
