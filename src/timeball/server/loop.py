@@ -1,7 +1,7 @@
-"""One background duty: the start/stop contract that all loops of a server share.
+"""The base class of the background loops of a server: it defines how a loop starts, stops and repeats its turns.
 
-`start` and `stop` may be called in any order, any number of times; after `stop` returned nothing of the loop runs.
-A turn that fails is logged and repeated: a loop never dies silently.
+`start` and `stop` may be called in any order, any number of times. After `stop` has returned, nothing of the loop runs.
+A turn that fails is logged and repeated, so a loop never dies silently.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from timeball.ports.wakeups import Topic
 from timeball.server.wakeups import LocalWakeups, Subscription
 
 TICK: Final = SECOND
-"""The longest a loop rests. Only lost hints make it matter."""
+"""Maximum number of microseconds that a loop sleeps between two turns. It matters only if a wakeup was lost."""
 MAX_TIME_WITHOUT_SUCCESS: Final = 10 * SECOND
-"""Microseconds without a successful turn after which a loop counts as failed, unless the loop says otherwise."""
+"""Microseconds without a successful turn after which a loop counts as failed. A loop may define another value."""
 FAILURES_PER_REPORT: Final = 60
-"""Of the same failure of a loop, in a row, one in so many is logged: about one a minute."""
+"""A loop that fails again and again with the same error logs one of this many failures: about one a minute."""
 _log = structlog.get_logger()
 
 
 def kind_of_error(error: BaseException) -> str:
-    """What an error is called, without its message, which may name files, hosts or users: `SQLITE_FULL`,
-    `DiskFullError`, `ZeroDivisionError`."""
+    """Return the name of an error without its message: `SQLITE_FULL`, `DiskFullError`, `ZeroDivisionError`. The message
+    may name files, hosts or users.
+    """
     cause = error.__cause__ or error
     return str(getattr(cause, "sqlite_errorname", type(cause).__name__))
 
@@ -37,7 +38,7 @@ def kind_of_error(error: BaseException) -> str:
 class Loop(ABC):
     name: ClassVar[str]
     is_required: ClassVar[bool] = True
-    """Whether jobs, runs or clients wait for it: if it fails, the server is not ready."""
+    """True if jobs, runs or clients depend on the loop. The server is not ready while such a loop fails."""
     max_time_without_success: ClassVar[Micros] = MAX_TIME_WITHOUT_SUCCESS
     topics: ClassVar[tuple[Topic, ...]] = ()
 
@@ -47,16 +48,18 @@ class Loop(ABC):
         self._task: asyncio.Task[None] | None = None
         self._nudge = Subscription()
         self.succeeded_at: Micros | None = None
-        """When the last successful turn ended, on the node's steady clock."""
+        """When the last successful turn ended, in microseconds of the monotonic clock."""
         self._failure = ""
-        """The kind of error of the turns since then."""
+        """The kind of error of the failed turns since the last success; empty if there was none."""
 
     @abstractmethod
     async def turn(self) -> Micros:
-        """Do what there is to do; answers how long to rest before the next turn, unless woken."""
+        """Do all work that is due. Return the number of microseconds to sleep before the next turn; a wakeup ends the
+        sleep early.
+        """
 
     def problem(self) -> str:
-        """Why the loop counts as failed; empty: its last success is recent."""
+        """Return why the loop counts as failed, or an empty string if its last success is recent."""
         now, last = self._clock.monotonic(), self.succeeded_at
         if last is None:
             return self._failure or "no turn has ended yet"
@@ -81,13 +84,13 @@ class Loop(ABC):
         await asyncio.wait([task])
 
     def nudge(self) -> None:
-        """Do not rest; there is something to do."""
+        """Start the next turn now instead of sleeping: there is work to do."""
         self._nudge.set()
 
     async def _run(self) -> None:
         failures = 0
         me = asyncio.current_task()
-        # A cancel may get lost in a turn: `wait_for` forgets one that comes together with what it waits for.
+        # A turn can lose a cancellation: `wait_for` drops one that arrives together with the result that it waits for.
         while self._task is me:
             self._nudge.clear()
             try:
@@ -103,7 +106,9 @@ class Loop(ABC):
                 await self._nudge.wait(rest)
 
     def _report(self, error: Exception, failures: int) -> None:
-        """Log a failed turn: the first of an outage, and every one that is unexpected in another way than the last."""
+        """Log a failed turn. An unavailable store is logged once per outage; any other error is logged when its kind
+        changes, and then once per `FAILURES_PER_REPORT` failures.
+        """
         kind = kind_of_error(error)
         is_new = kind != self._failure
         self._failure = kind

@@ -1,7 +1,7 @@
-"""Whether a server is ready: its loops succeed, and its store answers and can be written.
+"""Decides whether a server is ready: its required loops succeed, and its store answers and accepts writes.
 
-The answer is public, so it names kinds of errors only; the log has the rest. All callers share one write to the store
-per `WRITE_INTERVAL`: asking often costs the store nothing.
+The result is public, so it contains only kinds of errors; the log has the messages. All callers share one test write
+per `WRITE_INTERVAL`, so that frequent checks do not load the store.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from timeball.server.server import Server
 WRITE_INTERVAL: Final = 3 * SECOND
 """Microseconds between two writes that test the store."""
 STORE_TIMEOUT: Final = 2 * SECOND
-"""Microseconds that the store has for an answer."""
+"""Maximum number of microseconds that the store may take to answer."""
 TOO_SLOW: Final = f"no answer within {STORE_TIMEOUT // SECOND} s"
 _log = structlog.get_logger()
 
 
 class ReadinessProbe:
-    """Callable; any number of callers at a time."""
+    """Returns the readiness of a server when called. Any number of callers may use it at the same time."""
 
     def __init__(self, server: Server, stopping: Callable[[], bool]) -> None:
         self._server = server
@@ -40,7 +40,7 @@ class ReadinessProbe:
 
     async def __call__(self) -> Readiness:
         store, writes = await asyncio.gather(self._ping(), self._write())
-        problems = {"stays": "the server stops" if self._stopping() else "", "store": store, "writes": writes}
+        problems = {"stays": "the server is stopping" if self._stopping() else "", "store": store, "writes": writes}
         degraded: dict[str, str] = {}
         for loop in self._server.loops:
             problem = loop.problem()
@@ -63,7 +63,9 @@ class ReadinessProbe:
         return ""
 
     async def _write(self) -> str:
-        """What is wrong with writing, as of the last write; one that is under way is awaited for a while."""
+        """Return why the last test write failed, or an empty string. If a write is in progress, wait for it, at most
+        `STORE_TIMEOUT`.
+        """
         now = self._clock.monotonic()
         if self._writing is None and (self._written_at is None or now - self._written_at >= WRITE_INTERVAL):
             self._written_at = now

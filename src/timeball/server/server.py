@@ -1,4 +1,4 @@
-"""A server's loops and desk, started and stopped together."""
+"""A server: its background loops and its worker gateway, started and stopped together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from timeball.server.worker_gateway.gateway import WorkerGateway
 
 
 class Server:
-    """Any number of them may work on one store; all are active, none is special."""
+    """Any number of servers may use one store. All are active and equal."""
 
     def __init__(
         self,
@@ -45,8 +45,9 @@ class Server:
         archive: Archive | None = None,
         large_value_store: LargeValueStore | None = None,
     ) -> None:
-        """`keep_for` is how long history is kept, None: for ever; with an archivist, it is archived before it goes, and
-        can be read in the `archive`. Large values go to the `depot`, if there is one."""
+        """`keep_for` is how long history is kept; None keeps it for ever. With an `archivist`, runs are archived before
+        they are deleted, and can be read through `archive`. Large values go to `large_value_store`, if there is one.
+        """
         wakeups = LocalWakeups(store.wake_all)
         store.listen(wakeups.hear)
         context = Context(

@@ -1,4 +1,4 @@
-"""Wake-ups within one process, passed on to the other servers through the store."""
+"""Wakeups of loops within one process. They also go to the other servers, through the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from timeball.ports.wakeups import Topic
 
 
 class Subscription:
-    """An event that is waited for with a limit, without a task of its own."""
+    """An event that a task can wait for with a timeout, without a task of its own."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -26,7 +26,7 @@ class Subscription:
 
 
 class LocalWakeups:
-    """`ports.wakeups.Hints`; `shout` tells the other servers."""
+    """Implements `ports.wakeups.Wakeups`. `wake_all` sends a topic to the other servers."""
 
     def __init__(self, wake_all: Callable[[str], None]) -> None:
         self._shout = wake_all
@@ -37,7 +37,7 @@ class LocalWakeups:
         self._shout(topic)
 
     def hear(self, topic: str) -> None:
-        """A hint from elsewhere: wakes only this process."""
+        """Wake the loops of this process only. Called for a wakeup that another server sent."""
         for subscription in self._subscriptions[Topic(topic)]:
             subscription.set()
 

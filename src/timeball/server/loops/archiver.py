@@ -1,4 +1,6 @@
-"""Archives days for the keeper, which asks again and again, and never waits for long."""
+"""Writes finished days of history to the archive. The maintenance loop asks for a day repeatedly and never waits for
+long.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,23 @@ from timeball.ports.object_store import Objects
 from timeball.ports.store.store import Store
 
 DAY_WAIT_TIMEOUT: Final = 2 * SECOND
-"""How long who asks for a day waits for it."""
+"""Maximum number of microseconds that one call of `keep` waits for the archiving of a day."""
 ARCHIVE_RETRY_DELAY: Final = MINUTE
-"""After a failure."""
+"""Microseconds before a day is archived again after a failure."""
 LATEST_REPORT: Final = HOUR
-"""The end of a run may be written some time after it. What ended this long ago is written, or never will be."""
+"""The end of a run may be stored up to this long after the run ended. A run that ended earlier is already stored, or
+never will be.
+"""
 MAX_DAYS: Final = 1_000
-"""Days that are remembered."""
+"""Maximum number of archived days that the archiver remembers."""
 _log = structlog.get_logger()
 
 
 class DayArchiver:
-    """Implements `timeball.ports.store.maintenance.Archiver`. One day at a time; a large one takes its time beside the
-    keeper's turns. What it archived itself it does not archive again; it may be stopped at any moment."""
+    """Implements `timeball.ports.store.maintenance.Archiver`. It archives one day at a time, in a task of its own, so
+    that a large day does not block the maintenance loop. It does not archive again what it archived itself. It may be
+    stopped at any moment.
+    """
 
     def __init__(
         self, store: Store, objects: Objects, clock: Clock, large_value_store: LargeValueStore | None = None
@@ -42,7 +48,7 @@ class DayArchiver:
         self._work: asyncio.Task[Archived] | None = None
         self._rests_until: Micros | None = None
         self._kept: dict[Micros, Micros] = {}
-        """Runs of which day that ended before which instant are in the archive."""
+        """By day: runs of that day that ended before this instant are in the archive."""
 
     async def keep(self, day: Micros) -> bool:
         if self._rests_until is not None and self._clock.monotonic() < self._rests_until:
@@ -64,7 +70,7 @@ class DayArchiver:
         return self._day == day
 
     async def close(self) -> None:
-        """Stop in the middle of a day, if need be."""
+        """Cancel the archiving of a day that is in progress."""
         work, self._work = self._work, None
         if work is not None:
             work.cancel()
@@ -73,12 +79,12 @@ class DayArchiver:
     async def _archive(self, day: Micros) -> Archived:
         now, date = self._store.now(), instant.to_datetime(day).date()
         archived = await archive_day(self._store, self._objects, date, self._kept.get(day, 0), self._large_value_store)
-        self._kept.pop(day, None)  # so that it is the newest
+        self._kept.pop(day, None)  # reinsert, so that the day is the newest entry of the dict
         self._kept[day] = now - LATEST_REPORT
         if len(self._kept) > MAX_DAYS:
             del self._kept[next(iter(self._kept))]
         if archived.runs:
-            _log.info("a day is in the archive", day=self._name, runs=archived.runs, logs=archived.logs)
+            _log.info("a day was archived", day=self._name, runs=archived.runs, logs=archived.logs)
         return archived
 
     @property

@@ -1,4 +1,4 @@
-"""Makes the next runs of backfills when earlier ones have ended."""
+"""The loop that creates the next runs of backfills when earlier runs of them have ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 25
-"""Backfills to advance in one transaction: each makes up to 100 runs, and 100 of them took 50 ms of the event loop."""
+"""Maximum number of backfills that one transaction advances. Each creates up to 100 runs; 100 backfills blocked the
+event loop for 50 ms.
+"""
 
 
 class Backfiller(Loop):
@@ -35,4 +37,4 @@ class Backfiller(Loop):
                 return TICK
             if made:
                 return 0
-            after = found[-1]  # none of these can go on now
+            after = found[-1]  # none of these backfills can create runs now

@@ -1,4 +1,4 @@
-"""Carries cancel orders to the workers that hold the attempts, at once."""
+"""The loop that sends cancel orders to the workers that hold the attempts, without waiting for their next beat."""
 
 from __future__ import annotations
 

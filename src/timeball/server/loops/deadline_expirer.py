@@ -1,4 +1,4 @@
-"""Skips runs that could not start before their deadline."""
+"""The loop that skips runs that did not start before their deadline."""
 
 from __future__ import annotations
 

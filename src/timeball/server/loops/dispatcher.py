@@ -1,4 +1,4 @@
-"""Hands due runs to the workers that wait for them: all waiting polls in one claim."""
+"""The dispatcher: the loop that claims due runs for workers with a pending poll, all pending polls in one claim."""
 
 from __future__ import annotations
 
@@ -19,27 +19,34 @@ from timeball.server.wakeups import LocalWakeups
 from timeball.server.worker_gateway.gateway import WorkerGateway
 
 AHEAD: Final = 250 * MILLISECOND
-"""Slots that are left after all due runs are filled this far ahead of the fire time, as a relative delay."""
+"""If slots are left after all due runs were claimed, the dispatcher also claims runs that are due within this time. The
+worker gets the remaining time as a relative delay.
+"""
 LATEST: Final = 150 * MILLISECOND
-"""Runs whose time is this far away are left for a claim that takes those that follow them as well: so the fires of a
-while share one claim, and each is handed out long enough before its time."""
+"""The dispatcher claims an upcoming run when its time is this close, not earlier. A later claim then takes the runs
+that follow it as well: the fires of a short period share one claim, and each is still assigned early enough.
+"""
 UNHURRIED: Final = 50 * MILLISECOND
 PAUSE: Final = 20 * MILLISECOND
-"""How long slots that get free are gathered once all were filled with runs that are at least `UNHURRIED` ahead."""
+"""After all slots were filled with runs that are due in `UNHURRIED` or later, the dispatcher waits this long, so that
+one claim covers several slots that become free.
+"""
 CLAIM_RETRY_DELAY: Final = 2 * MILLISECOND
-"""Before looking again for others, after runs were put aside to wait, or somebody else had his hands on them."""
+"""Microseconds before the next claim, after runs had to wait for a gate or were locked by another server."""
 MAX_RESERVED_WORKERS: Final = 64
-"""How many who wait are lent to who submits: what they cannot take is for the next claim, which is for all."""
+"""Maximum number of idle workers offered to one submit batch; the rest of the batch goes through the normal claim."""
 MAX_ROUNDS: Final = 50
-"""Claims in one turn: who watches the loops wants to see them turn."""
+"""Maximum number of claims in one turn. A turn has to end for the loop to count as healthy."""
 AFTER_THE_TURN: Final = 1 << 62
-"""Who comes while the loop claims is looked after at the end of that."""
+"""Value of `_calm_until` during a turn: polls that arrive while the loop claims are handled at the end of the turn."""
 
 _log = structlog.get_logger()
 
 
 class Dispatcher(Loop):
-    """Also the floor on which who submits finds the workers that wait."""
+    """Also implements `ports.idle_workers.IdleWorkers`: a submit reserves idle workers here and delivers
+    runs to them.
+    """
 
     name = "dispatcher"
     topics = (Topic.READY,)
@@ -49,9 +56,11 @@ class Dispatcher(Loop):
         self._store = context.store
         self._gateway = gateway
         self._calm_until: Micros = 0
-        """Nothing has to be claimed before this moment of the steady clock unless a hint says so."""
+        """A new poll does not start a turn before this instant of the monotonic clock, because no run is due. A wakeup
+        does.
+        """
         self._claiming = asyncio.Lock()
-        """One at a time claims for those who wait, and in the order in which they came: this loop, or who submits."""
+        """Held by the one task that claims for pending polls: this loop or a submit, in order of arrival."""
         gateway.listen(self._demanded)
 
     async def turn(self) -> Micros:
@@ -63,10 +72,11 @@ class Dispatcher(Loop):
                 self._calm_until = 0
 
     async def _claim(self) -> Micros:
-        """Claim for those who wait; how long there is nothing to do then."""
+        """Claim runs for the pending polls. Return how many microseconds there is nothing to do."""
         if not self._gateway.wants():
             return TICK
-        # Polls that come together are answered together, and what comes with them to be settled shares their commit.
+        # Let the event loop turn once: polls that arrive together share one claim, and settlements that arrive with
+        # them share its commit.
         await asyncio.sleep(0)
         async with self._claiming:
             wants = self._gateway.wants()
@@ -77,7 +87,8 @@ class Dispatcher(Loop):
             if not claimed.more or claimed.again:
                 break
             async with self._claiming:
-                # Also for who has yet to poll again: the next ones are claimed while these execute.
+                # Also claim for workers that are expected to poll again soon: their next runs are claimed while the
+                # first ones execute.
                 ahead = self._gateway.wants_ahead()
                 if not ahead:
                     break
@@ -113,7 +124,9 @@ class Dispatcher(Loop):
         return rest
 
     def _demanded(self) -> None:
-        """Somebody waits: look for runs, unless it is known that there are none, or will be in a moment."""
+        """A worker with free slots polls: start a turn, unless the loop knows that no run is due or is about to look
+        anyway.
+        """
         if self._clock.monotonic() >= self._calm_until:
             self.nudge()
 
@@ -129,8 +142,13 @@ class Dispatcher(Loop):
         self._gateway.mark_uncertain(wants)
 
     async def deliver(self, claims: Sequence[Claim]) -> None:
-        """Whatever goes wrong is not the business of who submitted: what does not arrive comes back by itself."""
+        """Send the claimed runs to their workers. Errors are logged and not raised: the submit has succeeded, and runs
+        that do not reach their worker return to the queue.
+        """
         try:
             await self._gateway.deliver(claims)
         except Exception as error:
-            _log.warning("runs could not be handed out and will come back", error=str(error) or type(error).__name__)
+            _log.warning(
+                "claimed runs could not be delivered; they return to the queue",
+                error=str(error) or type(error).__name__,
+            )

@@ -1,4 +1,6 @@
-"""Lets jobs that follow others hear of the ends of runs that they wait for: each becomes an instant to be planned."""
+"""The loop that turns the stored ends of runs into fires of the jobs that follow them; the planner plans
+these fires.
+"""
 
 from __future__ import annotations
 

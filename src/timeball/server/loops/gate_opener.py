@@ -1,4 +1,6 @@
-"""Lets runs go on that wait for time to pass: for a token of a rate, or for a host to have had its rest."""
+"""The loop that releases runs that wait for time to pass: for a token of a rate limit, or for the circuit breaker of a
+host.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 100
 GATE_RETRY_DELAY: Final = 5 * MILLISECOND
-"""Between two looks: another server may be at the gates."""
+"""Microseconds between two attempts to open gates, because another server may hold their locks."""
 MAX_FORGOTTEN: Final = 1_000
 
 
@@ -35,7 +37,7 @@ class GateOpener(Loop):
         return TICK if upcoming is None else max(1, upcoming - self._store.now())
 
     async def _tidy(self) -> None:
-        """Forget gates and turns that nobody uses any more."""
+        """Delete gates and ordering keys that no run uses any more, once a minute."""
         now = self._clock.monotonic()
         if self._tidied_at is None or now - self._tidied_at > MINUTE:
             self._tidied_at = now

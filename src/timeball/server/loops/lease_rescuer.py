@@ -1,4 +1,6 @@
-"""Ends attempts that their workers do not end: of workers whose lease lapsed, and of workers that never report."""
+"""The loop that ends attempts that their workers do not end: the lease of the worker lapsed, or the worker never
+reports.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from timeball.server.wakeups import LocalWakeups
 EVERY: Final = 500 * MILLISECOND
 BATCH: Final = 500
 UNREPORTED_INTERVAL: Final = 5 * SECOND
-"""Between two searches for attempts whose end is overdue: a search reads every attempt older than a lease."""
+"""Microseconds between two searches for attempts whose end is overdue. A search reads every attempt that is older than
+a lease.
+"""
 FIRST: Final = ("", "")
 
 _log = structlog.get_logger()
@@ -35,7 +39,7 @@ class LeaseRescuer(Loop):
         self._search_at: Micros = 0
         self._after = FIRST
         self._failed: dict[str, Micros] = {}
-        """Runs that could not be settled, and when they are tried again."""
+        """By run id: the instant at which a run that could not be settled is tried again."""
 
     async def turn(self) -> Micros:
         now = self._clock.monotonic()
@@ -51,8 +55,9 @@ class LeaseRescuer(Loop):
         return EVERY
 
     async def _end_unreported(self) -> bool:
-        """End attempts whose worker is alive and never reports. The worker learns it with its next beat: the token is
-        not its own any more. True: there is more to look at."""
+        """End attempts whose worker is alive but never reports. The worker learns it from the answer to its next beat,
+        because the fencing token is no longer valid. Return True if there are more attempts to check.
+        """
         if self._clock.monotonic() < self._search_at:
             return False
         found = await self._store.unreported(self._after, BATCH)
@@ -66,12 +71,12 @@ class LeaseRescuer(Loop):
         return found.after is not None
 
     def _leave(self, settlement: Settlement, error: Exception) -> None:
-        """A run that cannot be settled is tried again later, and keeps no other from its rescue."""
+        """Log a run that cannot be settled, and try it again later. The other runs of the batch are settled."""
         _log.error("a lost run cannot be settled", run=settlement.run_id, error=reason_of(error))
         self._failed[settlement.run_id] = self._clock.monotonic() + FIRST_RETRY_DELAY
 
     async def _tidy(self) -> None:
-        """Forget sessions that ended long ago."""
+        """Delete sessions that ended more than an hour ago."""
         now = self._clock.monotonic()
         if self._tidied_at is None or now - self._tidied_at > MINUTE:
             self._tidied_at = now

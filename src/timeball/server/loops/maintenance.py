@@ -1,7 +1,9 @@
-"""Keeps house for all servers, under a lease: makes room for the days to come, and lets go of history that is old.
+"""The maintenance loop: creates the partitions of the coming days, and deletes old history, unused keys and unused
+objects.
 
-One server at a time does it. If two believe to be that one, the store listens to the newer only. Each turn does one
-small step of each chore, so that nobody has to wait for long, and none of the chores for the others.
+One server at a time does it, under a lease. If two servers believe that they hold the lease, the store accepts only the
+newer one. Each turn does one small step of each chore, so that neither other transactions nor other chores wait for
+long.
 """
 
 from __future__ import annotations
@@ -25,31 +27,31 @@ LEASE_NAME: Final = "housekeeping"
 LEASE: Final = 3 * MINUTE
 MAINTENANCE_INTERVAL: Final = MINUTE
 LEASE_RETRY_DELAY: Final = SECOND
-"""Before the archivist is asked again."""
+"""Microseconds before the loop asks again whether a day is archived, or whether the removal of objects has ended."""
 PRUNE_STEP_DELAY: Final = 20 * MILLISECOND
-"""Between two steps: others have work to do, too."""
+"""Microseconds between two steps of deleting old rows, so that other transactions get their turn."""
 PRUNE_RETRY_DELAY: Final = 10 * SECOND
-"""Before something is tried again for which others would have had to wait."""
+"""Microseconds before a step is retried that would have had to wait for the locks of other transactions."""
 SELDOM: Final = HOUR
-"""Between two looks for what need not be looked for often."""
+"""Microseconds between two runs of a chore that is rarely needed."""
 SWEEP_EVERY: Final = 6 * HOUR
-"""Between two looks for objects that nobody refers to: all of them are listed for that."""
+"""Microseconds between two searches for unused objects. A search lists all objects."""
 ROWS: Final = 500
-"""How much goes in one step, about."""
+"""Approximate number of rows that one step deletes."""
 DAYS: Final = 100
-"""How many days are asked for at once."""
+"""Maximum number of days that one query returns."""
 _log = structlog.get_logger()
 
 
 class _Pruning(Struct, frozen=True):
     day: Micros
     before: Micros
-    """What ended before may go: if there is an archive, it has that."""
+    """Runs that ended before this instant may be deleted. If there is an archive, they are in it."""
 
 
 class MaintenanceLoop(Loop):
     name = "maintenance"
-    is_required = False  # what it lets go of may stay for longer
+    is_required = False  # old history that stays longer does no harm
     max_time_without_success = LEASE
 
     def __init__(
@@ -60,8 +62,9 @@ class MaintenanceLoop(Loop):
         keep_for: Micros | None = retention.DEFAULT,
         archivist: Archiver | None = None,
     ) -> None:
-        """`keep_for` is how long what ended is kept; None: for ever. With an archivist, nothing goes before it is
-        kept elsewhere."""
+        """`keep_for` is how long finished runs are kept; None keeps them for ever. With an archiver, a run is deleted
+        only after it was archived.
+        """
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._keep_for = keep_for
@@ -87,18 +90,20 @@ class MaintenanceLoop(Loop):
             failures: list[Exception] = []
             chores = (self._prepare, self._prune, self._tidy, self._sweep)
             rest = min([await self._attempt(chore, lead, failures) for chore in chores])
-            if failures:  # every chore had its turn
+            if failures:  # after every chore had its turn
                 self._rest(rest)
                 raise failures[0]
         except Deposed as error:
-            _log.warning("another server keeps house now", error=str(error))
+            _log.warning("another server holds the maintenance lease now", error=str(error))
             self._pruning = None
             rest = MAINTENANCE_INTERVAL
         return self._rest(rest)
 
     @staticmethod
     async def _attempt(chore: Callable[[Lead], Awaitable[Micros]], lead: Lead, failures: list[Exception]) -> Micros:
-        """One step of a chore; how long it can rest then. What fails keeps no other chore from its step."""
+        """Run one step of a chore and return how long the chore can wait. An error is added to `failures`, so that the
+        other chores still run.
+        """
         try:
             return await chore(lead)
         except Occupied:
@@ -114,7 +119,7 @@ class MaintenanceLoop(Loop):
         return length
 
     async def _prepare(self, lead: Lead) -> Micros:
-        """Make room for the days to come."""
+        """Create the partitions of the coming days, once an hour."""
         if not self._is_time(self._prepared_at):
             return MAINTENANCE_INTERVAL
         await self._store.prepare_days(lead, retention.days_ahead(self._store.now()))
@@ -122,7 +127,7 @@ class MaintenanceLoop(Loop):
         return MAINTENANCE_INTERVAL
 
     async def _prune(self, lead: Lead) -> Micros:
-        """Let a share of a day go that may."""
+        """Delete one step of a day whose runs are older than the retention."""
         if self._keep_for is None:
             return MAINTENANCE_INTERVAL
         if self._pruning is None:
@@ -140,7 +145,7 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY
 
     async def _tidy(self, lead: Lead) -> Micros:
-        """Let go of what belonged to what is gone."""
+        """Delete idempotency keys and job versions that only deleted runs used."""
         if self._keep_for is None or not self._is_time(self._tidied_at):
             return MAINTENANCE_INTERVAL
         before = self._store.now() - self._keep_for
@@ -151,8 +156,9 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY
 
     async def _sweep(self, lead: Lead) -> Micros:
-        """Let go of objects that nobody refers to. It may take its time beside the keeper's turns, and whoever was
-        deposed meanwhile does no harm: what no row refers to will never be referred to again."""
+        """Delete objects that no row refers to. The search runs in a task of its own, since it may take long. A server
+        that loses the lease during it does no harm: an object that no row refers to is never referred to again.
+        """
         work = self._sweeping
         if work is None:
             if not self._large_value_store.takes or not self._is_time(self._swept_at, SWEEP_EVERY):
@@ -165,9 +171,9 @@ class MaintenanceLoop(Loop):
         self._sweeping = None
         try:
             if swept := work.result():
-                _log.info("objects that nobody referred to are gone", objects=swept)
+                _log.info("unused objects were deleted", objects=swept)
         except Unavailable as error:
-            _log.warning("objects that nobody refers to stay until later", error=str(error))
+            _log.warning("unused objects could not be deleted now", error=str(error))
         return PRUNE_STEP_DELAY
 
     async def stop(self) -> None:

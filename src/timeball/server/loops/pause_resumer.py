@@ -1,4 +1,4 @@
-"""Resumes jobs whose pause is over, at the moment it is."""
+"""The loop that resumes a job at the instant at which its pause ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PauseResumer(Loop):
         self._context = context
         self._store = context.store
         self._failed: dict[str, Micros] = {}
-        """Jobs that could not be resumed, and when they are tried again."""
+        """By job id: the instant at which a job that could not be resumed is tried again."""
 
     async def turn(self) -> Micros:
         upcoming = await self._store.next_resume_at()
@@ -48,6 +48,6 @@ class PauseResumer(Loop):
         return 0
 
     def _leave(self, job: Job, error: Exception) -> None:
-        """A job that cannot be resumed is tried again later, and keeps no other paused."""
+        """Log a job that cannot be resumed, and try it again later. The other jobs of the batch are resumed."""
         _log.error("a job whose pause is over cannot be resumed", job=job.id, error=reason_of(error))
         self._failed[job.id] = self._clock.monotonic() + FIRST_RETRY_DELAY

@@ -1,4 +1,4 @@
-"""Turns fires that come into sight into runs, and moves each schedule on, in one transaction."""
+"""The planner: the loop that turns upcoming fires into runs and moves each job to its next fire, in one transaction."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from timeball.slices import give_way
 _log = structlog.get_logger()
 BATCH: Final = 500
 SLICE_LENGTH: Final = 5 * MILLISECOND
-"""How long jobs are planned before the event loop turns."""
+"""Maximum time that planning blocks the event loop before it yields."""
 MAX_REPORTED: Final = 10_000
-"""Failures that are remembered so that each is logged once."""
+"""Maximum number of failures that the planner remembers, so that it logs each only once."""
 
 
 class Planner(Loop):
@@ -45,12 +45,12 @@ class Planner(Loop):
         self._dice = context.dice
         self._is_first_turn = True
         self._reported: set[tuple[str, str]] = set()
-        """Jobs that could not be planned, with the reasons that were logged."""
+        """Pairs of a job that could not be planned and a reason that was logged."""
 
     async def turn(self) -> Micros:
         if self._store.planning_held():
-            return TICK  # dates are uncertain
-        if self._is_first_turn:  # this version may be able to plan what another could not
+            return TICK  # the wall clock stepped ahead, and nothing has confirmed it yet
+        if self._is_first_turn:  # this version may be able to plan jobs that an earlier one could not
             await self._store.plan_failed_now()
             self._is_first_turn = False
         jobs = await self._store.due_jobs(BATCH)
@@ -61,7 +61,9 @@ class Planner(Loop):
         return 0
 
     async def _plan(self, jobs: Sequence[Job]) -> None:
-        """Plan jobs together. If that fails, in halves: a job that cannot be planned by itself is put off."""
+        """Plan jobs in one transaction. If that fails, plan each half by itself, down to single jobs; a job that still
+        fails is postponed.
+        """
         try:
             await self._plan_together(jobs)
         except Unavailable:
@@ -81,7 +83,8 @@ class Planner(Loop):
         now = self._store.now()
         plans: list[Plan] = []
         failed: list[tuple[Job, str]] = []
-        # A long absence of many jobs must neither hold up the event loop nor make a transaction that is long.
+        # When many jobs were not planned for a long time, the work is limited: a turn neither blocks the event loop nor
+        # makes a long transaction.
         runs, instants = MAX_RUNS, MAX_INSTANTS
         slice_end = self._clock.monotonic() + SLICE_LENGTH
         for job in jobs:
@@ -102,7 +105,7 @@ class Planner(Loop):
                 continue
             plans.append(plan)
             if job.spec.bound:
-                await give_way()  # calendars cost CPU
+                await give_way()  # calendars cost CPU time
             runs -= plan.runs
             instants -= plan.instants
             if runs <= 0 or instants <= 0:
@@ -125,4 +128,6 @@ class Planner(Loop):
         for job, reason in failed:
             if (job.id, reason) not in self._reported and len(self._reported) < MAX_REPORTED:
                 self._reported.add((job.id, reason))
-                _log.error("a job cannot be planned; it is put off, the others are planned", job=job.id, reason=reason)
+                _log.error(
+                    "a job cannot be planned and is postponed; the others are planned", job=job.id, reason=reason
+                )

@@ -1,4 +1,6 @@
-"""Has running attempts that allow it make room for waiting runs of a higher class."""
+"""The loop that orders running attempts to give their slots to waiting runs of a higher priority, if their jobs allow
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from timeball.server.wakeups import LocalWakeups
 from timeball.server.worker_gateway.gateway import WorkerGateway
 
 OFTEN: Final = 250 * MILLISECOND
-"""How often to look while there is somebody who could make room."""
+"""Microseconds between two turns while some attempt could be preempted."""
 
 
 class Preemptor(Loop):

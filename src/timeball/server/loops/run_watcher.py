@@ -1,4 +1,4 @@
-"""Notices changes of followed runs that this server did not make: one read for all of them."""
+"""The loop that finds changes of watched runs that another server made, with one read for all of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 
 WATCH_INTERVAL: Final = 500 * MILLISECOND
-"""Microseconds between two looks: how late the output of a run that reports to another server is."""
+"""Microseconds between two reads. The output of a run that reports to another server is at most this late."""
 
 
 class RunWatcher(Loop):
     name = "run_watcher"
-    is_required = False  # followers look for themselves once in a while
+    is_required = False  # clients that watch a run also read the store themselves now and then
 
     def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
@@ -31,7 +31,8 @@ class RunWatcher(Loop):
             return TICK
         found = await self._store.run_marks(followed)
         marks = {run_id: found.get(run_id) for run_id in followed}
-        # Between the first look of a follower and the first mark of its run, something may have changed.
+        # A run may have changed between the first read of its watcher and the first mark, so a new run counts as
+        # changed.
         known = self._marks
         self._events.changed([run_id for run_id, mark in marks.items() if run_id not in known or known[run_id] != mark])
         self._marks = marks

@@ -1,4 +1,6 @@
-"""Lets workflow runs go on: begins those that are due, makes the runs of tasks whose needs have ended, ends them."""
+"""The loop that advances workflow runs: it starts due ones, creates the runs of tasks whose dependencies ended, and
+ends them.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 500
-"""Tasks to look at in one transaction."""
+"""Maximum number of tasks that one transaction checks."""
 MAX_FETCHED: Final = 20
 WORKFLOW_RETRY_DELAY: Final = 5 * MILLISECOND
-"""Between two looks that found nothing to do: another server is at it."""
+"""Microseconds between two turns that advanced nothing, because another server holds the locks."""
 
 
 class WorkflowAdvancer(Loop):
@@ -28,7 +30,8 @@ class WorkflowAdvancer(Loop):
         self._store = context.store
         self._large_value_store = context.large_value_store
         self._large: dict[str, bytes | None] = {}
-        """What the next look needs, and is not in the store."""
+        """By object key: large results that the next call of `advance_workflows` needs and that are not in the store.
+        """
         self._after = ""
 
     async def turn(self) -> Micros:
@@ -39,7 +42,8 @@ class WorkflowAdvancer(Loop):
             return left
         done = await self._store.advance_workflows(BATCH, self._large, self._after)
         self._large = await self._fetched(done.wants)
-        # What cannot go on now must not keep those behind it from their turn.
+        # Tasks that cannot advance now must not block the tasks behind them: the next turn continues after the last
+        # one.
         stuck = not done.anything and not self._large
         self._after = done.last if stuck else ""
         if done.made or done.ended:
@@ -55,7 +59,7 @@ class WorkflowAdvancer(Loop):
         return TICK
 
     async def _fetched(self, keys: tuple[str, ...]) -> dict[str, bytes | None]:
-        """Large results that tasks wait for; without those that cannot be had now."""
+        """Return the large results that tasks need, without those that cannot be read now."""
         found: dict[str, bytes | None] = {}
         for key in keys[:MAX_FETCHED]:
             with contextlib.suppress(Unavailable):

@@ -1,4 +1,4 @@
-"""Tasks that no message waits for."""
+"""Background tasks of the gateway. No answer to a worker waits for them."""
 
 from __future__ import annotations
 

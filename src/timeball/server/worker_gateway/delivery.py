@@ -1,4 +1,6 @@
-"""From claims of the store to answers of polls. A claim that finds no poll is given back."""
+"""Answers pending polls with the runs that were claimed for them. A claim whose poll is no longer pending
+is released.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from timeball.server.worker_gateway.idle_workers import IdleSessions
 from timeball.server.worker_gateway.session import WorkerSession
 
 PARAMETERS_RETRY_DELAY: Final = 10 * SECOND
-"""Before a run whose large parameters could not be read is claimed again."""
+"""Microseconds before a run is claimed again whose large parameters could not be read."""
 
 
 class Delivery:
@@ -39,8 +41,9 @@ class Delivery:
         self._background = background
 
     async def deliver(self, claims: Sequence[Claim]) -> None:
-        """Answer the polls that these were claimed for. A poll with a run of large parameters waits for them; the
-        others do not."""
+        """Answer the polls that these runs were claimed for. A poll with a run of large parameters is answered once
+        they are read; the other polls do not wait.
+        """
         late = {(claim.session, claim.poll) for claim in claims if is_offloaded(claim.spec)}
         if late:
             self._idle.withhold(late)
@@ -54,8 +57,10 @@ class Delivery:
         await self._settle([released(claim, now) for claim in claims])
 
     async def _fetch_and_answer(self, claims: Sequence[Claim], polls: set[tuple[str, int]]) -> None:
-        """A run whose parameters cannot be read now is given back, and tried again later. Until all are read, nothing
-        else is claimed for these polls: a poll has one answer, and the other claims would be in it."""
+        """Read the large parameters of these runs from object storage, then answer their polls. A run whose parameters
+        cannot be read is released and tried again later. Until then nothing else is claimed for these polls, because a
+        poll has one answer.
+        """
         complete: list[Claim] = []
         try:
             for claim in claims:
@@ -70,7 +75,7 @@ class Delivery:
         finally:
             self._idle.offer_again(polls)
         await self._answer(complete)
-        self._idle.on_demand()  # a poll for which no claim is left is still pending
+        self._idle.on_demand()  # a poll whose claims were all released is still pending
 
     async def _answer(self, claims: Sequence[Claim]) -> None:
         if not claims:

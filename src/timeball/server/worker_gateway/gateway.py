@@ -1,10 +1,10 @@
-"""The server side of the worker protocol: `ports.worker_protocol.WorkerProtocol` on a server.
+"""The worker gateway: implements `ports.worker_protocol.WorkerProtocol` on a server.
 
-`session` has what a server remembers of each worker, and the picture of its states; `idle_workers` answers which of
-them have free slots; `delivery` brings claims to their polls.
+`session` has what a server remembers of each worker, and the diagram of its states; `idle_workers` lists the sessions
+with free slots; `delivery` answers polls with claimed runs.
 
-A session belongs to the key that registered it. A message with another key is answered as one for a session that is
-over, and changes nothing.
+A session belongs to the API key that registered it. A message with another key gets the answer for a lost session, and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class WorkerGateway:
 
     async def poll(self, poll: Poll, key: str = LOCAL_KEY) -> PollResponse:
         if self._closed:
-            raise Unavailable("this server is about to stop; ask another one")
+            raise Unavailable("this server is stopping; use another one")
         session = await self._session(poll.session, key)
         claims = session.poll_arrived(poll.seq, poll.held)
         if claims is None:
             return PollResponse()
-        is_over = bool(self._closed)  # since the session was looked up
+        is_over = bool(self._closed)  # the gateway may have closed while the session was looked up
         if session.in_doubt:
             if await self._store.give_back(session.id, poll.held, poll.seq):
                 self._wakeups.wake(Topic.READY)
@@ -121,7 +121,8 @@ class WorkerGateway:
     async def beat(self, beat: Beat, key: str = LOCAL_KEY) -> PollResponse:
         self._refuse_if_foreign(beat.session, key)
         if await self._renew(beat.session, key) is None:
-            self._refuse_if_foreign(beat.session, key)  # by now its own worker may have come to this server
+            # in the meantime the session's own worker may have polled this server
+            self._refuse_if_foreign(beat.session, key)
             self._end(beat.session)
             raise SessionLost(beat.session)
         holding = await self._store.holding(beat.session)
@@ -159,7 +160,7 @@ class WorkerGateway:
             if None in settled:
                 stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             for large in session.ended(report.ended):
-                # The next attempt has the number of one that was given back.
+                # Output of a released attempt is not offloaded: the next attempt has the same number.
                 if large.token not in stale and not isinstance(large.outcome, Released):
                     self._background.start(self._large_value_store.offload_output(large.run_id, large.attempt))
         return ReportAck(stale=sorted(stale))
@@ -174,7 +175,7 @@ class WorkerGateway:
     # --- what the loops need -----------------------------------------------------------------------------------
 
     def listen(self, on_demand: Callable[[], None]) -> None:
-        """Call this when a worker has free slots."""
+        """Register the function that is called when a worker has free slots."""
         self._idle.on_demand = on_demand
 
     @property
@@ -194,36 +195,43 @@ class WorkerGateway:
         await self._delivery.deliver(claims)
 
     def mark_uncertain(self, wants: Iterable[SlotRequest]) -> None:
-        """The store's answer to a claim for these was lost. Workers that poll again give back what they never got."""
+        """Mark sessions whose claims are unknown, because the store's answer to a claim was lost. With its next poll,
+        such a worker releases the claims that it never received.
+        """
         for want in wants:
             if (session := self._sessions.get(want.session)) is not None:
                 session.mark_uncertain()
 
     def order_cancels(self, orders: Iterable[tuple[str, int, bool]]) -> None:
-        """Send cancels to the workers that poll here, now or with their next poll; others get them with their next
-        beat."""
+        """Send cancel orders to the workers that poll this server, now or with their next poll. Other workers get them
+        with their next beat.
+        """
         for session_id, token, at_once in orders:
             if (session := self._sessions.get(session_id)) is not None:
                 session.order_cancel(token, at_once)
 
     def order_pauses(self, orders: Iterable[tuple[str, int, int]]) -> None:
-        """Send pauses to the workers that poll here; repeated until the store has their answers."""
+        """Send preemption orders to the workers that poll this server. The caller repeats them until the store has the
+        workers' answers.
+        """
         for session_id, token, number in orders:
             if (session := self._sessions.get(session_id)) is not None:
                 session.order_pause(token, number)
 
     def forget_silent(self) -> None:
-        """Drop the sessions of workers that died or went to another server; the store still knows them."""
+        """Drop the sessions of workers that died or moved to another server. The store still has them."""
         long_ago = self._clock.monotonic() - 2 * LEASE
         for session in list(self._sessions.values()):
             if session.is_silent_since(long_ago):
                 del self._sessions[session.id]
 
     def close(self) -> None:
-        """The server stops: answer every poll. Workers poll another server next, which does not have what was claimed
-        here for these polls."""
+        """Answer every pending poll, because the server stops. Claims that wait for a next poll are released, since the
+        workers send that poll to another server.
+        """
         self._closed = True
-        self._background.cancel()  # its runs are given back when their worker polls elsewhere, its output stays
+        # the workers release the runs of these tasks when they poll another server; the output stays in the store
+        self._background.cancel()
         kept = [claim for session in self._sessions.values() for claim in session.close()]
         if kept:
             self._background.start(self._delivery.give_back(kept))
@@ -237,8 +245,9 @@ class WorkerGateway:
             raise SessionLost(session_id)
 
     async def _session(self, session_id: str, key: str) -> WorkerSession:
-        """The session that a message belongs to, also if another server registered it, or this one before a
-        restart."""
+        """Return the session that a message belongs to. If another server registered it, or this one before a restart,
+        it is loaded from the store.
+        """
         known = self._sessions.get(session_id)
         if known is not None:
             if known.heard(key, self._clock.monotonic()):
@@ -251,8 +260,9 @@ class WorkerGateway:
         return self._sessions.setdefault(session_id, found)
 
     async def _renew(self, session_id: str, key: str) -> Lease | None:
-        """Renewals that wait for the same commit share it: when a server dies, all its workers come to the others at
-        once."""
+        """Renew a lease. Renewals that arrive at the same time share one commit: when a server dies, all its workers
+        move to the others at once.
+        """
         (lease,) = await self._renewals([(session_id, key)])
         return lease
 

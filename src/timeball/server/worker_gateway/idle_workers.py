@@ -1,4 +1,6 @@
-"""The idle workers of a server: sessions with a pending poll and free slots, and those that are expected back soon."""
+"""The idle workers of a server: sessions with a pending poll and free slots, and sessions whose next poll is expected
+soon.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,19 @@ from timeball.server.worker_gateway.session import PendingPoll, SpareSlots, Work
 
 
 class IdleSessions:
-    """Sessions enter and leave the two tables by their own transitions; see `session`."""
+    """The two tables of idle sessions. Each `WorkerSession` adds and removes its own entries."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._polling: dict[str, PendingPoll] = {}
-        """By session, in the order in which they began to wait. Of a thousand workers, most are not in it."""
+        """Pending polls by session id, in order of arrival. Most sessions of a busy server have none."""
         self._expected: dict[str, SpareSlots] = {}
         self._withheld: set[tuple[str, int]] = set()
-        """Sessions and numbers of polls for which nothing is to be claimed now."""
+        """Pairs of session id and poll number for which nothing is claimed now, because their answer waits for large
+        parameters.
+        """
         self.on_demand: Callable[[], None] = lambda: None
-        """Called when a worker has free slots; the dispatcher listens."""
+        """Called when a worker has free slots. The dispatcher sets it."""
 
     def open(self, session_id: str, worker: str, key: str | None, *, in_doubt: bool = False) -> WorkerSession:
         return WorkerSession(
@@ -40,27 +44,28 @@ class IdleSessions:
         return any(True for _ in self._pending())
 
     def wants(self) -> list[SlotRequest]:
-        """The pending polls with free slots."""
+        """Return the pending polls with free slots."""
         return list(self._pending())
 
     def wants_soon(self, most: int) -> list[SlotRequest]:
-        """At most so many pending polls with free slots, and at most so many polls that are expected soon."""
+        """Return at most `most` pending polls with free slots, and at most `most` polls that are expected soon."""
         return [*islice(self._pending(), most), *[_next_poll(each) for each in islice(self._coming(), most)]]
 
     def wants_ahead(self) -> list[SlotRequest]:
-        """The pending polls with free slots, and the expected ones for which nothing was claimed yet. More claims for
-        these might find them answered with the first ones."""
+        """Return the pending polls with free slots, and the expected polls for which nothing was claimed yet. A second
+        claim for an expected poll might arrive after the poll was answered with the first one.
+        """
         return [*self._pending(), *[_next_poll(each) for each in self._coming() if not each.has_claims]]
 
     def withhold(self, polls: set[tuple[str, int]]) -> None:
-        """Let nothing more be claimed for these polls."""
+        """Claim nothing more for these polls until `offer_again` is called."""
         self._withheld |= polls
 
     def offer_again(self, polls: set[tuple[str, int]]) -> None:
         self._withheld -= polls
 
     def answer_all(self) -> None:
-        """Answer each pending poll, with nothing but the orders that are due."""
+        """Answer each pending poll without assignments, only with the orders that are due."""
         for poll in list(self._polling.values()):
             poll.owner.answer(PollResponse())
 

@@ -1,4 +1,4 @@
-"""Large results leave the store: an object is written before the row that refers to it."""
+"""Offloads large results to object storage: the object is written before the row that refers to it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from timeball.ports.worker_protocol import Ended
 async def offload_results(
     store: Store, large_value_store: LargeValueStore, settlements: Sequence[Settlement], ended: Sequence[Ended]
 ) -> list[Settlement]:
-    """The settlements of one session, with references in place of large results, and of those that their jobs place.
+    """Return the settlements of one session, with references in place of large results and of results for which the job
+    has a location.
 
-    Only for attempts that the session holds: a forged or stale report writes no object. The guard of the row decides
-    once more. The job says where a result goes, not its worker.
+    Objects are written only for attempts that the session holds, so a forged or stale report writes none. The store
+    checks the fencing token again when it settles. The job decides where a result is written, not its worker.
     """
 
     async def offload(settlement: Settlement, said: Ended) -> Settlement:

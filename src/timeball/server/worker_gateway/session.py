@@ -14,16 +14,16 @@
     IN DOUBT, in each state: the store may have claims for the session that its worker does not know of.
       ──▶ opened by another server, mark_uncertain, beat_arrived (the store says so), poll_arrived (polls are missing,
           or the worker does not hold what it was assigned), drop
-      ◀── verified: the poll that finds the session in doubt gives back all claims that its worker does not name.
+      ◀── verified: the poll that finds the session in doubt releases all claims that its worker does not name.
 
-Invariants, which only this module keeps:
+Invariants. Only this module changes the fields that they are about:
 
-1. At most one poll is pending, the newest one. An older poll that arrives later is answered with nothing.
+1. At most one poll is pending, the newest one. An older poll that arrives later gets an empty answer.
 2. A claim is delivered to the poll it was made for, or to none; `deliver` refuses it after that poll was answered.
 3. A session is in `polling` while it is WAITING, and in `expected` at least while it is EXPECTED.
 4. A cancel is sent with one answer, and with a second one if it became a kill; beats repeat it from the store.
 
-A server may lose all of this: the store knows each claim, and a session that a server does not know is in doubt.
+A server may lose all of this: the store has each claim, and a session that a server does not know is in doubt.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from timeball.ports.store.runs import Claim
 from timeball.ports.worker_protocol import Assignment, Ended, LogChunk, PollResponse
 
 RETURN_TIME: Final = 100 * MILLISECOND
-"""A worker whose poll was answered with less than it could take is expected back within this time."""
+"""How long a session is expected to poll again, after an answer that left some of its slots free."""
 
 
 class PendingPoll(Struct, eq=False):
-    """A poll without an answer. `free` slots of the worker are idle."""
+    """A poll that was not answered yet. `free` is the number of idle slots of its worker."""
 
     owner: WorkerSession
     seq: int
@@ -53,15 +53,16 @@ class PendingPoll(Struct, eq=False):
 
 
 class SpareSlots(Struct, eq=False):
-    """Slots that the answer to a poll left free, until an instant of the steady clock. 0 slots: the next poll is here,
-    or claims fill them."""
+    """Slots that the answer to a poll left free, until an instant of the monotonic clock. 0 slots: the next poll has
+    arrived, or claims fill the slots.
+    """
 
     owner: WorkerSession
     next_poll: int
     slots: int
     until: Micros
     has_claims: bool = False
-    """Whether claims wait for the next poll."""
+    """True if claims wait for the next poll."""
 
 
 class WorkerSession:
@@ -96,40 +97,46 @@ class WorkerSession:
         now: Micros,
         in_doubt: bool = False,
     ) -> None:
-        """`polling` and `expected` are those of all sessions of the server; `now` is of the steady clock."""
+        """`polling` and `expected` are the tables of all sessions of the server; `now` is an instant of the monotonic
+        clock.
+        """
         self.id: Final = session_id
         self.worker: Final = worker
         self._key: Final = key
-        """The key that opened it; None: a server opened it that did not know keys of sessions yet."""
+        """The API key that registered the session. None: registered by an older version, which did not store the key.
+        """
         self._polling: Final = polling
         self._expected: Final = expected
         self._heard_at = now
         self._polled = 0
-        """The number of the newest poll."""
+        """The number of the newest poll of the worker; 0 if there was none."""
         self._waiting: PendingPoll | None = None
         self._offered = (0, 0)
-        """A poll's number, and the free slots that a report stated after it: the report may arrive before that poll."""
+        """The number of a poll, and the free slots that a later report stated for it. The report may arrive before the
+        poll.
+        """
         self._spare: SpareSlots | None = None
         self._kept: list[Claim] = []
-        """Claims for the next poll."""
+        """Claims that wait for the next poll."""
         self._handed: set[int] = set()
-        """Tokens that were assigned, and whose end was not reported yet."""
+        """Tokens of attempts that were assigned and whose end was not reported yet."""
         self._in_doubt = in_doubt
         self._to_cancel: dict[int, bool] = {}
-        """Tokens whose cancel goes out with the next answer, and whether it is a kill: there may be no pending poll."""
+        """By token: cancel orders for the next answer. True means kill. They wait here because no poll may be pending.
+        """
         self._cancelling: dict[int, bool] = {}
-        """Tokens whose cancel went out with an answer, and whether it was a kill."""
+        """By token: cancel orders that were sent. True means kill."""
         self._to_pause: dict[int, int] = {}
-        """Tokens that are to make room, with the number of the order, which goes out with the next answer."""
+        """By token: the number of a preemption order for the next answer."""
         self._printed: dict[int, int] = {}
-        """Characters of output by token, as far as this server received it."""
+        """By token: characters of output that this server received."""
 
     def belongs_to(self, key: str) -> bool:
-        """Whether a message with this key is from the session's worker."""
+        """True if a message with this API key is from the worker of the session."""
         return self._key is None or self._key == key
 
     def heard(self, key: str, now: Micros) -> bool:
-        """A message arrived. False: it has the key of another worker, and changes nothing."""
+        """Record that a message arrived. Return False, and record nothing, if it has the key of another worker."""
         if not self.belongs_to(key):
             return False
         self._heard_at = now
@@ -141,21 +148,22 @@ class WorkerSession:
     # --- polls -------------------------------------------------------------------------------------------------
 
     def poll_arrived(self, seq: int, held: Collection[int]) -> list[Claim] | None:
-        """The worker polls, and holds these attempts. Returns the claims that were kept for this poll; None: a newer
-        poll arrived before it."""
+        """Record a new poll of the worker, which holds the attempts with these tokens. Return the claims that were kept
+        for this poll, or None if a newer poll arrived before it.
+        """
         if seq <= self._polled:
             return None
         claims, self._kept = self._kept, []
         if self._spare is not None:
             self._spare.slots, self._spare = 0, None
-        if seq != self._polled + 1:  # the polls between these two went to another server, or were lost
+        if seq != self._polled + 1:  # the polls between these two went to another server or were lost
             claims, self._in_doubt = [], True
         self._polled = seq
         if self._waiting is not None:
-            self.answer(PollResponse())  # a worker that polls again has given up the poll before
+            self.answer(PollResponse())  # a worker that polls again has given up its previous poll
         if self._in_doubt or not self._handed.issubset(held):
-            # An answer did not arrive. A worker never acts on a poll that it gave up: nothing executes what was
-            # claimed for earlier polls and is not among what the worker holds.
+            # An answer did not arrive. A worker never acts on the answer to a poll that it gave up, so no attempt
+            # executes that was claimed for earlier polls and is not among `held`.
             self._in_doubt = True
             self._cancelling.clear()
             self._handed.intersection_update(held)
@@ -166,36 +174,41 @@ class WorkerSession:
         return self._in_doubt
 
     def verified(self) -> None:
-        """The store has no claims for earlier polls that the worker does not hold."""
+        """The store has released all claims for earlier polls that the worker does not hold."""
         self._in_doubt = False
 
     def is_newest(self, seq: int) -> bool:
         return seq == self._polled
 
     def drop(self, claims: Sequence[Claim]) -> None:
-        """The poll for which these were kept was overtaken: the next poll gives them back."""
+        """Drop claims that were kept for a poll, because a newer poll replaced it. The next poll releases them in the
+        store.
+        """
         if claims:
             self._in_doubt = True
 
     def assign(self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros) -> PollResponse:
-        """The answer to the newest poll, which has so many free slots: these runs, and the orders that are due. `now`
-        is of the store, `steady_now` of the steady clock."""
+        """Return the answer to the newest poll, which has `free` slots: these runs, and the orders that are due. `now`
+        is the store's time, `steady_now` that of the monotonic clock.
+        """
         response = self._assign(claims, free, now, steady_now)
         return self._with_orders(response) if self._to_cancel or self._to_pause else response
 
     def orders(self) -> PollResponse | None:
-        """The answer to the newest poll with the orders that are due; None: there are none."""
+        """Return an answer to the newest poll with the orders that are due, or None if there are none."""
         return self._with_orders(PollResponse()) if self._to_cancel or self._to_pause else None
 
     def wait(self, seq: int, free: int, answer: asyncio.Future[PollResponse]) -> PendingPoll:
-        """There is no answer yet to the newest poll."""
+        """Keep the newest poll pending, because there is no answer yet."""
         if self._offered[0] == seq:
             free = self._offered[1]
         self._waiting = self._polling[self.id] = PendingPoll(self, seq, free, answer)
         return self._waiting
 
     def answer(self, response: PollResponse, only: PendingPoll | None = None) -> None:
-        """Answer the pending poll, if there is one; with `only`: if it is this one. Orders that are due go with it."""
+        """Answer the pending poll, if there is one; with `only`, just if it is that poll. Orders that are due are added
+        to the response.
+        """
         waiting = self._waiting
         if waiting is None or (only is not None and waiting is not only):
             return
@@ -206,7 +219,7 @@ class WorkerSession:
             waiting.answer.set_result(self._with_orders(response) if has_orders else response)
 
     def stop_waiting(self, poll: PendingPoll) -> None:
-        """The worker's request is over without an answer."""
+        """Forget a pending poll whose HTTP request ended without an answer."""
         if self._waiting is poll:
             self._waiting = None
             self._polling.pop(self.id, None)
@@ -214,8 +227,9 @@ class WorkerSession:
     # --- claims ------------------------------------------------------------------------------------------------
 
     def deliver(self, poll: int, claims: Sequence[Claim], now: Micros, steady_now: Micros) -> bool:
-        """Answer the poll that these were claimed for, or keep them for it if it is the next one. False: it has its
-        answer, or a newer poll has overtaken it, which may have given the claims back by now."""
+        """Answer the poll that these runs were claimed for, or keep them if that poll is the next one. Return False if
+        the poll was answered or replaced by a newer one, which may already have released the claims.
+        """
         waiting = self._waiting
         if waiting is not None and waiting.seq == poll and not waiting.answer.done():
             self.answer(self._assign(claims, waiting.free, now, steady_now))
@@ -230,14 +244,16 @@ class WorkerSession:
         return True
 
     def mark_uncertain(self) -> None:
-        """The store's answer to a claim for this session was lost."""
+        """Record that the store's answer to a claim for this session was lost."""
         self._in_doubt = True
-        self.answer(PollResponse())  # the next poll gives back what the worker did not get
+        self.answer(PollResponse())  # the next poll releases the claims that the worker did not receive
 
     # --- reports and beats -------------------------------------------------------------------------------------
 
     def slots_changed(self, seq: int, free: int) -> bool:
-        """A report states the free slots of a poll. True: that poll is pending, and has free slots that are news."""
+        """Record the free slots that a report states for a poll. Return True if that poll is pending and its slots
+        changed to more than 0.
+        """
         self._offered = (seq, free)
         waiting = self._waiting
         if waiting is None or waiting.seq != seq or waiting.free == free:
@@ -246,13 +262,13 @@ class WorkerSession:
         return free > 0
 
     def printed(self, chunks: Iterable[LogChunk], stale: Container[int]) -> None:
-        """Output was stored, except that of stale attempts."""
+        """Count the stored output of attempts, except that of stale ones."""
         for chunk in chunks:
             if chunk.token not in stale:
                 self._printed[chunk.token] = self._printed.get(chunk.token, 0) + len(chunk.text)
 
     def ended(self, attempts: Sequence[Ended]) -> list[Ended]:
-        """The ends of attempts were reported. Returns those with large output."""
+        """Record the reported ends of attempts. Return those with large output."""
         tokens = [each.token for each in attempts]
         self._handed.difference_update(tokens)
         if self._to_cancel or self._cancelling:
@@ -262,15 +278,17 @@ class WorkerSession:
         return [each for each in attempts if self._printed.pop(each.token, 0) > LARGE] if self._printed else []
 
     def beat_arrived(self, held: Set[int], claimed: Set[int]) -> None:
-        """The worker holds these attempts, and the store has those claimed for it."""
+        """Compare the attempts that the worker holds with those that the store has claimed for it."""
         self._in_doubt = not claimed <= held
         if self._in_doubt:
-            self.answer(PollResponse())  # the next poll gives back what the worker does not hold
+            self.answer(PollResponse())  # the next poll releases the claims that the worker does not hold
 
     # --- orders ------------------------------------------------------------------------------------------------
 
     def order_cancel(self, token: int, at_once: bool) -> None:
-        """Each order is sent once, and once more if a cancel became a kill."""
+        """Send a cancel order with the next answer. Each order is sent once, and once more if a cancel
+        became a kill.
+        """
         sent = self._cancelling.get(token)
         if sent is None or (at_once and not sent):
             self._to_cancel[token] = at_once
@@ -283,15 +301,16 @@ class WorkerSession:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def close(self) -> list[Claim]:
-        """The server stops: nothing more is claimed for the next poll, which goes to another server. Returns what was
-        claimed for it. The pending poll has yet to be answered."""
+        """Return the claims that wait for the next poll, and accept no more: the server stops, and the worker sends its
+        next poll to another server. The pending poll still has to be answered.
+        """
         claims, self._kept = self._kept, []
         if self._spare is not None:
             self._spare.slots, self._spare = 0, None
         return claims
 
     def end(self) -> None:
-        """The session is over: its worker left, or its lease lapsed."""
+        """End the session: its worker left, or its lease lapsed. The pending poll is answered."""
         self._expected.pop(self.id, None)
         self.answer(PollResponse())
 
