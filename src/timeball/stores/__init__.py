@@ -1,1 +1,1 @@
-"""Where the truth is kept: one SQL store, on SQLite for one machine and on PostgreSQL for a fleet."""
+"""The stores: one implementation in SQL, on SQLite for one machine and on PostgreSQL for a fleet."""

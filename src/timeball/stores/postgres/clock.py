@@ -1,4 +1,4 @@
-"""What time it is at the server, without asking it every time."""
+"""An estimate of the clock of the PostgreSQL server, without a query for each reading."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from timeball.domain.instant import Micros
 
 SAMPLES: Final = 8
 DRIFT: Final = 5_000
-"""A node's steady clock is trusted to within one part in this many."""
+"""The monotonic clock of a machine is trusted to within one part in this many."""
 
 
 class ServerClock:
-    """A lower bound of the server's clock that never runs backwards.
+    """A lower bound of the clock of the PostgreSQL server. It never runs backwards.
 
-    An answer that says `t` and arrived at `m` proves that the server's clock is past `t + (now - m)`. The best of the
-    last few answers counts, less what the steady clock may have run too fast since. Which one is the best does not
-    change as time goes by.
+    An answer with time `t` that arrived at `m` proves that the server's clock is past `t + (now - m)`. The best of the
+    last 8 answers is used, minus what the monotonic clock may have gained since. Which answer is the best does not
+    change with time.
 
-    An answer below what was proven before the question was asked comes from another clock: that of a replica which took
-    over, or one that was set back. What is due is due by that clock from now on, so nothing older counts any more.
+    An answer below the bound that held when the question was asked comes from another clock: a replica took over, or
+    the clock was set back. That clock decides from then on what is due, so older answers are dropped.
     """
 
     def __init__(self, monotonic: Callable[[], Micros]) -> None:
@@ -31,7 +31,7 @@ class ServerClock:
         self._answered: Micros = 0
 
     def sample(self, server_time: Micros, proven_before: Micros = 0) -> None:
-        """`proven_before` is what this clock said when the server was asked."""
+        """Add an answer of the server. `proven_before` is the value of this clock when the server was asked."""
         if server_time < proven_before:
             self._samples.clear()
             self._answered = 0
@@ -47,6 +47,7 @@ class ServerClock:
 
 
 def _earliest_possible_time(sample: tuple[Micros, Micros]) -> Micros:
-    """The larger it is, the more a sample proves: the server's time when it answered, less what clocks drift."""
+    """Return a value that orders samples: the server's time of the answer, minus the drift of the clock since it
+    arrived."""
     server_time, arrived = sample
     return server_time * DRIFT - arrived * (DRIFT - 1)

@@ -1,9 +1,9 @@
-"""How connections to PostgreSQL are made: to whichever of several hosts takes writes, with the settings that every
-statement relies on, and so that the end of the other side is noticed within seconds.
+"""Connections to PostgreSQL: to the host that accepts writes, with the settings that every statement needs, and with
+keepalives that detect a dead host within seconds.
 
 An address may name several hosts, as for libpq: `postgresql://a,b:5433/timeball?target_session_attrs=read-write`. Each
-gets a few seconds of its own, since a host without power does not even refuse, and the one that answered last is asked
-first. If nothing else is said, of several hosts the one that takes writes is meant.
+host gets a few seconds of its own, because a host without power does not refuse a connection. The host that answered
+last is tried first. The default of `target_session_attrs` for several hosts is `read-write`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
 PER_HOST: Final = 3.0
-"""Seconds for one of several hosts to let us in."""
+"""Seconds to connect to one of several hosts."""
 SILENCE: Final = 5
-"""Seconds without a sign of life, on an idle connection or after something was sent, until it counts as broken."""
+"""Seconds without a packet from the other side, idle or after a send, until a connection counts as broken."""
 SETTINGS: Final = {
     "application_name": "timeball",
     "synchronous_commit": "on",
     "default_transaction_isolation": "read committed",
-    # A server that stands still inside a transaction lets go of its locks before its lease is over.
+    # If a Timeball server hangs in a transaction, PostgreSQL releases its locks before its lease ends.
     "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
     "timezone": "UTC",
-    # Every statement has its index. A plan that was kept from when a table was small reads all of it: claims among
-    # 300,000 runs that arrived before the next ANALYZE took 118 ms with kept plans, 13 ms with these two settings.
+    # Every statement has its index. A cached plan from when a table was small reads the whole table: claims among
+    # 300,000 runs that arrived before the next ANALYZE took 118 ms with cached plans, and 13 ms with these two
+    # settings.
     "plan_cache_mode": "force_custom_plan",
     "enable_seqscan": "off",
 }
@@ -45,32 +46,32 @@ _ATTRIBUTES: Final = "target_session_attrs"
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Connections that lead to the database itself and stay as they are: it remembers settings and statements."""
+    """Connections directly to the database. Settings and prepared statements are kept for their whole life."""
 
     least: int
     most: int
     statement_cache_size: ClassVar[int] = 1024
     settings: ClassVar[dict[str, str]] = SETTINGS
     stay: ClassVar[bool] = True
-    """Whether statements outside of a transaction need nothing to keep the connection."""
+    """True if statements outside of a transaction stay on the same connection to the database."""
 
     def transaction(self, connection: Connection) -> AbstractAsyncContextManager[object]:
         return connection.transaction()
 
     def alone(self, connection: Connection) -> AbstractAsyncContextManager[object]:
-        """For a statement that is a transaction by itself."""
+        """Return the context for a single statement, which is a transaction by itself."""
         return contextlib.nullcontext()
 
     def reading(self, connection: Connection) -> AbstractAsyncContextManager[object]:
-        """A read sees what was committed before each of its statements: it needs no transaction."""
+        """Return the context for reads. They need no transaction: each statement sees what was committed before it."""
         return contextlib.nullcontext()
 
 
 class Pooled(Own):
-    """Connections to a pooler that leads each transaction to any of its own connections to the database. So nothing
-    is remembered from one to the next: settings come with each transaction, and statements are not kept. A statement
-    is prepared and executed in two steps, between which only a transaction keeps the same connection: reads are in one,
-    too."""
+    """Connections through a pooler, such as PgBouncer, that may run each transaction on another connection to the
+    database. No state is kept between transactions: settings are sent with each transaction, and statements are not
+    cached. A statement is prepared and executed in two steps, and only a transaction keeps both on one connection; so
+    reads run in a transaction too."""
 
     statement_cache_size = 0
     settings: ClassVar[dict[str, str]] = {}
@@ -99,7 +100,7 @@ _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; " + "; ".join(
 
 
 class Address:
-    """Where a database is: one host, or several of which one is the right one."""
+    """The address of a database: one host, or several of which one accepts writes."""
 
     def __init__(self, dsn: str, timeout: float) -> None:
         self._hosts = single_hosts(dsn)
@@ -107,7 +108,7 @@ class Address:
         self._latest = 0
 
     async def connect(self, **options: Any) -> asyncpg.Connection[Any]:
-        """The first host that is as it should be; else what the last one said."""
+        """Return a connection to the first host that qualifies. Raise the error of the last one if none does."""
         options["timeout"] = self._timeout
         count = len(self._hosts)
         for at in (turn % count for turn in range(self._latest, self._latest + count - 1)):
@@ -125,7 +126,7 @@ class Address:
 
 
 def single_hosts(dsn: str) -> list[str]:
-    """The same address once for each host that it names."""
+    """Return one address for each host that a DSN names."""
     parts = urlsplit(dsn)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     account, at, places = parts.netloc.rpartition("@")
@@ -152,14 +153,14 @@ def single_hosts(dsn: str) -> list[str]:
 
 
 def _notice_silence(connection: asyncpg.Connection[Any]) -> None:
-    """A host that lost its power sends no farewell. Without this, whoever waits for its answer waits for the time-out
-    of the statement, and so does the next one on the next connection."""
+    """Enable TCP keepalives. A host that lost its power closes no connection; without keepalives every statement on
+    each of its connections would wait until the statement timeout."""
     transport = getattr(connection, "_transport", None)
     plug = None if transport is None else transport.get_extra_info("socket")
     if plug is None or plug.family not in (socket.AF_INET, socket.AF_INET6):
         return
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # What a platform does not know it does not do.
+    # Options that the platform does not have are left out.
     for name, value in (
         ("TCP_KEEPIDLE", SILENCE - 2),
         ("TCP_KEEPINTVL", 1),

@@ -1,4 +1,4 @@
-"""What can go wrong with PostgreSQL and the way to it, in the words of the port."""
+"""Translation of errors of PostgreSQL and of its connections to the errors of the store port."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ REPEATABLE: Final = (
     asyncpg.UniqueViolationError,
     asyncpg.InvalidCachedStatementError,
 )
-"""A work was refused because of its neighbours, and may be run again."""
+"""Errors after which a transaction may be repeated: it conflicted with another one."""
 GONE: Final = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # also what asyncpg says of a connection whose end it has not noticed yet
+    asyncpg.InternalClientError,  # also raised for a connection that has ended without asyncpg noticing
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still inside a transaction
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process hung inside a transaction
     asyncpg.TransactionTimeoutError,
 )
-"""The connection is."""
+"""Errors that mean that the connection is lost."""
 NO_CONNECTION: Final = (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""Whatever the reason: a store that lets nobody in is out of order, and may let us in again."""
+"""Errors while connecting. For any of them the store counts as unavailable, and a later attempt may succeed."""
 _OUT_OF_ORDER: Final = (
     TimeoutError,
     asyncpg.InsufficientResourcesError,
@@ -42,24 +42,24 @@ _OUT_OF_ORDER: Final = (
 
 
 class Busy(Unavailable):
-    """Every connection is at work: there is nothing wrong with any of them, nor with what was asked."""
+    """Raised when all connections of the pool are in use. Neither they nor the request are at fault."""
 
 
 class Locked(Unavailable):
-    """A lock did not come free within `lock_timeout`."""
+    """Raised when a lock was not released within `lock_timeout`."""
 
 
 class Interrupted(Unavailable):
-    """The connection broke while a work was under way, which may have been committed, or about to begin."""
+    """Raised when the connection was lost during a transaction, which may have been committed, or before it began."""
 
 
 @contextlib.asynccontextmanager
 async def told(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
-    """Tell what went wrong with the server in the words of the port; `gone`: with the connection to it."""
+    """Raise errors of the database as errors of the store port. Errors of the connection are raised as `gone`."""
     try:
         yield
     except (*GONE, *_OUT_OF_ORDER) as error:
-        if isinstance(error, ValueError):  # asyncpg's word for an argument that is no such value
+        if isinstance(error, ValueError):  # asyncpg uses ValueError for an invalid argument
             raise
         if isinstance(error, asyncpg.LockNotAvailableError):
             raise no_answer(error, Locked) from error
@@ -68,7 +68,8 @@ async def told(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
 
 
 def refused(error: Exception) -> Unavailable:
-    """What to tell who got no connection. One that was ended while it was being made says nothing about the next."""
+    """Return the error for a failed attempt to connect. A connection that ended while it was being made is
+    `Interrupted`: the next attempt may succeed."""
     ended = (asyncpg.AdminShutdownError, asyncpg.ConnectionDoesNotExistError, asyncpg.InternalClientError)
     meanwhile = isinstance(error, ended) and not isinstance(error, asyncpg.TargetServerAttributeNotMatched)
     return no_answer(error, Interrupted if meanwhile else Unavailable)

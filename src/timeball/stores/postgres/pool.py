@@ -1,4 +1,4 @@
-"""As many connections as there is work for, and a line of those who wait for one."""
+"""A pool of connections that grows with demand, and a queue of callers that wait for one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
 GROW_AFTER: float = 0.02
-"""Seconds that a work waits for one of the connections that there are before it makes another: that one has to learn
-every table before its first answer, which takes the database longer. Works that come at once, as all loops do when a
-server starts, so share a few; where they keep coming, there will be more: see `_wait_in_line`."""
+"""Seconds that a caller waits for an existing connection before the pool makes another: a new connection must read the
+catalog of every table before its first answer, which takes longer. Calls that come at the same time, as from all loops
+when a server starts, therefore share a few connections; if they keep coming, the pool grows (see `_wait_in_line`)."""
 
 
 class Pool:
-    """`timeout` is how long a connection or a statement may take, in seconds. Every new connection begins with `greet`:
-    it may lead to another server than those before."""
+    """A pool of asyncpg connections. `timeout` is the maximum time of a connect or a statement, in seconds. `greet` is
+    called for every new connection, which may lead to another server than those before."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Pool:
                 pool.terminate()
 
     async def expire(self) -> None:
-        """Whatever happened to one connection happened to the others."""
+        """Close all connections: an error of one probably affects the others."""
         if self._pool is not None:
             await self._pool.expire_connections()
 
@@ -89,7 +89,7 @@ class Pool:
             try:
                 yield connection
             finally:
-                with contextlib.suppress(*NO_CONNECTION):  # what became of the work is known; the pool makes a new one
+                with contextlib.suppress(*NO_CONNECTION):  # the pool replaces a broken connection
                     await pool.release(connection, timeout=self._timeout)
         finally:
             self._working -= 1
@@ -106,8 +106,9 @@ class Pool:
             raise refused(error) from error
 
     async def _wait_in_line(self) -> None:
-        """Until somebody gives a connection back, or for so long that another one is worth it. It is not kept for who
-        was first in line: if somebody else was quicker, there is more to do than these can, and he makes another."""
+        """Wait until a connection is released, or until another one is worth making. The released connection is not
+        reserved for the first in the queue: if another caller takes it, demand exceeds the pool, and this caller makes
+        a new one."""
         mine = asyncio.get_running_loop().create_future()
         self._in_line.append(mine)
         try:
@@ -132,5 +133,5 @@ class Pool:
 
 
 async def _nothing_to_reset(connection: Connection) -> None:
-    """A transaction that broke off is rolled back by the pool. Nobody leaves anything else behind, so that asking the
-    server to forget it would be a round trip for nothing."""
+    """Do nothing. The pool rolls back a broken transaction, and no other state is left on a connection, so that a reset
+    would be a wasted round trip."""

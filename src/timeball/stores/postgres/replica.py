@@ -1,7 +1,7 @@
-"""A replica for reads that may be behind: lists and histories that people look at. No decision is made from it.
+"""A replica for reads that may lag behind, such as lists and histories. No decision is made from it.
 
-It is a convenience: when it is away, or too far behind to know a table, the primary answers, and for a few seconds
-nobody even asks it.
+The replica is optional. If it does not answer, or is too far behind to know a table, the primary answers, and the
+replica is not tried again for 5 seconds.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from timeball.stores.sql.driver import TOO_LONG
 T = TypeVar("T")
 
 CONNECT: Final = 2.0
-"""Seconds until a replica that does not let us in counts as away."""
+"""Seconds until a connect to the replica counts as failed."""
 REPLICA_RETRY_DELAY: Final = 5 * SECOND
 _log = structlog.get_logger()
 
 
 class Away(Exception):
-    """Ask the primary."""
+    """Raised when the replica cannot answer, so that the primary must be asked."""
 
 
 class Replica:
@@ -39,7 +39,7 @@ class Replica:
         self._away_until: Micros | None = None
 
     async def open(self) -> None:
-        """Connects to nobody yet."""
+        """Create the pool. No connection is made yet."""
         self._pool = await asyncpg.create_pool(
             connect=self._connect,
             min_size=0,
@@ -54,7 +54,8 @@ class Replica:
             pool.terminate()
 
     async def read(self, look: Callable[[Connection], Awaitable[T]], patience: float) -> T:
-        """Raises `Away` if somebody else had better be asked, and `Unavailable` if this is too much to ask."""
+        """Read from the replica. Raise `Away` if the primary should be asked, and `Unavailable` if the read takes too
+        long."""
         if self._pool is None or (self._away_until is not None and self._monotonic() < self._away_until):
             raise Away
         try:
@@ -68,7 +69,9 @@ class Replica:
             if isinstance(error, ValueError):
                 raise
             if self._away_until is None:
-                _log.warning("the replica does not answer: the primary does", error=str(error) or type(error).__name__)
+                _log.warning(
+                    "the replica does not answer; reads use the primary", error=str(error) or type(error).__name__
+                )
             self._away_until = self._monotonic() + REPLICA_RETRY_DELAY
             await self._pool.expire_connections()
             raise Away from error

@@ -1,9 +1,9 @@
 """PostgreSQL: a store for a fleet, reached through a pool of asyncpg connections.
 
-A work that the database refuses because of its neighbours (serialization failure, deadlock, the same id inserted at
-the same moment) is run again. So is one whose connection broke, for a few seconds: nobody can tell whether its commit
-was done, and whoever were told that it failed might ask for the same thing once more. Every work may be repeated,
-because its ids were made before. A database that does not let us in is `Unavailable` at once: nothing has happened yet.
+A transaction that conflicts with others (serialization failure, deadlock, the same id inserted at the same moment) is
+run again. So is one whose connection was lost, for a few seconds: it is unknown whether it was committed, and a caller
+that got an error might send the same request once more. Every transaction may be repeated, because its ids were made
+before it began. If no connection can be made, the store is `Unavailable` at once, since nothing has happened yet.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ T = TypeVar("T")
 MIGRATION_LOCK: Final = 7_463_911_301
 TRIES: Final = 5
 SLOW_READ_TIMEOUT: float = 10.0
-"""Seconds that a slow read may wait for its turn, and each of its statements may take."""
+"""Maximum seconds that a slow read may wait for its turn, and that each of its statements may take."""
 SAMPLE_EVERY: Final = 1.0
-"""Seconds between two looks at the server's clock."""
+"""Seconds between two readings of the server's clock."""
 UNCERTAIN: Final = 4_000_000
-"""Microseconds for which a work is repeated whose connection broke, so that its fate is known."""
+"""Microseconds for which a transaction is repeated whose connection was lost, until its result is known."""
 CAREFUL: Final = 60_000_000
-"""Microseconds after such an interruption in which every commit waits for the replicas, also one without writes."""
+"""Microseconds after a lost connection in which every commit waits for the replicas, also one without writes."""
 TRY_AGAIN_AFTER: Final = 0.1
 
 _log = structlog.get_logger()
 
 
 class PostgresStore(DailyPartitions, SqlStore):
-    """`timeout` is how long a connection or a statement may take, in seconds, before the store counts as gone.
+    """The store on PostgreSQL. `timeout` is the maximum time of a connect or a statement, in seconds, before the store
+    counts as unavailable.
 
-    With `direct`, `dsn` leads to a pooler that may give every transaction another connection of its own, such as
-    PgBouncer in transaction mode; `direct` leads to the database itself, for what needs a connection that stays: hints
-    and migrations. `replica` is where reads may go that may be a little behind.
+    With `direct`, `dsn` is the address of a pooler that may run every transaction on another connection, such as
+    PgBouncer in transaction mode. `direct` is the address of the database itself, for wakeups and migrations, which
+    need a permanent connection. `replica` is the address for reads that may lag behind.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class _Driver:
         await self._pool.close()
 
     async def _connect(self, *, patient: bool = False) -> asyncpg.Connection[Any]:
-        """A connection of its own; a patient one waits for statements as long as they take."""
+        """Return a connection outside of the pool. With `patient`, statements have no timeout."""
         return await self._direct.connect(command_timeout=None if patient else self._timeout, server_settings=SETTINGS)
 
     async def _migrate(self) -> None:
@@ -145,7 +146,7 @@ class _Driver:
                     if tried == TRIES - 1:
                         raise Unavailable("PostgreSQL is too busy to be migrated; try again later") from error
                     await asyncio.sleep(1)
-            with contextlib.suppress(Occupied):  # there is room in the rest, and the keeper tries again
+            with contextlib.suppress(Occupied):  # the default partition takes the rows, and maintenance tries again
                 async with not_waiting(), connection.transaction():
                     await prepare_days_ahead(Tx(connection, self._compiler))
         finally:
@@ -164,7 +165,7 @@ class _Driver:
             except Unavailable as error:
                 now = self._monotonic()
                 if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
-                    # It was demoted, and is not the one to talk to any more: the next connections find its successor.
+                    # The server was demoted: new connections find its successor.
                     await self._pool.expire()
                     refused += 1
                     if refused > 1 and interrupted_at is None:
@@ -201,7 +202,7 @@ class _Driver:
         return await self._read_again(work)
 
     async def _read_slowly(self, work: Work[T]) -> T:
-        """Slow reads leave half of the connections to the others."""
+        """Run a slow read. Slow reads use at most half of the connections."""
         try:
             await asyncio.wait_for(self._slow.acquire(), SLOW_READ_TIMEOUT)
         except TimeoutError:
@@ -220,11 +221,11 @@ class _Driver:
         while True:
             try:
                 return await self._read(work, timeout)
-            except REPEATABLE as error:  # a read waits for locks, too: of a table whose days come and go
+            except REPEATABLE as error:  # a read waits for table locks too, when partitions are attached or detached
                 refused += 1
                 await _make_way(refused, error)
             except Unavailable as error:
-                # A pooled connection may have died long ago, and its neighbours with it. Reading again changes nothing.
+                # A pooled connection may have been lost long ago, and the others with it. Repeating a read is safe.
                 cause = error.__cause__
                 is_slow = timeout is not None and isinstance(cause, TimeoutError)
                 is_gone = isinstance(cause, GONE) and not is_slow and not isinstance(error, Busy)
@@ -253,7 +254,8 @@ class _Driver:
         self._clock.sample(now, before)
 
     async def _keep_sampling(self) -> None:
-        """As long as the store is open, whatever happens: without fresh answers the clock falls behind for good."""
+        """Read the server's clock every second while the store is open, whatever fails: without new answers the
+        estimate falls behind."""
         failing = False
         while True:
             await asyncio.sleep(SAMPLE_EVERY)
@@ -262,10 +264,10 @@ class _Driver:
                 failing = False
             except Exception as error:
                 if not failing:
-                    _log.warning("the server's clock cannot be read", error=str(error) or type(error).__name__)
+                    _log.warning("the clock of PostgreSQL cannot be read", error=str(error) or type(error).__name__)
                 failing = True
 
-    # --- hints -----------------------------------------------------------------------------------------------------
+    # --- wakeups ---------------------------------------------------------------------------------------------------
 
     def listen(self, hint: WakeupListener) -> None:
         self._wakeups.listeners.append(hint)
@@ -275,28 +277,29 @@ class _Driver:
 
 
 async def _make_way(refused: int, error: Exception) -> None:
-    """Rest before a work that was refused because of its neighbours runs again, if it was not refused too often."""
+    """Wait before a transaction that conflicted with others is run again. Raise `Unavailable` after 5 conflicts."""
     if refused == TRIES:
-        raise Unavailable(f"PostgreSQL has too much going on at once: {error}") from error
+        raise Unavailable(f"PostgreSQL has too many conflicting transactions: {error}") from error
     await asyncio.sleep(0.001 * 2**refused)
 
 
 async def apply_schema(connection: Connection) -> None:
-    """Inside a transaction, under an advisory lock: of two that start at once, the second finds the work done."""
+    """Migrate the schema inside a transaction, under an advisory lock: if two servers start at once, the second finds
+    the schema up to date."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-    # Whoever waits for a lock on a table holds up everybody who comes after: better to try again a little later.
+    # A request that waits for a table lock blocks all later requests, so it gives up after 2 s and is repeated later.
     await connection.execute("SET LOCAL lock_timeout = '2s'")
     await migrate(Tx(connection, Compiler()), POSTGRES, known())
 
 
 async def make_room_for(connection: Connection, days: Iterable[Micros]) -> None:
-    """Inside a transaction: partitions for history of these days."""
+    """Create the history partitions of these days, inside a transaction."""
     tx = Tx(connection, Compiler())
     for day in days:
         await prepare(tx, day)
 
 
 _BE_REPLICATED: Final = "SELECT pg_logical_emit_message(true, 'timeball', 'again')"
-"""A work that finds itself done writes nothing, so that its commit waits for nobody; but a commit that was interrupted
-while it waited for a synchronous replica is visible before the replica has it. This makes the commit wait for both."""
+"""A write that makes the commit wait for synchronous replicas. A repeated transaction that finds its work done writes
+nothing, so its commit would not wait; but an interrupted commit can be visible before the replica has it."""
 _CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"

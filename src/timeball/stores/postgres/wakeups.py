@@ -1,4 +1,4 @@
-"""Wake-ups between servers, by LISTEN and NOTIFY."""
+"""Wakeups between servers, by LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from timeball.ports.store.store import WakeupListener
 CHANNEL: Final = "timeball"
 NOTIFY_DELAY: Final = 0.003
 NOTIFY_INTERVAL: Final = 0.01
-"""Seconds from one message to the next at least: under load each would cost as much as the jobs that it tells of."""
+"""Minimum seconds between two messages: under load each message would cost as much as the jobs that it announces."""
 LOOK_EVERY: Final = 1.0
-"""Seconds between two looks whether the connection is still there."""
+"""Seconds between two checks of the connection."""
 PROBE_AFTER: Final = 10
-"""Looks in a row that found nothing to send, after which the server is asked for a sign of life: a connection that only
-listens never fails by itself."""
+"""Number of checks without a message to send after which the server is queried: a connection that only listens never
+fails by itself."""
 PROBE_SECONDS: Final = 5.0
-"""How long that may take before the connection counts as broken."""
+"""Timeout of that query in seconds; after it the connection counts as broken."""
 RECONNECT_AFTER: Final = 0.5
 _log = structlog.get_logger()
 
 
 class PostgresWakeups:
-    """They go over one connection of their own, NOTIFY outside of every transaction, since that takes a lock of the
-    whole cluster. What queued for a few milliseconds is one message."""
+    """Sends and receives wakeups over one connection of its own. NOTIFY is sent outside of transactions, because it
+    takes a lock on the whole cluster. Wakeups that arrive within a few milliseconds are sent as one message."""
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
         self.listeners: list[WakeupListener] = []
@@ -46,7 +46,7 @@ class PostgresWakeups:
             try:
                 await self._serve()
             except Exception as error:
-                _log.warning("hints from other servers are interrupted", error=str(error) or type(error).__name__)
+                _log.warning("wakeups from other servers are interrupted", error=str(error) or type(error).__name__)
             await asyncio.sleep(RECONNECT_AFTER)
 
     async def _serve(self) -> None:

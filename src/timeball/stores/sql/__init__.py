@@ -1,1 +1,1 @@
-"""The one store logic. What differs between the databases is in `dialect.py`, how to reach them in the drivers."""
+"""The store logic, written once for both databases. `dialect.py` has the differences in SQL, the drivers connect."""

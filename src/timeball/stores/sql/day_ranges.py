@@ -1,8 +1,10 @@
-"""Which days of the history a read has to look at. To plan a statement over all of them takes PostgreSQL longer than
-the rest of it; so a read says between which ids its runs are, and the other days stay out of its plan.
+"""Id ranges that limit a read of the history to some days.
 
-A run is made a few seconds before it fires, or later, and not before its job. Ids tell when that was. A day is added on
-both sides: clocks differ, but not by that much.
+PostgreSQL has one partition of the history per day, and planning a statement over all of them takes longer than its
+execution. A read therefore states between which ids its runs are, and the planner leaves the other days out.
+
+A run is created a few seconds before it fires, or later, and never before its job. Its id contains the time of
+creation. The range has one more day on both sides, because the clocks of servers differ by less than that.
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ from timeball.domain.instant import DAY, MILLISECOND, Micros
 from timeball.domain.retention import day_of
 
 LATELY: Final = DAY
-"""What most pages of a list are within, before the place where they begin."""
+"""How far back most pages of a list reach, from the place where they begin."""
 
 
 class DayRange(NamedTuple):
-    """Between which ids runs are. As parameters of a statement: `days._asdict()`."""
+    """A range of run ids. `days._asdict()` are its parameters of a statement."""
 
     made_from: str = ""
     made_until: str = "s"
 
 
 def day_range(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None) -> DayRange:
-    """Those of all runs that there are now, that fire from then on, and that are of this job."""
+    """Return the range of all runs that exist now, that fire at `fires_from` or later, and that belong to this job."""
     made_from = _made_from(fires_from)
     if job_id is not None and ids.is_id("j", job_id):
         made_from = max(made_from, _made_from(ids.made_at(job_id)))
@@ -33,7 +35,7 @@ def day_range(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None)
 
 
 def is_whole_life(job_id: str, since: Micros) -> bool:
-    """Whether all instants of a job's schedule are since then: none is before the job was made."""
+    """True if all scheduled fires of a job are at `since` or later: none is before the job was created."""
     return ids.is_id("j", job_id) and since <= ids.made_at(job_id) + MILLISECOND
 
 

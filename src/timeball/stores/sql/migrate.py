@@ -1,10 +1,10 @@
-"""Migrations: numbered plain SQL, each applied once, and recorded.
+"""Migrations: numbered SQL files. Each is applied once and recorded.
 
-Servers of two versions share a database while a fleet is upgraded: the first new one migrates it under the old ones.
-So a migration only *expands* the schema, and says so in its first lines with `-- works with: N`: servers that know
-schema N or a newer one work on it, and may be started on it. What they use is *contracted* by a later release, when
-nobody does any more; such a migration says nothing, and older servers refuse to start on what it left. `docs/fleet.md`
-has the rule.
+Servers of two versions share a database while a fleet is upgraded: the first new server migrates it while the old ones
+run. A migration therefore only *expands* the schema, and declares that in its first lines with `-- works with: N`:
+servers that know schema N or a newer one can start and work on it. A later release *contracts* the schema, when no
+server uses the old parts any more. Such a migration has no such line, and older servers refuse to start after it. See
+`docs/howto/fleet.md`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Migration:
 
     @property
     def works_with(self) -> int:
-        """The oldest schema whose servers work on this one, too."""
+        """The oldest schema version whose servers can work on this schema."""
         said = _WORKS_WITH.search(self.text)
         return self.version if said is None else int(said[1])
 
     def statements(self, dialect: Dialect) -> list[Query]:
-        """Its statements for one database; `-- only: sqlite` keeps a statement from the others."""
+        """Return the statements for one database. `-- only: sqlite` excludes a statement from the other database."""
         statements = []
         for part in self.text.split(";\n"):
             only = _ONLY.search(part)
@@ -67,8 +67,8 @@ def known() -> list[Migration]:
 
 
 async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None:
-    """Apply, inside one transaction, what is missing. Refuses a database that a newer version wrote, unless that said
-    that this one works on it as well."""
+    """Apply all missing migrations in one transaction. Raise `Conflict` if a newer version wrote the database, unless
+    that version declared that this one can work on it."""
     await tx.execute(CREATE)
     applied = {version for (version,) in await tx.fetch(APPLIED)}
     newest = max((migration.version for migration in migrations), default=0)

@@ -1,7 +1,7 @@
-"""The names under which statements mention values: `{state.ready}` stands for `'ready'`, `{hold.turn}` for `2`.
+"""Names for values in SQL statements: `{state.ready}` stands for `'ready'`, `{hold.turn}` for `2`.
 
-A name is resolved when the statements are read, so that the database gets the value itself: a partial index serves a
-statement only if both mention the same literal.
+Names are resolved when the statements are read, so that the database gets literals: it uses a partial index only for a
+statement with the same literal.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from timeball.domain.workflow.definition import WOVEN
 from timeball.domain.workflow.progress import TaskState
 
 WEAVER: Final = "weaver"
-"""The session that holds workflow runs: that of no worker."""
+"""The session id in the rows of running workflow runs. It belongs to no worker."""
 
 
 class FlowState(StrEnum):
-    """Where a workflow run stands, in the column `workflow_runs.state`."""
+    """States of a workflow run in the column `workflow_runs.state`."""
 
     LIVE = "live"
     STOPPING = "stopping"
-    """It was cancelled: no more tasks begin, and it ends with the last that runs."""
+    """The workflow run was cancelled: no more tasks begin, and it ends with the last running task."""
     ENDED = "ended"
 
 
 class LeaseState(IntEnum):
-    """What became of a session's lease, in the column `workers.lapsed`."""
+    """States of the lease of a session in the column `workers.lapsed`."""
 
     HELD = 0
-    """Until `lease_until`, and may be renewed until then."""
+    """Valid until `lease_until`, and may be renewed until then."""
     LAPSED = 1
     REVOKED = 2
-    """Its key was revoked: it lasts until `lease_until`, and is not renewed."""
+    """The API key was revoked: the lease is valid until `lease_until`, and cannot be renewed."""
 
 
 _Values = Mapping[str, str | int]
@@ -69,7 +69,7 @@ _NAMED: Final = re.compile(r"\{(\w+)\.(\w+(?:\+\w+)*)\}")
 
 
 def resolve(text: str) -> str:
-    """SQL with the values of the names in it; `{hold.overlap+turn}` is both bits."""
+    """Replace the names in a SQL text by their values. `{hold.overlap+turn}` is the sum of both bits."""
     return _NAMED.sub(_value, text)
 
 

@@ -1,6 +1,7 @@
-"""How much of a page is read: pages are bounded in rows by the request, and in bytes here (I28).
+"""The size of pages: the request limits the number of rows, this module limits the bytes (promise I28).
 
-A page is found by ids and sizes first, and only what fits is read: 200 jobs of 1 MiB took 450 MB of memory.
+A page is selected by ids and sizes first, and only rows that fit are read: a page of 200 jobs of 1 MiB took 450 MB of
+memory.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Final
 from timeball.stores.sql.driver import Row
 
 MAX_PAGE_BYTES: Final = 1 << 20
-"""What the rows of a page have at most together; a page has at least one row, whatever its size."""
+"""Maximum size of all rows of a page. A page has at least one row, whatever its size."""
 
 
 def fitting(sizes: Iterable[int], limit: int) -> int:
-    """How many of the first rows, `limit` at most, make a page."""
+    """Return how many of the first rows fit on a page, at most `limit`."""
     count = total = 0
     for size in islice(sizes, limit):
         total += size
@@ -27,6 +28,6 @@ def fitting(sizes: Iterable[int], limit: int) -> int:
 
 
 def ids_that_fit(rows: Sequence[Row], limit: int) -> list[str]:
-    """The ids of a page, given rows of an id and a size."""
+    """Return the ids that fit on a page, from rows of an id and a size."""
     ids = [found_id for found_id, _ in rows]
     return ids[: fitting((size or 0 for _, size in rows), limit)]

@@ -1,4 +1,4 @@
-"""What every part of the store starts from."""
+"""The base class of the parts of the store."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from timeball.stores.sql.driver import Driver
 
 
 class StorePart:
-    """A share of the store's operations, all on the same driver."""
+    """A part of the store's operations. All parts share one driver."""
 
     def __init__(self, driver: Driver, credit: Micros = CREDIT) -> None:
         self._db = driver
         self._credit = credit
-        """What one level of priority is worth in waiting time."""
+        """How much waiting time one level of priority is worth when runs are ranked."""

@@ -1,6 +1,6 @@
-"""The statements, read from `queries/*/*.sql` once. Each begins with `-- name: ...` and a line that says what for.
+"""The SQL statements, read once from `queries/*/*.sql`. Each begins with `-- name: ...` and a comment on its purpose.
 
-Values are mentioned by their names (`{state.ready}`, see `names`), which are resolved here.
+Names of values in them (`{state.ready}`, see `names`) are resolved here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def _read() -> dict[str, str]:
         _, *parts = _NAME.split(file.read_text("utf-8"))
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             if name in texts:
-                raise ValueError(f"two statements are called {name!r}; the second is in {file.name}")
+                raise ValueError(f"two statements have the name {name!r}; the second is in {file.name}")
             texts[name] = resolve(_COMMENT.sub("", text).strip())
     return texts
 
 
 def files(folder: Traversable) -> Iterator[Traversable]:
-    """All files with statements, in all folders below."""
+    """Yield all SQL files in the folder and its subfolders."""
     for each in folder.iterdir():
         if each.is_dir():
             yield from files(each)
@@ -46,7 +46,7 @@ def text(name: str) -> str:
 
 
 def query(name: str, **parts: str) -> Query:
-    """The statement of this name; `{part}` in it is replaced by SQL made here, never by a user's words."""
+    """Return the statement of this name. `{part}` in it is replaced by SQL from this code, never by input of a user."""
     statement = _TEXTS[name]
     for part, sql in parts.items():
         statement = statement.replace(f"{{{part}}}", sql)
@@ -54,15 +54,15 @@ def query(name: str, **parts: str) -> Query:
 
 
 def literals(words: Iterable[str]) -> str:
-    """Words of the domain, such as statuses, for an `IN (…)`."""
+    """Return values of the domain, such as statuses, as literals for `IN (…)`."""
     return ", ".join(f"'{word}'" for word in words)
 
 
 def many(found: Query) -> Query:
-    """A SELECT that may answer many rows while others are busy."""
+    """Mark a SELECT that may return many rows while other requests wait."""
     return Query(found.name, found.text, many=True)
 
 
 def piecemeal(found: Query) -> Query:
-    """One whose batch may come in pieces: its rows have nothing to do with each other."""
+    """Mark a statement whose batch may be executed in parts, because its rows are independent."""
     return Query(found.name, found.text, piecemeal=True)

@@ -1,6 +1,6 @@
-"""Moves what SQLite committed from its log to its place in the database, beside the writer.
+"""Checkpoints: copies committed pages from the write-ahead log into the SQLite database, in a thread of its own.
 
-SQLite would have the writer do it, every few thousand pages: then all others wait for it, and for the disk twice.
+By default the writer would do this every few thousand pages, while all other writes wait for it and for the disk.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import structlog
 from timeball.stores.sqlite.file import Database
 
 EVERY: Final = 24_000
-"""Rows that are written before the log is worth moving: when jobs come and go, about a third of what makes the writer
-do it after all."""
-NOT_MOVED: Final = "the log of the database could not be moved into it"
+"""Number of written rows after which a checkpoint is made. In normal use this is about a third of the number at which
+SQLite makes the writer do it."""
+NOT_MOVED: Final = "the checkpoint of the SQLite log failed"
 _log = structlog.get_logger()
 
 
@@ -27,20 +27,21 @@ class Checkpoints:
         self._connection: sqlite3.Connection | None = None
         self._moving: Future[None] | None = None
         self._written = 0
-        """When the log was moved last."""
+        """The number of written rows at the last checkpoint."""
 
     def committed(self, written: int) -> None:
-        """The writer committed, and has written so many rows in its life. Nothing that goes wrong here stops it."""
+        """Start a checkpoint if enough rows were written. `written` is the total of the writer. Errors here never stop
+        the writer."""
         if self._written <= written < self._written + EVERY or (self._moving is not None and not self._moving.done()):
             return
         self._written = written
         try:
             self._moving = self._thread.submit(self._move)
-        except RuntimeError as error:  # such as: no thread can be had
+        except RuntimeError as error:  # for example if no thread can be started
             _log.warning(NOT_MOVED, error=str(error))
 
     def close(self) -> None:
-        """After the writer's end."""
+        """Close the connection, after the writer has ended."""
         self._thread.shutdown()
         if self._connection is not None:
             self._connection.close()
@@ -50,5 +51,5 @@ class Checkpoints:
             if self._connection is None:
                 self._connection = self._database.connect_beside()
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error as error:  # then the writer does it, or has its own opinion of the disk
+        except sqlite3.Error as error:  # then the writer makes the checkpoint, or reports the error of the disk
             _log.warning(NOT_MOVED, error=str(error))

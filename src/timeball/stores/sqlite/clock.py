@@ -1,14 +1,14 @@
-"""The time of an embedded store: the wall clock, without its steps.
+"""The time of a SQLite store: the wall clock, without its steps.
 
-The store's time follows the wall clock, as long as that runs like the steady clock of the machine.
+The time of the store follows the wall clock as long as that runs like the monotonic clock of the machine.
 
 - A step ahead is *absorbed*: one transaction moves every lease and timer by the step and writes the new mark; after its
-  commit the clock jumps. Until then it answers as if the step had not happened. A crash before the commit leaves the
-  old time with the old leases, a crash after it the new time with the new leases.
-- A step ahead of more than `STEP_TO_HOLD` is absorbed once the wall clock has agreed with the steady clock for
-  `AGREEMENT_TIME`, or a user accepts it. Planning is held until then.
-- While the wall clock is behind what was answered before, time advances at half the rate of the steady clock, until the
-  wall clock has caught up. So nothing is stamped earlier than what was stamped before it.
+  commit the clock jumps. Until then the clock answers as if the step had not happened. A crash before the commit leaves
+  the old time with the old leases, a crash after it the new time with the new leases.
+- A step ahead of more than `STEP_TO_HOLD` is absorbed after the wall clock has agreed with the monotonic clock for
+  `AGREEMENT_TIME`, or when a user accepts it. Planning is held until then.
+- While the wall clock is behind an earlier answer, time advances at half the rate of the monotonic clock until the wall
+  clock has caught up. So no timestamp is earlier than one that was written before it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from timeball.domain.instant import DAY, HOUR, MILLISECOND, SECOND, Micros, rend
 from timeball.ports.store.clock import ClockRefused, ClockState
 
 MAX_SLEW: Final = 100 * MILLISECOND
-"""What the wall clock may gain on the steady clock between two readings without being taken for a step. A lease ends
-at most this much early by it."""
+"""How much the wall clock may gain on the monotonic clock between two readings without counting as a step. A lease ends
+at most this much early because of it."""
 STEP_TO_HOLD: Final = HOUR
-"""A longer step ahead holds planning."""
+"""A step ahead that is longer than this holds planning."""
 AGREEMENT_TIME: Final = 60 * SECOND
-"""How long the wall clock has to agree with the steady clock after such a step."""
+"""How long the wall clock must agree with the monotonic clock after such a step."""
 MAX_MARK_LEAD: Final = HOUR
-"""A store that was further ahead of the wall clock than this is not opened."""
+"""A store whose time is further ahead of the wall clock than this is not opened."""
 MAX_ABSENCE: Final = 365 * DAY
-"""A store whose mark is further behind the wall clock than this is not opened."""
+"""A store whose time is further behind the wall clock than this is not opened."""
 MAX_READINGS: Final = 10
 
 MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
-"""With every commit: no later life of this store begins before anything that is written in it."""
+"""Written with every commit, so that a restarted store never begins before a time that is written in it."""
 _log = structlog.get_logger()
 
 
 class SteadyClock:
-    """The store's time. Any thread may ask for it."""
+    """The time of the store. Any thread may read it."""
 
     def __init__(self, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> None:
         self.wall = wall
@@ -51,15 +51,15 @@ class SteadyClock:
         self._answered: Micros = wall()
         self._at: Micros = monotonic()
         self._max_gain: Micros = MAX_SLEW
-        """Negative while a step is pending: every reading is then looked at closely."""
+        """Negative while a step is pending, so that every reading is checked."""
         self._step: Micros = 0
         self._agrees_since: Micros = 0
-        """On the steady clock."""
+        """A time of the monotonic clock."""
         self._held_since: Micros | None = None
         self._is_accepted = False
         self._is_behind = False
         self.absorbable = False
-        """Whether the next transaction is to absorb a step."""
+        """True if the next transaction must absorb a step."""
 
     def __call__(self) -> Micros:
         with self._lock:
@@ -72,14 +72,14 @@ class SteadyClock:
             return self._judge()
 
     def start_from(self, mark: Micros) -> Micros:
-        """Never answer less than this, which was answered in an earlier life; how far the wall clock is behind it."""
+        """Start at `mark`, the time of the store when it was last used. Return how far the wall clock is behind it."""
         with self._lock:
             if mark > self._answered:
                 self._answered, self._at = mark, self._monotonic()
             return max(0, mark - self.wall())
 
     def jump(self, step: Micros) -> None:
-        """A step was absorbed."""
+        """Move the time ahead after a step was absorbed."""
         with self._lock:
             self._answered += step
             self._forget_step()
@@ -91,7 +91,7 @@ class SteadyClock:
         )
 
     def pending(self) -> tuple[Micros, Micros]:
-        """The store's time, and the step that is to be absorbed."""
+        """Return the time of the store, and the step to absorb; 0 if there is none."""
         now = self()
         with self._lock:
             return now, self._step if self.absorbable else 0
@@ -111,7 +111,7 @@ class SteadyClock:
             )
 
     def accept(self) -> None:
-        """Absorb the step that planning is held for."""
+        """Absorb the step for which planning is held, at the request of a user."""
         now = self()
         with self._lock:
             if self._held_since is not None:
@@ -123,7 +123,7 @@ class SteadyClock:
                 )
 
     def _judge(self) -> Micros:
-        """The wall clock and the steady clock differ, or seem to."""
+        """Handle a difference between the wall clock and the monotonic clock."""
         wall, at = self._read_together()
         elapsed = at - self._at
         gain = wall - self._answered - elapsed
@@ -151,7 +151,7 @@ class SteadyClock:
         return self._answered
 
     def _read_together(self) -> tuple[Micros, Micros]:
-        """Both clocks, at most `MAX_SLEW` apart: a process may be stopped between two readings."""
+        """Read both clocks at most `MAX_SLEW` apart: the process may be stopped between two readings."""
         wall = at = 0
         for _ in range(MAX_READINGS):
             before, wall, at = self._monotonic(), self.wall(), self._monotonic()
@@ -160,7 +160,7 @@ class SteadyClock:
         return wall, at
 
     def _note_step(self, gain: Micros) -> None:
-        if abs(gain - self._step) > MAX_SLEW:  # it stepped just now, or once more
+        if abs(gain - self._step) > MAX_SLEW:  # a new step
             self._agrees_since = self._at
             self._is_accepted = False
             if gain > STEP_TO_HOLD:
@@ -186,7 +186,7 @@ class SteadyClock:
 
 
 def check_start(mark: Micros, wall: Micros) -> None:
-    """Refuse to open a store whose time and the wall clock are too far apart."""
+    """Raise `ClockRefused` if the time of the store and the wall clock are too far apart."""
     if mark - wall > MAX_MARK_LEAD:
         raise ClockRefused(
             f"the store's time is {render(mark)}, the wall clock says {render(wall)}: more than an hour earlier. Set"

@@ -1,8 +1,8 @@
 """The time of the last acknowledged commit, in a small file beside the database.
 
-The writer stores it in memory that the file is mapped to, after each commit and before its callers are answered: no
-system call, and it survives the death of the process. It is not synced, so a power loss may leave an older mark, never
-a newer one: a mark that is later than the database proves that commits are lost.
+The writer stores it in the memory that the file is mapped to, after each commit and before its callers get their
+results. This needs no system call, and the mark survives the death of the process. It is not synced, so a power loss
+may leave an older mark, never a newer one: a mark later than the database proves that commits are lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from timeball.domain.instant import Micros
 MARK_SUFFIX: Final = ".mark"
 _MAGIC: Final = b"tb-mark1"
 _VALUE: Final = struct.Struct("<qq")
-"""The time in microseconds, and its complement, by which a damaged mark is recognized."""
+"""The time in microseconds, and its complement, which shows whether the mark is damaged."""
 _SIZE: Final = len(_MAGIC) + _VALUE.size
 _log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ class CommitMark:
         self._memory: mmap.mmap | None = None
 
     def read(self) -> Micros | None:
-        """The mark that an earlier process left; None: there is none that can be read."""
+        """Return the mark that an earlier process left; None if none can be read."""
         try:
             content = self._path.read_bytes()
         except OSError:
@@ -42,7 +42,8 @@ class CommitMark:
         return int(value) if value == ~complement else None
 
     def open(self, value: Micros) -> None:
-        """Begin with a commit that the database has. A store whose folder takes no file works without a mark."""
+        """Create the file with the time of a commit that the database has. If the file cannot be written, the store
+        works without a mark."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -52,10 +53,12 @@ class CommitMark:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            _log.warning("no mark of the last commit is kept: a loss may go unnoticed", error=str(error))
+            _log.warning(
+                "the time of the last commit cannot be stored: a loss of commits may go unnoticed", error=str(error)
+            )
 
     def set(self, value: Micros) -> None:
-        """A commit was synced."""
+        """Record the time of a synced commit."""
         if self._memory is not None:
             _VALUE.pack_into(self._memory, len(_MAGIC), value, ~value)
 

@@ -1,4 +1,4 @@
-"""The file of an embedded store: its lock, its state of health, and connections to it."""
+"""The database file of a SQLite store: its lock, its checks, and connections to it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from timeball.stores.sqlite.tx import Tx, run, transact
 
 OLDEST_SQLITE: Final = (3, 35, 0)
 CHECK_UP_TO: Final = 256 * 1024 * 1024
-"""Files up to this size are checked completely when opened, at about a second per gigabyte."""
+"""Maximum size of a file that is checked completely when it is opened, at about a second per gigabyte."""
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MARKED_TIME: Final = "SELECT value FROM meta WHERE name = 'clock'"
 _log = structlog.get_logger()
 
 
 def _named(lock: int) -> str:
-    """The process that a lock file names."""
+    """Return the process id in a lock file."""
     return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
 
 
 def _marked_time(connection: sqlite3.Connection) -> Micros | None:
-    """The time that a store had come to; None: it is new."""
+    """Return the time of the store when it was last used; None if it is new."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
         return None
     (marked,) = connection.execute(_MARKED_TIME).fetchone() or (None,)
@@ -50,8 +50,8 @@ class Database:
     def __init__(
         self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False, accept_clock: bool = False
     ) -> None:
-        """`accept_damaged_log`: start without commits that are lost, instead of refusing. `accept_clock`: go on from
-        what the wall clock says, instead of refusing it."""
+        """`accept_damaged_log`: start without lost commits, instead of refusing to start. `accept_clock`: continue from
+        the wall clock, instead of refusing it."""
         self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
         self.file = Path(path)
@@ -92,14 +92,14 @@ class Database:
             raise
 
     def _examine_log(self) -> None:
-        """Refuse a store that lost acknowledged commits, before anything changes its files."""
+        """Raise `Conflict` if the store lost acknowledged commits, before any of its files is changed."""
         damage = log.find_damage(self.file, self.mark.read())
         if damage is None:
             return
         if not self._accepts_damage:
             raise Conflict(
-                f"{damage.text}. Restore a backup (docs/backup.md), or start once with --accept-damaged-log, which"
-                " copies the files and starts without what is lost"
+                f"{damage.text}. Restore a backup (docs/howto/backup.md), or start once with --accept-damaged-log,"
+                " which copies the files and starts without what is lost"
             )
         try:
             copy = log.keep_copy(self.file)
@@ -114,7 +114,7 @@ class Database:
             self._lock = None
 
     def holder(self) -> str | None:
-        """The process that uses the store now."""
+        """Return the id of the process that uses the store now; None if none does."""
         try:
             lock = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -128,8 +128,8 @@ class Database:
         return None
 
     def connect(self, *, durable: bool, even_if_moved: bool = False, starts: bool = False) -> sqlite3.Connection:
-        """The writing connection, on a database that is whole and up to date, and did not go to another place. When a
-        server `starts`, the wall clock has to be near the time that the store had come to, or accepted."""
+        """Return the writing connection, after the database was checked and migrated, and if it was not moved to
+        PostgreSQL. If a server `starts`, the wall clock must be near the time of the store, or accepted by a user."""
         try:
             connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
             try:
@@ -141,7 +141,7 @@ class Database:
                     raise moved_note.refusal(self.file, note)
                 mark = _marked_time(connection)
                 if starts and mark is not None and not self._accept_clock:
-                    check_start(mark, self.clock.wall())  # before anything is stamped
+                    check_start(mark, self.clock.wall())  # before any timestamp is written
                 transact(connection, lambda tx: migrate(tx, SQLITE, known()), Tx(connection, self.clock))
                 self._resume(connection, mark, starts=starts and not self.in_memory)
             except BaseException:
@@ -152,12 +152,12 @@ class Database:
         return connection
 
     def open_mark(self, connection: sqlite3.Connection) -> None:
-        """From here on, every commit that is acknowledged is marked."""
+        """Start to record the time of every acknowledged commit."""
         (marked,) = connection.execute(_MARKED_TIME).fetchone() or (0,)
         self.mark.open(marked)
 
     def connect_beside(self) -> sqlite3.Connection:
-        """Another one that may write, for a database that is in use."""
+        """Return a second connection that may write, for a database that is in use."""
         connection = self._connect(str(self.file), uri=False)
         connection.execute("PRAGMA synchronous = FULL")
         return connection
@@ -173,11 +173,11 @@ class Database:
         connection.execute("PRAGMA mmap_size = 1073741824")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("PRAGMA secure_delete = OFF")  # which is its default, but for some distributions
+        connection.execute("PRAGMA secure_delete = OFF")  # the default, except in some distributions
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a damaged file before anything is written to it."""
+        """Raise `Conflict` for a damaged file before it is written to."""
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if not self.in_memory and self.file.stat().st_size <= CHECK_UP_TO:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -185,10 +185,10 @@ class Database:
                 raise Conflict(self._damaged(verdict))
 
     def _resume(self, connection: sqlite3.Connection, mark: Micros | None, *, starts: bool) -> None:
-        """Go on from the time this store had come to; from the wall clock, if a user accepts that one."""
+        """Continue from the time of the store when it was last used, or from the wall clock if a user accepts that."""
         tx, now = Tx(connection, self.clock), self.clock()
         if starts and mark is not None and self._accept_clock and mark - now > SECOND:
-            self.mark.open(now)  # or what the store had come to would look like commits that are lost
+            self.mark.open(now)  # otherwise the later mark would look like lost commits
             self.mark.close()
             done = transact(connection, partial(set_back, mark=mark, now=now), tx, self.clock)
             _log.warning(
@@ -213,7 +213,8 @@ class Database:
         return f"{self.file} is damaged ({detail}); restore it from a backup, or move it away to start afresh"
 
     def explained(self, error: sqlite3.Error) -> Exception:
-        """What went wrong, in the words of the port; the cause is kept, for a caller that raises it elsewhere."""
+        """Return the error of the store port for an error of SQLite. The cause is kept, for a caller that raises it
+        elsewhere."""
         known = self._explained(error)
         if known is not error:
             known.__cause__ = error

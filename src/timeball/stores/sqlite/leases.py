@@ -1,9 +1,9 @@
-"""Leases that outlive a disk that takes no writes.
+"""Renewal of leases while the disk accepts no writes.
 
-While an embedded store cannot be written, no run can be given to another worker, and the worker inside the server's
-process ends with that process. So its lease may be renewed in memory: without that, a disk that is full for longer than
-a lease would kill every running job, and cost each of them an attempt. A worker in another process outlives the server,
-whose successor knows only what was written: its leases are renewed in the store or not at all.
+While a SQLite store cannot be written, no run can be assigned to another worker, and the worker inside the server's
+process ends with that process. So its lease may be renewed in memory: otherwise a disk that is full for longer than a
+lease would end every running job, and cost each of them an attempt. A worker in another process outlives the server,
+and the next server knows only what was written: the leases of such workers are renewed in the store or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LastingLeases(SqlStore):
     def __init__(self, db: Driver, credit: Micros) -> None:
         super().__init__(db, credit)
         self._unwritten: dict[str, Micros] = {}
-        """Until when sessions hold leases that could not be written."""
+        """The ends of leases that could not be written, by session."""
 
     async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
         try:
@@ -60,7 +60,7 @@ class LastingLeases(SqlStore):
         return answers
 
     async def _write_leases(self) -> None:
-        """Before a lease is renewed, and before any lapses."""
+        """Write the leases that were renewed in memory. Called before a lease is renewed, and before any lapses."""
         if not self._unwritten:
             return
         held = sorted(self._unwritten.items())

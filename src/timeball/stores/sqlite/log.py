@@ -1,14 +1,15 @@
-"""Finds out, before a database is opened, whether its log lost commits that were acknowledged.
+"""Checks, before a database is opened, whether its log lost commits that were acknowledged.
 
-SQLite replays its log (`-wal`) up to the first frame whose checksum is wrong, and drops what follows without a word:
-after a power loss that is the transaction under way, which was never acknowledged. Two signs tell a loss from that:
+SQLite replays its log (`-wal`) up to the first frame with a wrong checksum, and silently drops what follows. After a
+power loss that is the unfinished transaction, which was never acknowledged. Two signs show a real loss:
 
-* Behind the frame at which SQLite stops, two or more frames of the same generation of the log (the same salts) end a
+* After the frame at which SQLite stops, two or more frames of the same generation of the log (the same salts) end a
   transaction, and the checksum of the last of them follows from the frame before it. Every commit is synced before the
   next transaction begins, so only the last one can be incomplete.
-* The mark of the last acknowledged commit (`CommitMark`) is later than what the database has come to.
+* The mark of the last acknowledged commit (`CommitMark`) is later than the time in the database.
 
-The log is only read. So is the database: a connection that may not write leaves the log as it is when it is closed.
+The log is only read. The database is opened read-only, because such a connection leaves the log unchanged when it is
+closed.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ from timeball.stores.sqlite.commit_mark import MARK_SUFFIX
 HEADER_SIZE: Final = 32
 FRAME_HEADER_SIZE: Final = 24
 NO_COMMIT: Final = bytes(4)
-"""In the header of a frame that does not end a transaction."""
+"""The field in the header of a frame that does not end a transaction."""
 MAX_LOST_COMMITS: Final = 1_000
-"""Commits behind the damage that are counted."""
+"""Maximum number of lost commits that are counted."""
 USUAL_PAGE_SIZE: Final = 4_096
-"""Bytes."""
+"""Page size of the databases of Timeball, in bytes."""
 ALLOWED_PAGE_SIZES: Final = frozenset(1 << power for power in range(9, 17))
 _LITTLE_ENDIAN: Final = 0x377F0682
 _MARKED_TIME: Final = "SELECT value FROM meta WHERE name = 'clock'"
 
 
 class Recovered(Struct, frozen=True):
-    """What SQLite makes of a database and its log."""
+    """The state of a database after SQLite has replayed its log."""
 
     frames: int
-    """Of the log, up to the last commit that can be read."""
+    """Number of frames of the log up to the last readable commit."""
     time: Micros | None
-    """Of that commit; None: the database is empty."""
+    """The time of that commit; None if the database is empty."""
 
 
 class Damage(Struct, frozen=True):
     text: str
-    """For the operator: which file, where, and what is lost."""
+    """A message for the operator: the file, the position, and what is lost."""
 
 
 def beside(database: Path, suffix: str) -> Path:
@@ -58,7 +59,8 @@ def beside(database: Path, suffix: str) -> Path:
 
 
 def find_damage(database: Path, acknowledged: Micros | None) -> Damage | None:
-    """Whether commits are lost; `acknowledged` is the mark of the last one. The caller has the lock on the store."""
+    """Return the damage if commits are lost; None otherwise. `acknowledged` is the mark of the last commit. The caller
+    holds the lock on the store."""
     try:
         if database.stat().st_size == 0:
             return None
@@ -68,11 +70,11 @@ def find_damage(database: Path, acknowledged: Micros | None) -> Damage | None:
     is_missing = not log.exists()
     try:
         recovered = _recover(database)
-    except sqlite3.Error:  # the database itself is damaged, or no SQLite database: opening it says so
+    except sqlite3.Error:  # the database itself is damaged, or is no SQLite database: opening it reports that
         return None
     try:
         lost = _commits_behind(log, recovered.frames)
-    except OSError:  # SQLite cannot read it either, and says so
+    except OSError:  # SQLite cannot read it either, and reports that
         return None
     if lost >= 2:
         at = HEADER_SIZE + recovered.frames * (FRAME_HEADER_SIZE + _page_size(log))
@@ -91,7 +93,7 @@ def find_damage(database: Path, acknowledged: Micros | None) -> Damage | None:
 
 
 def keep_copy(database: Path) -> Path:
-    """Copy a damaged database and what belongs to it; the folder that has the copy."""
+    """Copy a damaged database and the files that belong to it. Return the folder with the copy."""
     number = 1
     while (folder := beside(database, f".damaged-{number}")).exists():
         number += 1
@@ -103,7 +105,7 @@ def keep_copy(database: Path) -> Path:
 
 
 def _recover(database: Path) -> Recovered:
-    """Let SQLite replay the log in memory, and read from its index how far it came."""
+    """Let SQLite replay the log in memory, and read from its index how many frames it replayed."""
     connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
     with contextlib.closing(connection):
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'meta'").fetchone()
@@ -113,7 +115,7 @@ def _recover(database: Path) -> Recovered:
 
 
 def _indexed_frames(index: Path) -> int:
-    """How many frames the header of the index counts; none without an index: then there is no log."""
+    """Return the number of frames in the header of the index; 0 without an index, because then there is no log."""
     try:
         header = index.read_bytes()[:20]
     except FileNotFoundError:
@@ -122,7 +124,7 @@ def _indexed_frames(index: Path) -> int:
 
 
 def _page_size(log: Path) -> int:
-    """As the header says, unless that is damaged: then the one of Timeball's databases."""
+    """Return the page size in the header of the log. If the header is damaged, return the one that Timeball uses."""
     with log.open("rb") as file:
         (size,) = struct.unpack(">I", file.read(12)[8:])
     size = 65_536 if size == 1 else int(size)
@@ -130,8 +132,8 @@ def _page_size(log: Path) -> int:
 
 
 def _commits_behind(log: Path, frames: int) -> int:
-    """How many frames behind the first so many end a transaction of the log's own generation, up to the last one whose
-    checksum follows from the frame before it."""
+    """Count the frames after the first `frames` that end a transaction of the same generation of the log, up to the
+    last one with a checksum that follows from the frame before it."""
     try:
         descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -164,13 +166,13 @@ def _commits_behind(log: Path, frames: int) -> int:
 
 
 def _follows(frame: bytes, page: bytes, before: bytes, order: str) -> bool:
-    """Whether the checksum of a frame is right, given the one that the frame before it has."""
+    """True if the checksum of a frame follows from the frame before it."""
     seed = struct.unpack_from(">II", before, 16)
     return _checksum(frame[:8] + page, seed, order) == struct.unpack_from(">II", frame, 16)
 
 
 def _checksum(data: bytes, seed: tuple[int, ...], order: str) -> tuple[int, int]:
-    """SQLite's, of a multiple of eight bytes."""
+    """Return the checksum of SQLite for a multiple of 8 bytes."""
     first, second = seed
     words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
     for odd, even in zip(words, words, strict=True):

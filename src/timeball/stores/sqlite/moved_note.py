@@ -1,7 +1,7 @@
-"""The note in a SQLite store that went to another database: who opens it learns where everything is now.
+"""A note in a SQLite store that was moved to another database. It says where the data is now.
 
-It is a table that no other store has. It is written, durably, before the other database commits what it got: from then
-on at most one of the two can be started, whatever breaks in between.
+The note is a table that no other store has. It is written durably before the other database commits the moved data:
+from then on at most one of the two can be started, whatever fails in between.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TABLE: Final = "moved"
 @dataclass(frozen=True, slots=True)
 class Note:
     move: str
-    """The id of the move: the other database has it too, from the commit on that made everything arrive."""
+    """The id of the move. The other database stores it in the transaction that contains the moved data."""
     target: str
-    """The other database, without a password."""
+    """The address of the other database, without its password."""
     at: Micros
     arrived: bool
-    """False: nobody has heard yet whether that commit took place."""
+    """False if it is not known yet whether the other database committed."""
 
 
 def read(connection: sqlite3.Connection) -> Note | None:
@@ -38,7 +38,7 @@ def read(connection: sqlite3.Connection) -> Note | None:
 
 
 def write(connection: sqlite3.Connection, note: Note) -> None:
-    """Inside a transaction."""
+    """Write the note, inside a transaction."""
     erase(connection)
     connection.execute(f"CREATE TABLE {TABLE} (move TEXT, target TEXT, at BIGINT, arrived BIGINT)")
     connection.execute(f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)", (note.move, note.target, note.at, note.arrived))
@@ -49,17 +49,17 @@ def erase(connection: sqlite3.Connection) -> None:
 
 
 def refusal(file: Path, note: Note) -> Conflict:
-    """Why the store is not to be used."""
+    """Return the error that explains why the store must not be used."""
     command = f"timeball migrate --store {shlex.quote(f'sqlite:///{file}')}"
     target = shlex.quote(note.target)
     if not note.arrived:
         return Conflict(
-            f"the move of {file} to {note.target} broke off at its very end, and it is not known here whether "
-            f"everything arrived. Find out and finish it with: {command} --to {target}"
+            f"the move of {file} to {note.target} was interrupted in its last step, and it is not known here whether "
+            f"all data arrived. Check that and finish the move with: {command} --to {target}"
         )
     at = instant.render(note.at // SECOND * SECOND)
     return Conflict(
         f"everything in {file} moved to {note.target} at {at}: start with --store {target}. "
-        "To use the old store again, first make sure that nobody uses the new one any more, since both would fire "
+        "To use the old store again, first make sure that no server uses the new one, because both would fire "
         f"every job; then: {command} --take-back"
     )

@@ -1,8 +1,9 @@
 """SQLite: a store in one folder, for one machine.
 
-One thread owns the writing connection, so the node's order is the database's order and nothing ever waits for a lock.
-Whatever queued up while the last commit was in flight is committed together, each work in a savepoint of its own;
-everybody is answered after the commit. There is no waiting window: the disk's speed makes the batches.
+One thread owns the writing connection, so writes are executed in the order in which they were queued, and nothing waits
+for a lock. All writes that were queued during the last commit are committed together, each in a savepoint of its own.
+Callers get their results after the commit. No time is spent waiting for more writes: the speed of the disk determines
+the size of the batches.
 """
 
 from __future__ import annotations
@@ -37,18 +38,19 @@ T = TypeVar("T")
 READERS: Final = 1
 SLOW_READERS: Final = 2
 SLOW_READ_TIMEOUT: Micros = 10 * SECOND
-"""How long a slow read may take, its waiting included."""
+"""Maximum time of a slow read, including the time in the queue."""
 STEPS: Final = 100_000
-"""How often a slow read is asked whether it is over time, in SQLite's own steps: every few milliseconds."""
+"""Interval of the timeout check of a slow read, in steps of SQLite's virtual machine: every few milliseconds."""
 MAX_TOGETHER: Final = 500
-"""Works in one commit: the first of them should not wait for thousands that came later."""
+"""Maximum number of writes in one commit, so that the first of them does not wait for thousands that came later."""
 _log = structlog.get_logger()
 
 
 class SqliteStore(LastingLeases):
-    """`path` is the database file; its folder is made if need be, and a second process is locked out.
+    """The store on SQLite. `path` is the database file. Its folder is created if needed, and locked against a second
+    process.
 
-    `inline` is for the simulator: no threads, everything happens in the calling event loop, nothing is synced to disk,
+    `inline` is for the simulator: no threads, all work is done in the calling event loop, nothing is synced to disk,
     and the path may be `:memory:`.
     """
 
@@ -63,8 +65,8 @@ class SqliteStore(LastingLeases):
         accept_damaged_log: bool = False,
         accept_clock: bool = False,
     ) -> None:
-        """`accept_damaged_log`: open a store that lost acknowledged commits, after a copy was made. `accept_clock`: the
-        wall clock is right, however far it is from the time that the store had come to."""
+        """`accept_damaged_log`: open a store that lost acknowledged commits, after copying its files. `accept_clock`:
+        trust the wall clock, however far it is from the time of the store when it was last used."""
         self._clock = clock = SteadyClock(wall, monotonic)
         self._database = database = Database(
             path, clock, accept_damaged_log=accept_damaged_log, accept_clock=accept_clock
@@ -82,7 +84,7 @@ class SqliteStore(LastingLeases):
 
     async def accept_clock(self) -> ClockState:
         async def work(tx: SqlTx) -> None:
-            """Every transaction absorbs a step that was accepted."""
+            """Do nothing: every transaction absorbs an accepted step."""
 
         self._clock.accept()
         await self._db.write(work)
@@ -90,7 +92,7 @@ class SqliteStore(LastingLeases):
 
 
 class _NoOthers:
-    """Nobody else can be on this store, so there is nobody to give a hint to."""
+    """A driver that sends no wakeups: no other server can use this store."""
 
     def listen(self, hint: WakeupListener) -> None:
         pass
@@ -100,7 +102,7 @@ class _NoOthers:
 
 
 class _InlineDriver(_NoOthers):
-    """Runs everything in the calling event loop."""
+    """A driver that runs all work in the calling event loop."""
 
     def __init__(self, database: Database) -> None:
         self.now = database.clock
@@ -134,14 +136,14 @@ class _InlineDriver(_NoOthers):
             raise Unavailable("the store is closed")
         try:
             if mark is None:
-                return run(work, self._tx)  # nobody else can write meanwhile
+                return run(work, self._tx)  # no other thread can write at the same time
             return transact(self._connection, work, self._tx, mark)
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
 
 
 class _Job:
-    """A work in the writer's queue and whom to answer."""
+    """A write in the queue of the writer thread, and the future of its caller."""
 
     __slots__ = ("error", "future", "result", "work")
 
@@ -161,13 +163,14 @@ class _Job:
 
 
 def _give_up(connection: sqlite3.Connection) -> None:
-    """Close a connection in whatever state it is. What it had not committed is rolled back by that."""
+    """Close a connection in any state. This rolls back what it had not committed."""
     with contextlib.suppress(sqlite3.Error):
         connection.close()
 
 
 def _wake_in_time() -> None:
-    """Linux may let a thread oversleep by 50 µs, as long as the writer waits for the interpreter after a statement."""
+    """Reduce the timer slack of this thread. By default Linux may let it oversleep by 50 µs, which is about as long as
+    the writer waits for the interpreter after a statement."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1000", "ascii")
 
@@ -178,7 +181,8 @@ def _answer_all(jobs: Sequence[_Job]) -> None:
 
 
 class _ThreadedDriver(_NoOthers):
-    """One writer thread with group commit, and a few readers: those for slow reads are apart from the others."""
+    """A driver with one writer thread that commits in groups, and a few reader threads. Slow reads have threads of
+    their own."""
 
     def __init__(self, database: Database, monotonic: Callable[[], Micros]) -> None:
         self.now = database.clock
@@ -211,14 +215,15 @@ class _ThreadedDriver(_NoOthers):
         self._writer.start()
 
     async def close(self) -> None:
-        """Everything that was queued is committed first. Who is no longer interested cannot stop it half-way."""
+        """Commit all queued writes, then close. A caller that is cancelled does not interrupt this."""
         writer, readers, slow, checkpoints = self._writer, self._readers, self._slow_readers, self._checkpoints
         self._writer = self._readers = self._slow_readers = self._checkpoints = None
         if writer is not None and readers is not None and slow is not None and checkpoints is not None:
             await asyncio.to_thread(self._end, writer, (readers, slow), checkpoints)
 
     def _end(self, writer: threading.Thread, readers: Sequence[ThreadPoolExecutor], checkpoints: Checkpoints) -> None:
-        """The readers go before the writer: the last connection, if it may write, leaves one file without a log."""
+        """Close the readers before the writer: if the last connection may write, SQLite leaves one file without a
+        log."""
         for each in readers:
             each.shutdown()
         for connection in self._reading:
@@ -267,7 +272,8 @@ class _ThreadedDriver(_NoOthers):
             raise self._database.explained(error) from error
 
     def _write_until_closed(self, connection: sqlite3.Connection, checkpoints: Checkpoints) -> None:
-        """The writer's life. Whatever happens, it goes on and everybody is answered."""
+        """Commit queued writes until the store is closed. The thread survives any error, and every caller gets a
+        result."""
         _wake_in_time()
         writing: sqlite3.Connection | None = connection
         tx = Tx(connection, self.now)
@@ -290,7 +296,7 @@ class _ThreadedDriver(_NoOthers):
                     tx = Tx(writing, self.now)
                 self._commit(writing, tx, batch)
             except BaseException as error:
-                _log.error("the database's connection is given up", error=str(error) or type(error).__name__)
+                _log.error("the SQLite connection failed and is closed", error=str(error) or type(error).__name__)
                 for job in batch:
                     job.error = job.error or Unavailable(f"SQLite cannot use {self._database.file}: {error}")
                 if writing is not None:
@@ -303,8 +309,8 @@ class _ThreadedDriver(_NoOthers):
             _give_up(writing)
 
     def _commit(self, connection: sqlite3.Connection, tx: Tx, batch: list[_Job]) -> None:
-        """Run works in one transaction. If that fails as a whole, everybody in it hears so. Raises if not even that
-        can be rolled back."""
+        """Run writes in one transaction. If it fails as a whole, each of them gets the error. Raise if the transaction
+        cannot even be rolled back."""
         try:
             if self.now.absorbable:
                 absorb(connection, tx, self.now)
@@ -324,7 +330,7 @@ class _ThreadedDriver(_NoOthers):
 
     @staticmethod
     def _run_one(connection: sqlite3.Connection, tx: Tx, job: _Job, *, alone: bool) -> None:
-        """Run one work; unless it is alone, its failure is its own."""
+        """Run one write. Unless it is alone in the transaction, its failure does not affect the others."""
         if alone:
             job.result = run_or_repeat(job.work, tx, lambda: begin_again(connection))
             return
@@ -332,7 +338,7 @@ class _ThreadedDriver(_NoOthers):
         try:
             job.result = run_or_repeat(job.work, tx, lambda: connection.execute("ROLLBACK TO work"))
         except Exception as error:
-            # Full disk and the like end the whole transaction, savepoints and all.
+            # Errors such as a full disk end the whole transaction with all savepoints.
             if not connection.in_transaction or isinstance(error, sqlite3.OperationalError):
                 raise
             job.error = error
@@ -347,6 +353,6 @@ class _ThreadedDriver(_NoOthers):
         for loop, jobs in loops.items():
             try:
                 loop.call_soon_threadsafe(_answer_all, jobs)
-            except Exception as error:  # the loop is closed, and nobody in it waits any more
+            except Exception as error:  # the loop is closed, so no caller waits
                 if not loop.is_closed():
-                    _log.error("callers of the store cannot be answered", error=str(error) or type(error).__name__)
+                    _log.error("results of writes cannot be delivered", error=str(error) or type(error).__name__)

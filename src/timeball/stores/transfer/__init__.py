@@ -1,1 +1,1 @@
-"""From SQLite to PostgreSQL: everything a store has, once, and so that only one of the two goes on firing."""
+"""Moves a whole store from SQLite to PostgreSQL, once, so that only one of the two continues to fire jobs."""

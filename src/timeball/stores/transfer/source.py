@@ -1,4 +1,4 @@
-"""The SQLite store that is moved: nobody else writes to it meanwhile."""
+"""The SQLite store that is moved. No other process writes to it during the move."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from timeball.stores.sqlite.moved_note import Note
 
 ROWS: Final = 5_000
 TEXT: Final = 8 * 1024 * 1024
-"""A batch has at most so many rows, and about so many characters, so that memory is bounded whatever is in them."""
+"""A batch has at most 5,000 rows and about 8 million characters, so that memory is bounded for any content."""
 MANY_TOKENS: Final = 1_000_000_000_000
 AFTER_ALL_RUNS: Final = "r_g"
-"""Ids go on in hexadecimal digits."""
+"""An id that sorts after all run ids, which continue with hexadecimal digits."""
 
 _TABLES: Final = """
 SELECT name FROM sqlite_schema
@@ -33,7 +33,7 @@ Batch = list[tuple[Any, ...]]
 
 
 class Source:
-    """A store's tables as they are; its methods block, and never for long."""
+    """The tables of a SQLite store. Its methods block for a short time."""
 
     def __init__(self, file: Path, connection: sqlite3.Connection, clock: SteadyClock) -> None:
         self.file = file
@@ -45,12 +45,12 @@ class Source:
         return moved_note.read(self._connection)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Every table with its columns, whichever there are: one that is added some day is moved like the others."""
+        """Return every table with its columns, as found in the database: tables that are added later are moved too."""
         names = [name for (name,) in self._connection.execute(_TABLES, (moved_note.TABLE,))]
         return {name: tuple(column for (column,) in self._connection.execute(_COLUMNS, (name,))) for name in names}
 
     def numbers(self) -> dict[str, int]:
-        """What `meta` says, such as the last token, and the time that the store had come to."""
+        """Return the rows of `meta`, such as the last token and the time of the store when it was last used."""
         return dict(self._connection.execute("SELECT name, value FROM meta").fetchall())
 
     def count(self, table: str) -> int:
@@ -58,7 +58,7 @@ class Source:
         return int(count)
 
     def batches(self, table: str, columns: tuple[str, ...]) -> Iterator[Batch]:
-        """All rows, in the order of their keys."""
+        """Yield all rows of a table in batches, in the order of their keys."""
         batch: Batch = []
         size = 0
         for row in self._connection.execute(f"SELECT {', '.join(columns)} FROM {table}"):
@@ -73,7 +73,7 @@ class Source:
             yield batch
 
     def days(self, most: int) -> list[Micros]:
-        """The last days on which runs were made that are over: newest first."""
+        """Return the newest days that have finished runs, newest first."""
         found: list[Micros] = []
         before = AFTER_ALL_RUNS
         while len(found) < most:
@@ -86,7 +86,7 @@ class Source:
 
     @contextlib.contextmanager
     def kept_from_writers(self) -> Iterator[None]:
-        """Until `leave_note`, or as if nothing had happened."""
+        """Lock the store against writers until `leave_note`. Without it, the block changes nothing."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -95,14 +95,15 @@ class Source:
                 self._connection.execute("ROLLBACK")
 
     def leave_note(self, note: Note) -> None:
-        """Durable when this returns."""
+        """Write the note that the store was moved, durably."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         moved_note.write(self._connection, note)
         self._connection.execute("COMMIT")
 
     def reopen(self) -> None:
-        """Let the store be used again, with tokens above all that the other one may have given out meanwhile."""
+        """Allow the store to be used again, with tokens above all that the other store may have issued since the
+        move."""
         self._connection.execute("BEGIN IMMEDIATE")
         moved_note.erase(self._connection)
         self._connection.execute("UPDATE meta SET value = value + ? WHERE name = 'token'", (MANY_TOKENS,))
@@ -111,7 +112,7 @@ class Source:
 
 @contextlib.contextmanager
 def opened(path: Path, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> Iterator[Source]:
-    """The store, whole and up to date, with the lock that its server would have."""
+    """Open the store, checked and migrated, with the lock that its server would hold."""
     clock = SteadyClock(wall, monotonic)
     database = _existing(path, clock)
     database.lock()
@@ -128,7 +129,7 @@ def opened(path: Path, wall: Callable[[], Micros], monotonic: Callable[[], Micro
 def visited(
     path: Path, wall: Callable[[], Micros], monotonic: Callable[[], Micros]
 ) -> Iterator[tuple[Source, str | None]]:
-    """The store as it is, to be read only, also while somebody uses it; and who does."""
+    """Open the store read-only, also while a server uses it. Yield it with the id of the process that uses it."""
     clock = SteadyClock(wall, monotonic)
     database = _existing(path, clock)
     try:
@@ -140,5 +141,5 @@ def visited(
 
 def _existing(path: Path, clock: SteadyClock) -> Database:
     if not path.is_file():
-        raise Conflict(f"there is no store to move: {path} is not there; say where it is with --data-dir or --store")
+        raise Conflict(f"there is no store to move: {path} does not exist; set its path with --data-dir or --store")
     return Database(path, clock)

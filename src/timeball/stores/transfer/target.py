@@ -1,4 +1,4 @@
-"""The PostgreSQL database that everything goes to, in one transaction: whatever breaks it off, it stays empty."""
+"""The PostgreSQL database that receives a store, in one transaction: if the move fails, the database stays empty."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SELECT c.oid::regclass::text, pg_get_indexdef(c.oid) FROM pg_index i JOIN pg_cla
 WHERE i.indrelid = ANY ($1::text[]::regclass[]) AND NOT c.relispartition
   AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = c.oid)
 """
-"""Those that no constraint needs. Of a partitioned table's, the one that the parts of all partitions belong to."""
+"""The indexes that no constraint needs. Of a partitioned table, only the index of the parent."""
 _RECEIPT: Final = "moved:"
 _KEEP_LARGER: Final = """
 INSERT INTO meta (name, value) SELECT * FROM unnest($1::text[], $2::bigint[])
@@ -50,7 +50,7 @@ UPDATE workers SET lease_until = LEAST(lease_until + $1::bigint, $2::bigint) WHE
 
 
 class Target:
-    """A connection to the database, inside the transaction that everything arrives with."""
+    """A connection to the database, inside the transaction that receives all data."""
 
     def __init__(self, connection: asyncpg.Connection[Any]) -> None:
         self._connection = connection
@@ -59,24 +59,24 @@ class Target:
         return int(await self._connection.fetchval(_CLOCK))
 
     async def make_room(self) -> None:
-        """Bring the schema up to date. Servers that are started meanwhile wait until the transaction ends, and so does
-        this while the end of an earlier one is open."""
+        """Migrate the schema. Servers that start during the move wait until the transaction ends, and this waits while
+        an earlier move is still open."""
         await self._connection.execute(_WAIT_FOR_LOCKS)
         await apply_schema(self._connection)
 
     async def has_receipt(self, move: str) -> bool:
-        """Whether the move with this id was committed."""
+        """True if the move with this id was committed."""
         if not await self._connection.fetchval(_TABLE_EXISTS, "meta"):
             return False
         found = await self._connection.fetchval("SELECT 1 FROM meta WHERE name = $1", f"{_RECEIPT}{move}")
         return found is not None
 
     async def keep(self, tables: Mapping[str, Sequence[str]]) -> None:
-        """Keep everybody else from these tables."""
+        """Lock these tables against all other transactions."""
         for table, columns in tables.items():
             known = {column for (column,) in await self._connection.fetch(_COLUMNS, table)}
             if missing := [column for column in columns if column not in known]:
-                raise Conflict(f"PostgreSQL has no place for {table}.{missing[0]}, so that nothing was moved")
+                raise Conflict(f"PostgreSQL has no column {table}.{missing[0]}; nothing was moved")
         await self._connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
 
     async def require_empty(self, tables: Iterable[str], address: str) -> None:
@@ -86,12 +86,13 @@ class Target:
                 there[table] = await self._connection.fetchval(f"SELECT count(*) FROM {table}")
         if found := ", ".join(f"{table} {count:,}" for table, count in there.items() if count):
             raise Conflict(
-                f"{address} is not empty: it has rows in {found}. Everything can only be moved to an empty database: "
-                "create one with createdb, and name that"
+                f"{address} is not empty: it has rows in {found}. A store can only be moved to an empty database: "
+                "create one with createdb, and use its address"
             )
 
     async def drop_indexes(self, tables: Iterable[str]) -> list[str]:
-        """How to make them again: at once they become smaller than row by row, and the larger the sooner done."""
+        """Drop the indexes, and return the statements that create them again. Building an index at once is faster for
+        large tables and makes it smaller than inserting row by row."""
         found = await self._connection.fetch(_INDEXES, list(tables))
         for name, _ in found:
             await self._connection.execute(f"DROP INDEX {name}")
@@ -102,7 +103,8 @@ class Target:
             await self._connection.execute(definition)
 
     async def make_room_for(self, days: Iterable[Micros]) -> None:
-        """History of a day that has partitions of its own goes as a whole some day; the rest goes row by row."""
+        """Create partitions for these days. A day with partitions is later dropped as a whole; rows of other days are
+        deleted one by one."""
         await make_room_for(self._connection, days)
 
     async def copy(self, table: str, columns: Sequence[str], batch: Batch) -> None:
@@ -113,10 +115,10 @@ class Target:
         for table, sent in rows.items():
             arrived = await self._connection.fetchval(f"SELECT count(*) FROM {table}")
             if arrived != sent:
-                raise Conflict(f"of {sent:,} rows of {table} {arrived:,} arrived, so that nothing was moved")
+                raise Conflict(f"{arrived:,} of {sent:,} rows of {table} arrived; nothing was moved")
 
     async def set_numbers(self, numbers: Mapping[str, int]) -> None:
-        """The numbers of `meta`. All of them only grow, so that none may be smaller than where it came from."""
+        """Write the numbers of `meta`. They only grow, so none may become smaller than in the old store."""
         await self._connection.execute(_KEEP_LARGER, list(numbers), list(numbers.values()))
 
     async def continue_tokens(self, last: int) -> None:
@@ -124,7 +126,8 @@ class Target:
             await self._connection.execute(_TOKENS_FROM, last)
 
     async def move_leases(self, then: Micros) -> None:
-        """What was left of each lease at `then`, by the old clock, is left of it now by this one."""
+        """Move the leases, so that the remaining time at `then` by the old clock is the remaining time now by this
+        clock."""
         now = await self.now()
         await self._connection.execute(_MOVE_LEASES, now - then, now + MAX_LEASE)
 
@@ -140,7 +143,7 @@ class Target:
 
 @contextlib.asynccontextmanager
 async def entered(dsn: str) -> AsyncIterator[Target]:
-    """The database, inside a transaction that comes to nothing unless it is committed."""
+    """Connect to the database and begin a transaction, which is rolled back unless it is committed."""
     try:
         connection = await Address(dsn, CONNECT_SECONDS).connect(server_settings=_SETTINGS)
         try:
@@ -151,7 +154,7 @@ async def entered(dsn: str) -> AsyncIterator[Target]:
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         raise Conflict(f"PostgreSQL refuses the connection: {error}; check the address {shown(dsn)}") from error
     except asyncpg.LockNotAvailableError as error:
-        raise Conflict(f"somebody else is busy in {shown(dsn)}: {error}; stop them, or try again later") from error
+        raise Conflict(f"another process uses {shown(dsn)}: {error}; stop it, or try again later") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise Conflict(f"PostgreSQL refuses: {error}; make the user of {shown(dsn)} the owner of it") from error
     except _BROKEN as error:
@@ -159,12 +162,12 @@ async def entered(dsn: str) -> AsyncIterator[Target]:
 
 
 def _storable(value: Any) -> Any:
-    """SQLite keeps a NUL in a text, PostgreSQL does not."""
+    """Replace NUL in texts: SQLite stores it, PostgreSQL does not."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
 def shown(dsn: str) -> str:
-    """The address without what nobody else should read."""
+    """Return the address without secrets."""
     parts = urlsplit(dsn)
     user, at, hosts = parts.netloc.rpartition("@")
     query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRETS])

@@ -1,20 +1,21 @@
-"""A whole store from SQLite to PostgreSQL, without losing or doubling a fire.
+"""Moves a whole store from SQLite to PostgreSQL without losing or repeating a fire.
 
-Every instant that was due is a row of the old store, and every instant to come follows from `jobs.next_fire_at`; so who
-copies all rows has copied all fires, if nobody adds one meanwhile and only one of the two stores goes on. That is:
+Every fire that was due is a row of the old store, and every future fire follows from `jobs.next_fire_at`. A copy of all
+rows is therefore a copy of all fires, if no row is added during the copy and only one of the two stores continues. The
+steps are:
 
-1. Take the lock of the old store, which its server would have, and keep every other writer out.
-2. Copy everything in one transaction, with the lock that servers take when they start on the new store.
-3. Wait until the new store's clock has passed the time that the old one had come to: time never runs backwards.
-4. Leave a note in the old store, durably: it is not to be used any more. Only then commit the new one.
-5. Write on the note that everything arrived.
+1. Take the lock of the old store that its server would hold, and lock out every other writer.
+2. Copy all rows in one transaction, with the lock that servers take when they start on the new store.
+3. Wait until the clock of the new store has passed the time of the old one: time never runs backwards.
+4. Write a note to the old store, durably, that it must not be used any more. Only then commit the new store.
+5. Mark in the note that all data arrived.
 
-Who is interrupted before 4 has changed nothing. Between 4 and 5 neither of the two can be started by mistake: the
-receipt that is committed with everything else tells the next try whether there is anything left to do.
+An interruption before step 4 changes nothing. Between steps 4 and 5 neither store can be started by mistake: the
+receipt that is committed with the data shows the next try whether the move is complete.
 
-What ran when the old server ended is still running by the rows, under the lease that its worker had. So it goes on as
-after a crash: a worker that is alive and finds the new server in time keeps it; else it is lost, and has another
-attempt, or none if it is delivered at most once.
+Attempts that ran when the old server ended are still running according to the rows, under the leases of their workers.
+They are treated as after a crash: a worker that finds the new server in time keeps its attempts. Otherwise they are
+lost, and are repeated unless their job is delivered at most once.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from timeball.stores.transfer.source import Source
 from timeball.stores.transfer.target import Target
 
 MAX_WAIT: Final = MINUTE
-"""How long the new store's clock is waited for."""
+"""Maximum time to wait for the clock of the new store."""
 MAX_DAYS: Final = retention.DEFAULT // DAY + 1
-"""How many days of history get partitions of their own. Each takes locks until the commit, of which there are not
-endlessly many; and older days are about to go anyway."""
+"""Maximum number of days of history that get partitions. Each partition takes locks until the commit, and their number
+is limited; older days will be removed soon."""
 _OF_THE_STORE_ITSELF: Final = frozenset({"token", "clock"})
-"""Numbers in a SQLite store that are something else in PostgreSQL: a sequence, and the server's clock."""
+"""Numbers in a SQLite store that PostgreSQL stores otherwise: a sequence, and the clock of the server."""
 _OBJECTS: Final = "objects"
-"""The number of a store that has objects elsewhere."""
+"""The number that separates the objects of this store from those of others, if it has offloaded values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class StoreTransfer:
     carrier: ObjectCopier | None = None
 
     async def rehearse(self) -> TransferResult:
-        """What would be moved now. Changes nothing, and needs nobody to stop for it."""
+        """Return what would be moved now. Changes nothing, and may run beside a server."""
         with sources.visited(self.path, self.wall, self.monotonic) as (source, holder):
             _refuse_moved(source)
             async with targets.entered(self.dsn) as target:
@@ -87,7 +88,7 @@ class StoreTransfer:
                     return await self._move(source, target, report)
 
     def take_back(self) -> None:
-        """Let the old store be used again."""
+        """Allow the old store to be used again."""
         with sources.opened(self.path, self.wall, self.monotonic) as source:
             if source.note is None:
                 raise Conflict(f"{self.path} was not moved, so there is nothing to take back")
@@ -99,15 +100,15 @@ class StoreTransfer:
         await target.require_empty(tables, self._address)
         ahead = await self._compare_clocks(source, target)
         if self.carrier is not None and (number := source.numbers().get(_OBJECTS)) is not None:
-            await self.carrier.copy(number, report)  # before anything refers to them there
+            await self.carrier.copy(number, report)  # before any row in the new store refers to them
         rows = {table: source.count(table) for table in tables}
         indexes = await target.drop_indexes(tables)
         await target.make_room_for({*source.days(MAX_DAYS), *retention.days_ahead(await target.now())})
         for table, columns in tables.items():
             await _copy(source, target, table, columns, rows[table], report)
-        report(Progress("counting what arrived"))
+        report(Progress("counting the copied rows"))
         await target.verify(rows)
-        report(Progress("making indexes"))
+        report(Progress("creating indexes"))
         await target.create_indexes(indexes)
         await target.analyze(tables)
         numbers = source.numbers()
@@ -127,18 +128,19 @@ class StoreTransfer:
             await target.commit()
         except Exception as error:
             raise Unavailable(
-                f"PostgreSQL did not say whether everything arrived ({error}). "
-                "Run the same command again: it finds out, and finishes or starts anew"
+                f"PostgreSQL did not confirm the commit ({error}). "
+                "Run the same command again: it checks the result, and finishes the move or starts it again"
             ) from error
         source.leave_note(Note(note.move, note.target, note.at, arrived=True))
 
     async def _compare_clocks(self, source: Source, target: Target) -> Micros:
-        """How far PostgreSQL is ahead of this machine. Refuses if it is so far behind that nobody wants to wait."""
+        """Return how far PostgreSQL's clock is ahead of this machine. Raise `Conflict` if it is more than a minute
+        behind the store."""
         now = await target.now()
         behind = source.numbers().get("clock", 0) - now
         if behind > MAX_WAIT:
             raise Conflict(
-                f"PostgreSQL's clock is {english.about(behind)} behind the time that this store had come to, and time "
+                f"PostgreSQL's clock is {english.about(behind)} behind the time of this store, and time "
                 "must not run backwards: set the clock of PostgreSQL's machine, or wait that long"
             )
         return now - self.wall()

@@ -1,4 +1,4 @@
-"""Slots of jobs in their windows: chosen in the transaction that writes the job, one server at a time."""
+"""Slots of jobs in their windows. A slot is chosen in the transaction that writes the job, by one server at a time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OTHER_FIRES = query("other_fires")
 ADD_SLOTS = query("add_slots")
 
 MAX_OTHERS: Final = 5_000
-"""Fires of other jobs in the coming window that are looked at."""
+"""Maximum number of fires of jobs without a slot that are counted for a window."""
 
 
 async def choose(tx: Tx, windows: Sequence[Window], now: Micros, *, keep: bool = True) -> list[int]:
-    """A slot for a job in each of these windows: the least loaded, one after the other. `keep`: nobody else chooses
-    until the end of this transaction."""
+    """Return a slot for a job in each of these windows: the minute with the lowest load, one job after the other. With
+    `keep`, no other transaction can choose slots until this one ends."""
     if not windows:
         return []
     if keep:
@@ -49,8 +49,8 @@ async def choose(tx: Tx, windows: Sequence[Window], now: Micros, *, keep: bool =
 
 
 async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
-    """What else fires in the window within a day, by the minute in which a slot would be counted. If it is open now,
-    that is what is left of it, and what is gone already of the next."""
+    """Return how many other fires are in the window within 24 hours, by the minute in which a slot would be counted. If
+    the window is open now, these are the fires in the rest of it, and in the next window up to 24 hours from now."""
     earliest, latest = now - window.length * SECOND, now + DAY
     begins = fires(window.at(f"{SLOT}{window.begin}"), earliest, earliest, "")
     found: list[tuple[int, int]] = []
@@ -68,7 +68,7 @@ async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
 
 
 def unplaced(submissions: Sequence[Submission]) -> list[int]:
-    """The positions of jobs that are to get a slot in their window."""
+    """Return the positions of submitted jobs that need a slot in their window."""
     return [
         at
         for at, each in enumerate(submissions)
@@ -77,12 +77,12 @@ def unplaced(submissions: Sequence[Submission]) -> list[int]:
 
 
 def needs_slot(amendment: Amendment) -> bool:
-    """Whether a change gives a job another window, or one at all."""
+    """True if an amendment gives a job a new window, so that the job needs a new slot."""
     return amendment.state is not JobState.CANCELLED and kept_slot(amendment) is None and _window(amendment) is not None
 
 
 def kept_slot(amendment: Amendment) -> int | None:
-    """The slot that a job has before and after a change."""
+    """Return the slot that a job keeps after an amendment; None if it has none, or needs a new one."""
     window, job = _window(amendment), amendment.job
     if window is None or amendment.state is JobState.CANCELLED:
         return None
@@ -95,7 +95,7 @@ def _window(amendment: Amendment) -> Window | None:
 
 
 async def add(tx: Tx, came: Iterable[Job], went: Iterable[Job] = ()) -> None:
-    """Count the slots that jobs have now, and not those that others had."""
+    """Add the slots of the jobs in `came` to the loads of the minutes, and subtract those of the jobs in `went`."""
     minutes: Counter[int] = Counter()
     for jobs, by in ((came, 1), (went, -1)):
         for job in jobs:

@@ -1,7 +1,7 @@
-"""Housekeeping: the lease of who does it, and history that goes when it is old.
+"""Maintenance: its lease, and the removal of old history.
 
-Everything is done in small transactions, each of which checks the lease first. Jobs are locked before their runs go,
-in the order that everybody keeps.
+All work is done in small transactions, each of which checks the lease first. A transaction locks jobs before it deletes
+their runs: every transaction takes locks in this order.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DUE: Final = frozenset(origin.value for origin in DUE)
 
 
 class _When(Struct):
-    """The part of a spec that tells when."""
+    """The schedule of a spec; the other fields are not decoded."""
 
     schedule: Schedule = Immediate()
 
@@ -63,7 +63,7 @@ class Maintenance(StorePart):
         return await self._db.write(work)
 
     async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
-        """All days are in one table."""
+        """Do nothing: SQLite keeps all days in one table."""
 
     async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
         until = ids.first_run(retention.day_of(before))
@@ -123,25 +123,25 @@ class Maintenance(StorePart):
 
 
 async def check(tx: Tx, lead: Lead) -> None:
-    """Who was deposed changes nothing."""
+    """Raise `Deposed` unless the server still holds the maintenance lease."""
     if not await tx.execute(STILL_LEADS, **msgspec.structs.asdict(lead)):
         raise Deposed(f"{lead.holder} does not hold the lease {lead.name!r} any more")
 
 
 async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
-    """Drop what belongs to runs that are gone."""
+    """Delete the rows that belong to deleted runs."""
     for drop in DROP_WHAT_RUNS_HAD:
         await tx.execute(drop, b=run_ids)
 
 
 async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
-    """Those of the jobs that have had their only fire."""
+    """Lock and return those of the jobs that had one fire only and will not fire again."""
     idle = await tx.fetch(LOCK_IDLE_JOBS, b=sorted(job_ids))
     return [job_id for job_id, spec in idle if is_one_shot(_decode_when(spec).schedule)]
 
 
 async def drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
-    """Drop those of the jobs, which are locked, that have no run left, with all that belongs to them."""
+    """Delete those of the locked jobs that have no runs left, with all rows that belong to them. Return their ids."""
     over = [job_id for (job_id,) in await tx.fetch(JOBS_WITHOUT_RUNS, b=list(job_ids))] if job_ids else []
     if over:
         for drop in DROP_WHAT_JOBS_HAD:
@@ -150,7 +150,7 @@ async def drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
 
 
 async def add_sums(tx: Tx, gone: Iterable[Row], jobs_gone: frozenset[str]) -> None:
-    """Nobody can ask for the sums of a job that went with its runs."""
+    """Add deleted runs to the daily sums of their jobs, except jobs that were deleted with their runs."""
     sums: Counter[tuple[Any, ...]] = Counter()
     for job_id, day, verdict, fires, origin in gone:
         if origin in _DUE and job_id not in jobs_gone:

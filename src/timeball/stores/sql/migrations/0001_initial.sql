@@ -1,5 +1,5 @@
--- Jobs, live runs, history, and what belongs to them. Times are microseconds since the epoch, flags 0 or 1,
--- ids sort by age. Every index pays its way on the hot path; partial ones cost only where they apply.
+-- Jobs, live runs, history, and the tables that belong to them. Times are microseconds since the epoch, flags are 0 or
+-- 1, ids sort by age. Every index is used on a frequent path. A partial index costs only the rows that it covers.
 
 CREATE TABLE meta (
   name TEXT PRIMARY KEY,
@@ -56,7 +56,7 @@ CREATE TABLE idempotency (
   PRIMARY KEY (tenant, key)
 ) {clustered};
 
--- Live runs only: finished ones move to the history, so that this table stays small.
+-- Live runs only. Finished runs move to `history`, so that this table stays small.
 CREATE TABLE runs (
   id {id} PRIMARY KEY,
   job_id {id} NOT NULL,
@@ -89,18 +89,19 @@ CREATE TABLE runs (
 CREATE INDEX runs_to_claim ON runs (priority, eligible_at, fire_time, id) WHERE state = 'ready';
 CREATE INDEX runs_of_job ON runs (job_id, fire_time);
 CREATE INDEX runs_of_session ON runs (session) WHERE state = 'running';
--- For lists. A run that is handed to a worker at once never gets here.
+-- For lists. A run that is assigned to a worker on submit is never in this index.
 CREATE INDEX runs_waiting ON runs (tenant, state, fire_time, id) WHERE state <> 'running';
 
--- Rows of this table live for seconds: clean up after thousands of them, not after a share of the table.
+-- Rows of this table live for seconds, so autovacuum starts after thousands of them, not after a share of the table.
 -- only: postgres
 ALTER TABLE runs SET (
   fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
   autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0
 );
 
--- Finished runs, and spans of instants that never became one: written once; only a span grows. On PostgreSQL a partition
--- holds what belongs to runs made on one day, so that it goes at once; what no day is prepared for is in the rest.
+-- Finished runs, and spans of fires that never became a run. Rows are written once; only a span grows. On PostgreSQL
+-- each partition holds the rows of runs created on one day, so that a day is dropped at once. Rows of a day without a
+-- partition are in the default partition.
 CREATE TABLE history (
   id {id} PRIMARY KEY,
   job_id {id} NOT NULL,
@@ -134,12 +135,13 @@ CREATE TABLE history (
 -- only: postgres
 CREATE TABLE history_rest PARTITION OF history DEFAULT;
 
--- Lists are in the order of fire times, newest first. Of most runs only the first two know anything.
+-- Lists are in the order of fire times, newest first. Most runs are only in the first two indexes.
 CREATE INDEX history_of_tenant ON history (tenant, fire_time, id);
 CREATE INDEX history_of_job ON history (job_id, fire_time, id);
 CREATE INDEX history_unwell ON history (tenant, status, fire_time, id) WHERE status <> 'succeeded';
 CREATE INDEX history_unwell_of_job ON history (job_id, status, fire_time, id) WHERE status <> 'succeeded';
--- Spans that reach into a range of time. Those of less than a day are apart from the others: they began within a day.
+-- Spans that reach into a range of time. Spans shorter than a day are separate from the others, because a search for
+-- them needs to look back only one day.
 CREATE INDEX history_spans ON history
   (tenant, (CASE WHEN fire_until - fire_time < 86400000000 THEN 0 ELSE 1 END), fire_time, id) WHERE fires > 1;
 CREATE INDEX history_spans_of_job ON history

@@ -1,25 +1,25 @@
--- Who goes first, who waits for whom. Nothing here is written for jobs that use none of it.
+-- Priorities, ordering keys, gates and placement. Jobs that use none of these write nothing here.
 
 ALTER TABLE jobs ADD COLUMN fired BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN paused_until BIGINT;
 CREATE INDEX jobs_to_resume ON jobs (paused_until) WHERE state = 'paused' AND paused_until IS NOT NULL;
 
--- Why a run is blocked: the sum of 1 (an earlier run of its job is alive), 2 (it is not its turn under its ordering
--- key) and 4 (it waits at a gate). Each is set and taken away under another lock; it is ready when none is left.
+-- Why a run is blocked: the sum of 1 (an earlier run of its job is alive), 2 (another run holds its ordering key) and 4
+-- (it waits at a gate). Each bit is set and cleared under a lock of its own. The run is ready when the sum is 0.
 ALTER TABLE runs ADD COLUMN holds BIGINT NOT NULL DEFAULT 0;
 UPDATE runs SET holds = 1 WHERE state = 'blocked';
--- The fire time and its jitter, where there is some.
+-- The fire time plus jitter, if the job has jitter.
 ALTER TABLE runs ADD COLUMN due_at BIGINT;
 ALTER TABLE runs ADD COLUMN start_by BIGINT;
 ALTER TABLE runs ADD COLUMN ordering_key {id};
 ALTER TABLE runs ADD COLUMN gated BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN profile {id};
--- The gate at which it waits, and its place there.
+-- The gate at which the run waits, and its place in the queue.
 ALTER TABLE runs ADD COLUMN gate {id};
 ALTER TABLE runs ADD COLUMN gate_rank BIGINT;
--- When it was let through that gate, until it is claimed.
+-- When the run passed the gate; kept until the run is claimed.
 ALTER TABLE runs ADD COLUMN let_at BIGINT;
--- What it holds while it runs: a place under its concurrency key, a share of its worker.
+-- What a running attempt holds: a permit of its concurrency key, and CPU and memory of its worker.
 ALTER TABLE runs ADD COLUMN permit {id};
 ALTER TABLE runs ADD COLUMN needs {id};
 ALTER TABLE runs ADD COLUMN cancel_reason TEXT;
@@ -34,7 +34,7 @@ CREATE INDEX runs_let_through ON runs (tenant, gate, let_at) WHERE gate IS NOT N
 CREATE INDEX runs_permitted ON runs (tenant, permit) WHERE permit IS NOT NULL;
 CREATE INDEX runs_to_expire ON runs (start_by) WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0;
 
--- Whose turn it is under an ordering key: a live run, or one that gave up and that nobody dealt with yet.
+-- The holder of each ordering key: a live run, or a dead letter that was not retried or discarded.
 CREATE TABLE turns (
   tenant {id} NOT NULL,
   ordering_key {id} NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE turns (
 
 CREATE INDEX turns_of_holder ON turns (holder) WHERE holder IS NOT NULL;
 
--- Where runs wait for a permit, a token or a host, and when somebody has to look whether one may go.
+-- Limits at which runs wait for a permit, a rate token or a host, and when the gate must be checked next.
 CREATE TABLE gates (
   tenant {id} NOT NULL,
   gate {id} NOT NULL,
@@ -64,17 +64,17 @@ CREATE INDEX gates_to_look_at ON gates (look_at) WHERE look_at IS NOT NULL;
 CREATE INDEX gates_unwell ON gates (tenant, gate) WHERE failures > 0;
 CREATE INDEX gates_probed ON gates (probe) WHERE probe IS NOT NULL;
 
--- The kinds of runs that not every worker can take.
+-- The placement profiles of runs that not every worker can execute.
 CREATE TABLE profiles (
   profile {id} PRIMARY KEY,
   used_at BIGINT NOT NULL
 ) {clustered};
 
--- What workers offer beside slots; -1: as much as anybody asks for.
+-- CPU and memory that a worker offers; -1 means unlimited.
 ALTER TABLE workers ADD COLUMN cpu BIGINT NOT NULL DEFAULT -1;
 ALTER TABLE workers ADD COLUMN memory BIGINT NOT NULL DEFAULT -1;
 ALTER TABLE workers ADD COLUMN dedicated BIGINT NOT NULL DEFAULT 0;
--- The kind of runs one of which waits until this worker has room for it, and how long it is kept free for that.
+-- The placement profile of a waiting run for which this worker is reserved, and until when.
 ALTER TABLE workers ADD COLUMN reserved_for {id};
 ALTER TABLE workers ADD COLUMN reserved_until BIGINT NOT NULL DEFAULT 0;
 

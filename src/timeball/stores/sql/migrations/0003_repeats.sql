@@ -1,6 +1,6 @@
--- What people do with runs that ended: retry them as they were or edited, replay them, discard them.
+-- Operations of users on finished runs: retry them unchanged or edited, replay them, discard them.
 
--- The spec a job had up to a version, kept when it gets another one: what its runs until then executed.
+-- The spec that a job had up to a version, kept when the job gets a new one. Runs of that version executed it.
 CREATE TABLE job_versions (
   job_id {id} NOT NULL,
   version BIGINT NOT NULL,
@@ -8,17 +8,17 @@ CREATE TABLE job_versions (
   PRIMARY KEY (job_id, version)
 ) {clustered};
 
--- The specs of runs that somebody edited.
+-- The specs of runs that a user edited.
 CREATE TABLE edited_runs (
   run_id {id} PRIMARY KEY,
   spec TEXT NOT NULL
 ) {clustered};
 
--- The newest run that was made of this one when many were replayed at once.
+-- The newest run that a replay created from this one.
 ALTER TABLE history ADD COLUMN replayed_as {id};
 
--- The status is the same for all dead letters, but makes these indexes the best ones for them. The first has all that
--- grouping asks for, so that it need not look at the runs themselves.
+-- The status is the same for all dead letters, but with it PostgreSQL chooses these indexes for them. The first index
+-- covers grouping, so that the runs themselves are not read.
 CREATE INDEX history_letters ON history
   (tenant, status, fire_time, id, fingerprint, job_id, finished_at, retried_as, discarded_at)
   WHERE status = 'dead' AND retried_as IS NULL AND discarded_at IS NULL;

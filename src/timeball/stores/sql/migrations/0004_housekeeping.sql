@@ -1,6 +1,6 @@
--- What one server does for all: who it is, and what is left of history that has gone.
+-- Maintenance by one server: its lease, and what is left of history that was removed.
 
--- The epoch grows with every change of the holder, and who holds it checks that in each of his transactions.
+-- The epoch grows with every change of the holder. The holder checks it in each of its transactions.
 CREATE TABLE leases (
   name {id} PRIMARY KEY,
   holder {id} NOT NULL,
@@ -8,7 +8,7 @@ CREATE TABLE leases (
   until BIGINT NOT NULL
 ) {clustered};
 
--- How many instants of a day got which verdict, of runs that are not in the history any more.
+-- The number of fires of a day by verdict, of runs that are no longer in the history.
 CREATE TABLE daily_sums (
   job_id {id} NOT NULL,
   day BIGINT NOT NULL,
@@ -19,13 +19,13 @@ CREATE TABLE daily_sums (
 
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
--- When the job got another spec: runs that were made later do not refer to this one.
+-- When the job got a new spec: runs that were created later do not refer to this one.
 ALTER TABLE job_versions ADD COLUMN replaced_at BIGINT NOT NULL DEFAULT 0;
 UPDATE job_versions SET replaced_at = {now};
 CREATE INDEX job_versions_by_age ON job_versions (replaced_at);
 
--- Days of history on their way out: their partitions become children of this table, which has no row of its own, and
--- stand still while they are counted. Up to `upto` they are in the daily sums already.
+-- Days of history that are being removed: their partitions become children of this table, which has no rows of its own,
+-- and do not change while they are counted. Runs up to `upto` are in the daily sums already.
 -- only: postgres
 CREATE TABLE departing (LIKE history);
 

@@ -1,8 +1,8 @@
--- Backfills: the fires of a past range, run again or for the first time.
+-- Backfills: requests to run the fires of a past range.
 -- works with: 4
--- Servers of that schema do not know such runs: nobody should ask for a backfill before all servers are new.
+-- Servers of that schema do not know such runs: upgrade all servers before a user creates a backfill.
 
--- `cursor_at` is the first fire that is not a run yet. It moves in the transaction that inserts the runs before it.
+-- `cursor_at` is the first fire that has no run yet. It moves in the transaction that inserts the runs before it.
 CREATE TABLE backfills (
   id {id} PRIMARY KEY,
   tenant {id} NOT NULL,
@@ -27,5 +27,5 @@ CREATE INDEX backfills_of_tenant ON backfills (tenant, id);
 CREATE INDEX backfills_of_job ON backfills (job_id, id);
 CREATE INDEX backfills_active ON backfills (id) WHERE state = 'active';
 
--- The runs of a backfill that are alive, which name it in `retry_of`; and that none is there twice.
+-- Finds the live runs of a backfill, which name it in `retry_of`, and allows one run for each fire.
 CREATE UNIQUE INDEX runs_of_backfill ON runs (retry_of, fire_time) WHERE origin = 'backfill';

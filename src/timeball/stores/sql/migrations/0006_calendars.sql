@@ -1,4 +1,4 @@
--- When jobs do not fire, and where in its window each does.
+-- Calendars (times at which jobs do not fire), and the slots of jobs in their windows.
 -- works with: 4
 
 CREATE TABLE calendars (
@@ -10,7 +10,7 @@ CREATE TABLE calendars (
   PRIMARY KEY (tenant, name)
 ) {clustered};
 
--- Which jobs refer to which calendars, of the same tenant.
+-- The jobs that refer to a calendar of the same tenant.
 CREATE TABLE job_calendars (
   job_id {id} NOT NULL,
   calendar {id} NOT NULL,
@@ -20,15 +20,15 @@ CREATE TABLE job_calendars (
 
 CREATE INDEX job_calendars_by_name ON job_calendars (tenant, calendar, job_id);
 
--- The last instant that calendars excluded, while a fire is owed for it.
+-- The last fire that calendars excluded, while it is deferred until they open.
 ALTER TABLE jobs ADD COLUMN owed BIGINT;
 CREATE INDEX jobs_owed ON jobs (tenant, id) WHERE owed IS NOT NULL;
 
--- The second of the day, on the clocks of its zone, that a job has in its window.
+-- The second of the day, in the time zone of the job, at which the job fires in its window.
 ALTER TABLE jobs ADD COLUMN slot BIGINT;
 
--- How many jobs fire in a minute of the day, of those that have such minutes: in UTC, by the clocks of when they were
--- made.
+-- The number of jobs with a slot in each minute of the day, in UTC with the offset at the time when the slot was
+-- chosen.
 CREATE TABLE slot_loads (
   minute BIGINT PRIMARY KEY,
   jobs BIGINT NOT NULL

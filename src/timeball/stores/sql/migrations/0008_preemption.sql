@@ -1,12 +1,12 @@
--- Runs that make room for others.
+-- Preemption: running attempts that give their slots to waiting runs.
 -- works with: 4
 
--- How often it may still be asked to; NULL: never, as most.
+-- How often the attempt may still be preempted. NULL means never, and is the value of most runs.
 ALTER TABLE runs ADD COLUMN preemptible BIGINT;
 CREATE INDEX runs_preemptible ON runs (session) WHERE preemptible IS NOT NULL AND state = 'running';
 
--- Each time that a run made room: when it was asked to, stopped, and went on, or ended. Nobody makes room twice at a time
--- for the same run.
+-- Each preemption of a run: when it was requested, when the attempt was suspended, and when it was resumed or ended. A
+-- waiting run has at most one open preemption.
 CREATE TABLE preemptions (
   run_id {id} NOT NULL,
   number BIGINT NOT NULL,

@@ -1,3 +1,3 @@
--- The slot in its window that a backfill's job had when it was asked for.
+-- The slot in its window that the job of a backfill had when the backfill was created.
 -- works with: 5
 ALTER TABLE backfills ADD COLUMN slot BIGINT;

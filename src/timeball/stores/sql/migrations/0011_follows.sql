@@ -1,8 +1,8 @@
 -- Jobs that follow other jobs.
 -- works with: 5
 
--- Who follows whom, as long as that may come to something: neither is there anything here of a job that was cancelled, nor
--- of one that has fired as often as it may. `last_at` is the newest of its instants.
+-- The follow rules of jobs that can still fire: a job that was cancelled, or has fired as often as it may, has no row.
+-- `last_at` is its newest fire time.
 CREATE TABLE follows (
   follower {id} PRIMARY KEY,
   job_id {id} NOT NULL,
@@ -13,8 +13,8 @@ CREATE TABLE follows (
 
 CREATE INDEX follows_of ON follows (job_id);
 
--- Ends of runs that others follow: written with the end, gone with the fire that comes of it. `fire_time` is its instant,
--- once the job that follows has heard of it.
+-- Upstream events: the ends of runs that other jobs follow. A row is written in the transaction that ends the run, and
+-- deleted with the fire that it causes. `fire_time` is NULL until the follower has processed the event.
 CREATE TABLE echoes (
   follower {id} NOT NULL,
   cause {id} NOT NULL,

@@ -1,4 +1,4 @@
-"""The workers that a claim is for."""
+"""The workers for which a claim is made."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LEASED_SESSIONS = query("leased_sessions")
 
 
 class LeasedSession(NamedTuple):
-    """A row of `leased_sessions`. The last four columns are the same in all rows."""
+    """A row of the statement `leased_sessions`. The last four columns are the same in all rows."""
 
     session: str
     name: str
     dedicated: int
-    """0: it takes every run."""
+    """0: the worker takes every run."""
     reserved_for: str | None
     ill_host: int
     fitted: int
@@ -31,26 +31,26 @@ class LeasedSession(NamedTuple):
 
 
 class Claimants(Struct, frozen=True):
-    """The waiting workers that have a lease, and whether some runs need a closer look."""
+    """The workers with a valid lease that request runs, and which checks the claim needs."""
 
     sessions: dict[str, LeasedSession]
     wants: list[SlotRequest]
     ill_host: bool = False
-    """A host is ill."""
+    """True if a host has recent failures, so that circuit breakers must be checked."""
     fitted: bool = False
-    """Runs wait that not every worker can take."""
+    """True if runs with a placement profile wait, which not every worker can execute."""
     level: int | None = None
-    """The priority of all others that wait, if it is the same."""
+    """The priority of all other waiting runs, if they have the same one."""
 
     @property
     def for_anybody(self) -> list[SlotRequest]:
-        """Those who are there for every run, and kept free for none."""
+        """The requests of workers that accept every run and are not reserved."""
         found = [(want, self.sessions[want.session]) for want in self.wants]
         return [want for want, each in found if not each.dedicated and each.reserved_for is None]
 
     @property
     def for_some_kinds(self) -> list[SlotRequest]:
-        """Those who are there for every run of certain kinds, and kept free for none."""
+        """The requests of workers that accept every run of certain task kinds and are not reserved."""
         found = [(want, self.sessions[want.session]) for want in self.wants]
         return [want for want, each in found if each.dedicated == RESTRICTED and each.reserved_for is None]
 

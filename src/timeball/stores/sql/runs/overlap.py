@@ -1,7 +1,7 @@
-"""Who is in a job's way: the live runs of serial jobs, and what `overlap.admit` says of another one.
+"""The live runs of a job whose runs may not overlap, and what the overlap policy decides about another run.
 
-Everything here happens under the job's row lock. What holds a run back for the sake of its job changes only under that
-lock; a run that is ready may be claimed meanwhile, which leaves it alive; and a serial run ends only under the lock.
+All of this happens under the lock on the row of the job. `Hold.OVERLAP` of a run changes only under that lock, and a
+serial run ends only under it. A READY run may be claimed at the same time, which leaves it live.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ NEVER: Final[Micros] = 2**63 - 1
 
 
 class WaitingRun(Struct, frozen=True):
-    """A run that waits for an earlier one of its job."""
+    """A run that is blocked by an earlier run of its job."""
 
     id: str
     fire_time: Micros
     admitted: bool = False
-    """Whether an earlier version of the job let it wait: a new policy does not undo that."""
+    """True if an earlier version of the job admitted the run: a new overlap policy does not skip it."""
 
 
 class LiveRuns(Struct):
-    """The live runs of one job, in the order of their instants."""
+    """The live runs of one job, in the order of their fire times."""
 
     policy: Overlap
     active: list[str] = []
-    """In the way of every other: claimable, held, or kept back by something else than an earlier run."""
+    """Runs that block all others of the job: READY, RUNNING, or BLOCKED by something else than an earlier run."""
     active_since: Micros = NEVER
-    """When the first of these was there: it is not in the way of what fell due before."""
+    """When the first of the active runs was created: it does not overlap with a fire before that."""
     waiting: list[WaitingRun] = []
-    """Behind an active one, and due."""
+    """Runs that are blocked by an active one, and are due."""
     future: list[WaitingRun] = []
-    """Behind an active one, until they fall due at least."""
+    """Runs that are blocked by an active one, and are not due yet."""
     free: list[str] = []
-    """Runs to unblock: nothing is in their way."""
+    """Runs to unblock: no earlier run is live any more."""
     successor: str | None = None
-    """The run that takes the place of all that are active."""
+    """The run that replaces all active ones, under a policy that replaces."""
     keys: set[tuple[str, str]] = set()
-    """Tenant and ordering key of its runs."""
+    """The ordering keys of the runs, each with its tenant."""
     kept_back: set[str] = set()
-    """Active ones that wait for their turn under an ordering key."""
+    """Active runs that wait for an ordering key."""
 
     @property
     def replaces(self) -> bool:
         return self.policy in REPLACING
 
     def admit(self) -> Admission:
-        """What becomes of another run that is due now, if it comes behind all of these."""
+        """Return what the policy decides about another run that is due now and comes after all of these."""
         return overlap.admit(self.policy, len(self.active) + len(self.waiting), len(self.waiting))
 
     def join(self, run_id: str, admission: Admission, fire_time: Micros) -> None:
-        """Count a run that was admitted."""
+        """Add a run that was admitted."""
         if admission is Admission.RUN:
             self.active.append(run_id)
             return
@@ -79,23 +79,23 @@ class LiveRuns(Struct):
 
     @property
     def is_kept_back(self) -> bool:
-        """Whether nothing can start before somebody else under its ordering key did."""
+        """True if all active runs wait for an ordering key that another run holds."""
         return self.kept_back.issuperset(self.active)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is in the way of a run that is due."""
+        """True if no live run blocks a run that is due."""
         return not self.active and not self.waiting
 
     @property
     def alone(self) -> bool:
-        """Whether another run would be the job's only one, and nobody has to look for the next when it ends."""
+        """True if the job has no live run: another one would be its only run, and its end would unblock none."""
         return self.empty and not self.future
 
     def settle_waiting(self, *, newer: bool = False) -> list[WaitingRun]:
-        """Decide about runs that wait: the first may run if nobody is in its way; answers the due ones to skip.
+        """Decide about the blocked runs: unblock the first if no run is active, and return the due ones to skip.
 
-        `newer`: another run is due, which comes behind all of these."""
+        `newer`: another run is due that comes after all of these."""
         if self.replaces and self.waiting:
             if newer:
                 replaced, self.waiting = self.waiting, []
@@ -124,11 +124,12 @@ class LiveRuns(Struct):
 
 
 async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, LiveRuns]:
-    """The crowds of jobs, given by id, policy, and whether all their runs are known to be serial."""
+    """Read the live runs of jobs. Each job is given by its id, its policy, and whether all its runs are serial
+    already."""
     found = {job_id: LiveRuns(policy) for job_id, policy, _ in jobs}
     if not found:
         return found
-    # A one-shot's run does not look for others when it ends, until there may be others.
+    # The run of a one-shot job is not serial until the job may have another run: then its end has to unblock that.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
     rows = await tx.fetch(CROWD, b=list(found))

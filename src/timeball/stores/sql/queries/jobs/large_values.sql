@@ -1,15 +1,15 @@
--- Large values that are objects elsewhere.
+-- Large values: parameters, results and output that are offloaded to object storage.
 
 -- name: number_store
--- Give the store the number by which its objects are told from those of others, unless it has one.
+-- Set the number that separates the objects of this store from those of other stores, unless it is set.
 INSERT INTO meta (name, value) VALUES ('objects', :number) ON CONFLICT (name) DO NOTHING;
 
 -- name: number_of_store
--- That number.
+-- The number that separates the objects of this store from those of other stores.
 SELECT value FROM meta WHERE name = 'objects';
 
 -- name: payloads_referred_to
--- Those of some objects that a spec refers to: of their job, now or before, or of a live run.
+-- Those of these objects that a spec refers to: a current or former spec of the job, or the spec of a live run.
 SELECT b.key FROM {batch b: owner text, key text}
 WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.id = b.owner AND j.spec LIKE '%' || b.key || '%')
   OR EXISTS (SELECT 1 FROM job_versions v WHERE v.job_id = b.owner AND v.spec LIKE '%' || b.key || '%')
@@ -18,14 +18,15 @@ WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.id = b.owner AND j.spec LIKE '%' || b
   OR EXISTS (SELECT 1 FROM edited_runs e WHERE e.run_id = b.owner AND e.spec LIKE '%' || b.key || '%');
 
 -- name: results_referred_to
--- Those of some objects that are results, or may become one: their run is alive, or on its way out and may come back.
+-- Those of these objects that are results, or may become one: their run is alive, or it is being removed and that may
+-- be undone.
 SELECT b.key FROM {batch b: owner text, key text}
 WHERE EXISTS (SELECT 1 FROM runs r WHERE r.id = b.owner)
   OR EXISTS (SELECT 1 FROM history h WHERE {within h.id: b} AND h.id = b.owner AND h.result = '@' || b.key)
   OR EXISTS (SELECT 1 FROM departing d WHERE d.id = b.owner);
 
 -- name: logs_referred_to
--- Those of some objects that are output; that of runs which are on their way out may come back.
+-- Those of these objects that are output. Runs that are being removed count: that may be undone.
 SELECT b.key FROM {batch b: owner text, key text}
 WHERE EXISTS (
     SELECT 1 FROM logs l WHERE {within l.run_id: b} AND l.run_id = b.owner AND l.stream = '@' AND l.text = b.key
@@ -33,7 +34,7 @@ WHERE EXISTS (
   OR EXISTS (SELECT 1 FROM departing d WHERE d.id = b.owner);
 
 -- name: drop_pieces
--- Drop pieces of output.
+-- Delete rows of output.
 DELETE FROM logs WHERE {within run_id: b} AND (run_id, attempt, seq) IN (
   SELECT run_id, attempt, seq FROM {batch b: run_id text, attempt bigint, seq bigint}
 ) AND stream <> '@';

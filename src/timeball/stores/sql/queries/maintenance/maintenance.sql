@@ -1,7 +1,7 @@
--- Housekeeping: the lease, and what goes when it is old.
+-- Maintenance: its lease, and the removal of old rows.
 
 -- name: lead
--- Take a lease that is free or has run out, or renew one's own; the epoch grows with every change of the holder.
+-- Take a lease that is free or has run out, or renew one's own. The epoch grows with every change of the holder.
 INSERT INTO leases (name, holder, epoch, until) VALUES (:name, :holder, 1, {now} + :lasts)
 ON CONFLICT (name) DO UPDATE SET
   epoch = CASE WHEN leases.holder = excluded.holder THEN leases.epoch ELSE leases.epoch + 1 END,
@@ -10,11 +10,11 @@ WHERE leases.holder = excluded.holder OR leases.until <= {now}
 RETURNING epoch;
 
 -- name: still_leads
--- Whether the lease is still what its holder believes; nobody else takes it until the end of this transaction.
+-- Whether the caller still holds the lease. No other server can take it until the end of this transaction.
 UPDATE leases SET until = until WHERE name = :name AND holder = :holder AND epoch = :epoch;
 
 -- name: oldest_to_prune
--- The oldest run from an id on that may go.
+-- The oldest run from an id on that may be deleted.
 SELECT h.id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
@@ -23,7 +23,7 @@ WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
 ORDER BY h.id LIMIT 1;
 
 -- name: prune_logs
--- Drop some output of runs between two ids that may go.
+-- Delete some output of runs between two ids that may be deleted.
 DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt, seq) IN (
   SELECT l.run_id, l.attempt, l.seq FROM logs l
   WHERE l.run_id >= :since AND l.run_id < :until
@@ -36,7 +36,7 @@ DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt
 );
 
 -- name: prune_attempts
--- Drop some attempts of runs between two ids that may go.
+-- Delete some attempts of runs between two ids that may be deleted.
 DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, attempt) IN (
   SELECT a.run_id, a.attempt FROM attempts a
   WHERE a.run_id >= :since AND a.run_id < :until
@@ -49,7 +49,7 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
 );
 
 -- name: runs_to_prune
--- Some runs between two ids that may go, and their jobs.
+-- Some runs between two ids that may be deleted, and their jobs.
 SELECT h.id, h.job_id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
@@ -58,60 +58,60 @@ WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
 ORDER BY h.id LIMIT :most;
 
 -- name: prune_runs
--- Drop finished runs; what the daily sums need of them. The day is that of the first instant.
+-- Delete finished runs, and return what the daily sums need. The day is the one of the first fire.
 DELETE FROM history WHERE id >= :since AND id < :until AND id {in b: text}
 RETURNING job_id, fire_time - fire_time % 86400000000, verdict, fires, origin;
 
 -- name: drop_edited
--- Drop the specs of runs that are gone.
+-- Delete the edited specs of runs that were deleted.
 DELETE FROM edited_runs WHERE run_id {in b: text};
 
 -- name: lock_idle_jobs
--- Those of some jobs that will not fire any more, and that no other follows, kept from every other writer.
+-- Lock and return those of these jobs that will not fire again and that no job follows.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id
 WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> {job.paused}
   AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.job_id = j.id) {lock j};
 
 -- name: jobs_without_runs
--- Those of some jobs, which are locked, that have no run left.
+-- Those of these jobs that have no runs. The jobs are locked.
 SELECT b.id FROM {batch b: id text}
 WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = b.id)
   AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = b.id);
 
 -- name: drop_jobs
--- Drop jobs.
+-- Delete jobs.
 DELETE FROM jobs WHERE id {in b: text};
 
 -- name: drop_tags_of_jobs
--- Drop the tags of jobs that are gone.
+-- Delete the tags of jobs that were deleted.
 DELETE FROM job_tags WHERE job_id {in b: text};
 
 -- name: drop_versions_of_jobs
--- Drop the specs that jobs had which are gone.
+-- Delete the former specs of jobs that were deleted.
 DELETE FROM job_versions WHERE job_id {in b: text};
 
 -- name: drop_sums_of_jobs
--- Drop the daily sums of jobs that are gone.
+-- Delete the daily sums of jobs that were deleted.
 DELETE FROM daily_sums WHERE job_id {in b: text};
 
 -- name: add_sums
--- Add instants to the daily sums of jobs.
+-- Add fires to the daily sums of jobs.
 INSERT INTO daily_sums (job_id, day, verdict, fires)
 SELECT b.job_id, b.day, b.verdict, b.fires FROM {batch b: job_id text, day bigint, verdict text, fires bigint} WHERE true
 ON CONFLICT (job_id, day, verdict) DO UPDATE SET fires = daily_sums.fires + excluded.fires;
 
 -- name: keys_to_forget
--- Some of the idempotency keys that were used first before an instant and whose jobs are gone.
+-- Some idempotency keys that were first used before an instant and whose jobs were deleted.
 SELECT i.tenant, i.key FROM idempotency i
 WHERE i.created_at < :before AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = i.job_id)
 ORDER BY i.created_at LIMIT :most;
 
 -- name: drop_keys
--- Drop idempotency keys of jobs that are gone.
+-- Delete idempotency keys.
 DELETE FROM idempotency WHERE (tenant, key) IN (SELECT tenant, key FROM {batch b: tenant text, key text});
 
 -- name: prune_versions
--- Drop some specs that jobs had before an instant, unless a run from before is still there.
+-- Delete some specs that were replaced before an instant, unless a run from that time exists.
 DELETE FROM job_versions WHERE (job_id, version) IN (
   SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)
@@ -126,23 +126,24 @@ FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = to_regclass('history') AND c.relname ~ '^history_[0-9]+$';
 
 -- name: departures
--- The days on their way out, and up to which run each has been counted.
+-- The days that are being removed, and the last run of each that was counted.
 SELECT day, upto FROM departures;
 
 -- name: depart
--- A day is on its way out, and nothing of it has been counted.
+-- Start the removal of a day. None of its runs has been counted.
 INSERT INTO departures (day, since, upto) VALUES (:day, :since, '');
 
 -- name: departed_upto
--- The runs of a departing day up to this one have been counted.
+-- Record that the runs of a day up to this one have been counted.
 UPDATE departures SET upto = :upto WHERE day = :day;
 
 -- name: have_departed
--- Nothing of a day is left.
+-- End the removal of a day.
 DELETE FROM departures WHERE day = :day;
 
 -- name: staying
--- Runs between two ids that are alive, or have the turn of an ordering key, or are tasks of a workflow run that goes on.
+-- Runs between two ids that must stay: they are alive, hold an ordering key, or are tasks of a workflow run that has
+-- not ended.
 SELECT r.id FROM runs r WHERE r.id >= :since AND r.id < :until
 UNION SELECT t.holder FROM turns t WHERE t.holder IS NOT NULL AND t.holder >= :since AND t.holder < :until
 UNION SELECT t.run_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id

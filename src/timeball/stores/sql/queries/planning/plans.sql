@@ -1,22 +1,22 @@
--- Planning: from next fires to runs and ledger spans, and the overlap rule.
+-- Planning: fires become runs and ledger rows. Also the overlap rule.
 
 -- name: due_jobs
--- Jobs the planner has to look at, longest overdue first. No lower bound: nothing is ever skipped.
+-- Jobs that the planner must plan, longest overdue first. There is no lower bound, so no fire is ever skipped.
 SELECT {columns jobs j} FROM jobs j
 WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :most;
 
 -- name: next_plan_at
--- When the earliest job has to be planned.
+-- The earliest time at which a job must be planned.
 SELECT plan_at FROM jobs WHERE state = {job.active} AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
 
 -- name: cancelled_ahead
--- Instants from the next fires of jobs on that have a verdict.
+-- Fires of jobs, from their next fire on, that have a verdict already because they were cancelled in advance.
 SELECT h.job_id, h.fire_time
 FROM {batch b: id text, since bigint} JOIN history h ON h.job_id = b.id AND h.fire_time >= b.since
 WHERE h.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: pauses_over
--- Paused jobs that are to be resumed, in the order of their pauses' ends, behind a place in that order.
+-- Paused jobs whose pause has ended, ordered by its end, after a given position in that order.
 SELECT {columns jobs j} FROM jobs j
 WHERE j.state = {job.paused} AND j.paused_until IS NOT NULL AND j.paused_until <= {now} AND (j.paused_until, j.id) > (:ended, :id)
 ORDER BY j.paused_until, j.id LIMIT :most;
@@ -26,26 +26,26 @@ ORDER BY j.paused_until, j.id LIMIT :most;
 SELECT paused_until FROM jobs WHERE state = {job.paused} AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 1;
 
 -- name: lock_planned
--- The jobs that still are what their plan was made from: the guard that makes every instant happen once.
+-- Lock the jobs that are unchanged since their plan was made. This check makes every fire happen exactly once.
 SELECT j.id, j.last_span
 FROM {batch b: id text, version bigint, next_fire_at bigint, owed bigint} JOIN jobs j ON j.id = b.id
 WHERE j.state = {job.active} AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at AND j.owed {same} b.owed
 {lock j};
 
 -- name: move_jobs
--- Move planned jobs, whose rows are locked, on to what comes next.
+-- Move planned jobs to their next fire. Their rows are locked.
 UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at, last_span = b.last_span, fired = jobs.fired + b.fires,
   owed = b.owed
 FROM {batch b: id text, next_fire_at bigint, plan_at bigint, last_span text, fires bigint, owed bigint} WHERE jobs.id = b.id;
 
 -- name: put_off
--- Plan jobs later that could not be planned, where no other server planned or changed them.
+-- Delay jobs whose planning failed, unless another server has planned or changed them.
 UPDATE jobs SET plan_at = {now} + b.wait FROM {batch b: id text, version bigint, plan_at bigint, wait bigint}
 WHERE jobs.id = b.id AND jobs.state = {job.active} AND jobs.version = b.version AND jobs.plan_at = b.plan_at
 RETURNING jobs.id, jobs.version, jobs.plan_at;
 
 -- name: note_planning_failures
--- Why jobs were put off. `since` stays while failures follow each other.
+-- Record why planning failed. `since` stays the same while failures follow each other.
 INSERT INTO planning_failures (job_id, version, plan_at, failures, since, reason)
 SELECT b.id, b.version, b.plan_at, b.failures, {now}, b.reason
 FROM {batch b: id text, version bigint, plan_at bigint, failures bigint, reason text} WHERE true
@@ -54,19 +54,19 @@ SET version = excluded.version, plan_at = excluded.plan_at, failures = excluded.
   since = CASE WHEN excluded.failures > 1 THEN planning_failures.since ELSE excluded.since END;
 
 -- name: planning_failures
--- Why jobs are not planned now, of those that are put off.
+-- The current planning failures of jobs.
 SELECT f.job_id, j.tenant, f.reason, f.failures, f.since, f.plan_at
 FROM {batch b: id text} JOIN planning_failures f ON f.job_id = b.id JOIN jobs j ON j.id = b.id
 WHERE j.state = {job.active} AND j.version = f.version AND j.plan_at = f.plan_at;
 
 -- name: plan_failed_now
--- Plan all jobs that were put off, now: another version of the software may succeed.
+-- Plan all delayed jobs now. Called when a server starts: its version may plan them without a failure.
 UPDATE jobs SET plan_at = {now} FROM planning_failures f
 WHERE jobs.id = f.job_id AND jobs.state = {job.active} AND jobs.version = f.version AND jobs.plan_at = f.plan_at
   AND jobs.plan_at > {now};
 
 -- name: forget_planning_failures
--- Drop what was noted of jobs that have been planned, changed or cancelled since.
+-- Delete planning failures of jobs that have been planned, changed or cancelled since.
 DELETE FROM planning_failures WHERE job_id IN (
   SELECT f.job_id FROM planning_failures f LEFT JOIN jobs j ON j.id = f.job_id
   WHERE j.id IS NULL OR j.state <> {job.active} OR j.version <> f.version OR j.plan_at IS NULL OR j.plan_at <> f.plan_at
@@ -74,46 +74,47 @@ DELETE FROM planning_failures WHERE job_id IN (
 );
 
 -- name: make_serial
--- Let live runs of jobs that may overlap from now on look at each other when they end.
+-- Mark the live runs of jobs as exclusive: the overlap rule applies to them when they end.
 UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND runs.serial = 0;
 
 -- name: block_future
--- Block future runs nobody holds: whether they overlap is decided when they fall due.
+-- Block future runs that are not claimed. The overlap rule decides about them when they are due.
 UPDATE runs SET state = {state.blocked}, holds = runs.holds + {hold.overlap} FROM {batch b: id text}
 WHERE runs.job_id = b.id AND runs.state <> {state.running} AND (runs.holds & {hold.overlap}) = 0
   AND runs.fire_time > {now} AND runs.attempt = 0
 RETURNING runs.job_id, runs.fire_time;
 
 -- name: plan_no_later
--- Have the planner look at jobs no later than an instant: a blocked run falls due then.
+-- Plan jobs no later than an instant, because a blocked run is due then.
 UPDATE jobs SET plan_at = b.plan_at FROM {batch b: id text, plan_at bigint}
 WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 
 -- name: crowd
--- The live runs of jobs, in the order of their instants, and whether each is older than its job's version. Runs of
--- backfills are in nobody's way.
+-- The live runs of jobs in the order of their fires, and whether each belongs to an older version of its job. Runs of
+-- backfills are left out: the overlap rule does not apply to them.
 SELECT r.job_id, r.id, r.holds & {hold.overlap}, r.fire_time, r.created_at, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
   r.tenant, r.ordering_key, r.holds & {hold.turn}
 FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
 WHERE r.origin NOT IN ({origin.backfill}, {origin.task}) ORDER BY r.job_id, r.fire_time, r.id;
 
 -- name: now
--- The store's time.
+-- The time of the store.
 SELECT {now};
 
 -- name: now_and_health
--- The store's time, whether a host is ill, whether a run probes one, and whether any job follows another.
+-- The time of the store, whether any host has recent failures, whether a run probes a host, and whether any job follows
+-- another.
 SELECT {now}, EXISTS (SELECT 1 FROM gates WHERE failures > 0), EXISTS (SELECT 1 FROM gates WHERE probe IS NOT NULL),
   EXISTS (SELECT 1 FROM follows);
 
 -- name: unblock
--- Nothing of their own job holds these runs any more.
+-- Remove the overlap hold of these runs. A run with no other hold becomes ready.
 UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
 WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: release
--- The next run of each job all of whose runs wait for an earlier one. The jobs are locked.
+-- For each job whose live runs are all blocked by the overlap rule: unblock the first one. The jobs are locked.
 UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
 WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (
@@ -124,24 +125,24 @@ WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND 
 ) RETURNING job_id;
 
 -- name: close_spans
--- Whatever instants follow do not join the last span of these jobs.
+-- Close the last ledger span of these jobs: later fires start a new row.
 UPDATE jobs SET last_span = NULL WHERE last_span IS NOT NULL AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: spans
--- What may grow: the newest ledger rows of jobs, kept from whoever prunes old ones.
+-- Lock and return the newest ledger rows of jobs, so that more fires can be added and maintenance does not delete them.
 SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN history h ON h.id = b.id
 WHERE {within h.id: b} {lock h};
 
 -- name: grow_spans
--- Add instants to ledger rows.
+-- Add fires to ledger rows.
 UPDATE history SET fire_until = b.fire_until, fires = history.fires + b.fires
 FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id AND {within history.id: b};
 
 -- name: run_statuses
--- What became of finished runs.
+-- The statuses of finished runs.
 SELECT h.id, h.status FROM {batch b: id text} {each_within history h: b.id};
 
 -- name: live_states
--- Where live runs stand, now.
+-- The states of live runs.
 SELECT r.id, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at, {now}
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;

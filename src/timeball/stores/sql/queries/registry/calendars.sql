@@ -1,18 +1,18 @@
--- Calendars, and the jobs that refer to them. A calendar is locked before any job is.
+-- Calendars, and the jobs that refer to them. A transaction locks a calendar before any job.
 
 -- name: calendars
--- Calendars as they are.
+-- Calendars by name.
 SELECT c.tenant, c.name, c.spec, c.version, c.updated_at
 FROM {batch b: tenant text, name text} JOIN calendars c ON c.tenant = b.tenant AND c.name = b.name;
 
 -- name: share_calendars
--- The versions of calendars, kept from whoever wants to change them.
+-- The versions of calendars, with a shared lock: no transaction can change them until this one ends.
 SELECT c.tenant, c.name, c.version
 FROM {batch b: tenant text, name text} JOIN calendars c ON c.tenant = b.tenant AND c.name = b.name
 ORDER BY c.tenant, c.name {share c};
 
 -- name: keep_calendar
--- A calendar, kept from everybody else.
+-- Lock and return a calendar.
 SELECT c.spec, c.version, c.updated_at FROM calendars c WHERE c.tenant = :tenant AND c.name = :name {keep c};
 
 -- name: list_calendars
@@ -21,14 +21,14 @@ SELECT tenant, name, spec, version, updated_at FROM calendars
 WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :most;
 
 -- name: put_calendar
--- Create or replace a calendar; its version grows.
+-- Insert or replace a calendar. Its version grows.
 INSERT INTO calendars (tenant, name, spec, version, updated_at) VALUES (:tenant, :name, :spec, 1, {now})
 ON CONFLICT (tenant, name) DO UPDATE
 SET spec = excluded.spec, version = calendars.version + 1, updated_at = excluded.updated_at
 RETURNING version, updated_at;
 
 -- name: delete_calendar
--- Forget a calendar.
+-- Delete a calendar.
 DELETE FROM calendars WHERE tenant = :tenant AND name = :name RETURNING name;
 
 -- name: calendar_users
@@ -40,27 +40,27 @@ WHERE c.tenant = :tenant AND c.calendar = :name
 ORDER BY j.id LIMIT :most;
 
 -- name: planned_under
--- Jobs that refer to a calendar and have a run for an instant that has not come.
+-- Jobs that refer to a calendar and have a run for a future fire.
 SELECT DISTINCT c.job_id FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now}
   AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: held_under
--- The latest instant that has not come and for which a worker has a run of a job that refers to a calendar.
+-- The latest future fire whose run, of a job that refers to a calendar, was assigned to a worker already.
 SELECT MAX(r.fire_time) FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now} AND r.state = {state.running}
   AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: owed_under
--- Jobs that refer to a calendar and are owed a fire when it opens.
+-- Jobs that refer to a calendar and have a deferred fire, which runs when the calendar opens.
 SELECT j.id FROM jobs j WHERE j.tenant = :tenant AND j.owed IS NOT NULL AND j.state = {job.active}
   AND EXISTS (SELECT 1 FROM job_calendars c WHERE c.job_id = j.id AND c.calendar = :name);
 
 -- name: drop_calendars_of_jobs
--- Jobs do not refer to these calendars any more.
+-- Delete the references of jobs to calendars.
 DELETE FROM job_calendars WHERE job_id {in b: text};
 
 -- name: put_off_under
--- Jobs that refer to a calendar and could not be planned.
+-- Jobs that refer to a calendar and whose planning failed.
 SELECT f.job_id FROM planning_failures f JOIN job_calendars c ON c.job_id = f.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name;

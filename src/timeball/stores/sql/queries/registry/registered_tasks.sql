@@ -1,7 +1,7 @@
 -- Registered tasks.
 
 -- name: put_task
--- Create or replace a registered task; its version grows, but not if this repeats a statement whose answer was lost.
+-- Insert or replace a registered task. Its version grows, unless this statement repeats one whose answer was lost.
 INSERT INTO tasks (tenant, id, spec, version, updated_at)
 VALUES (:tenant, :id, :spec, 1, :updated_at)
 ON CONFLICT (tenant, id) DO UPDATE
@@ -18,18 +18,18 @@ SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant A
 SELECT id, {size spec} FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :most;
 
 -- name: tasks_by_id
--- Registered tasks as they are.
+-- Registered tasks by id.
 SELECT t.id, t.tenant, t.spec, t.version, t.updated_at FROM {batch b: id text} JOIN tasks t ON t.id = b.id
 WHERE t.tenant = :tenant ORDER BY t.id;
 
 -- name: lock_task
--- A registered task, kept from every other writer.
+-- Lock and return a registered task.
 SELECT t.id FROM tasks t WHERE t.tenant = :tenant AND t.id = :id {lock t};
 
 -- name: task_users
--- A job that is not cancelled and refers to a task.
+-- A job that is not cancelled and refers to a registered task.
 SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT NULL AND state <> {job.cancelled} LIMIT 1;
 
 -- name: delete_task
--- Forget a registered task.
+-- Delete a registered task.
 DELETE FROM tasks WHERE tenant = :tenant AND id = :id RETURNING id;

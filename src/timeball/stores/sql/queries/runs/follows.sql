@@ -1,7 +1,7 @@
--- Jobs that follow other jobs: who follows whom, and what they have heard of.
+-- Jobs that follow other jobs (table `follows`) and the upstream events stored for them (table `echoes`).
 
 -- name: echo_ends
--- Tell the followers of jobs of runs that ended, if they want to know.
+-- Store one upstream event for each job that follows the job of a run that ended, if its rule covers that status.
 INSERT INTO echoes (follower, cause, job_id, status, ended_at)
 SELECT f.follower, b.run_id, b.job_id, b.status, {now}
 FROM {batch b: run_id text, job_id text, status text} JOIN follows f ON f.job_id = b.job_id
@@ -9,72 +9,72 @@ WHERE CASE WHEN b.status = {status.succeeded} THEN f.on_success ELSE f.on_failur
 RETURNING cause;
 
 -- name: unheard_followers
--- Some jobs that have not heard of an end, behind one of them.
+-- A page of jobs that have upstream events without a fire time, in the order of their ids, after a given id.
 SELECT DISTINCT follower FROM echoes WHERE fire_time IS NULL AND follower > :after ORDER BY follower LIMIT :most;
 
 -- name: unheard_echoes
--- What jobs, which are locked, have not heard of, in the order in which it happened.
+-- The upstream events of jobs that have no fire time yet, in the order in which the runs ended. The jobs are locked.
 SELECT {columns echoes e} FROM {batch b: id text} JOIN echoes e ON e.follower = b.id
 WHERE e.fire_time IS NULL ORDER BY e.ended_at, e.cause;
 
 -- name: follows_by_id
--- What jobs follow.
+-- The follow rules of jobs.
 SELECT {columns follows f} FROM {batch b: id text} JOIN follows f ON f.follower = b.id;
 
 -- name: hear_echoes
--- Give ends their instants.
+-- Set the fire times of upstream events.
 UPDATE echoes SET fire_time = b.at FROM {batch b: follower text, cause text, at bigint}
 WHERE echoes.follower = b.follower AND echoes.cause = b.cause;
 
 -- name: drop_echoes
--- Forget ends that mean nothing to their followers any more.
+-- Delete upstream events that cause no fire.
 DELETE FROM echoes WHERE (follower, cause) IN (SELECT follower, cause FROM {batch b: follower text, cause text});
 
 -- name: note_last
--- The newest instants of jobs that follow others.
+-- Set the newest fire time of jobs that follow others.
 UPDATE follows SET last_at = b.at FROM {batch b: follower text, at bigint}
 WHERE follows.follower = b.follower AND follows.last_at < b.at;
 
 -- name: hear_jobs
--- What comes next of jobs, whose rows are locked, that heard of an end.
+-- Set the next fire of jobs that received an upstream event. Their rows are locked.
 UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at
 FROM {batch b: id text, next_fire_at bigint, plan_at bigint} WHERE jobs.id = b.id;
 
 -- name: waiting_echoes
--- The first instants of jobs that wait to be planned, in order.
+-- The first fire times of jobs that wait for the planner, in order, at most :most for each job.
 SELECT w.follower, w.fire_time FROM (
   SELECT e.follower, e.fire_time, row_number() OVER (PARTITION BY e.follower ORDER BY e.fire_time) AS place
   FROM {batch b: id text} JOIN echoes e ON e.follower = b.id WHERE e.fire_time IS NOT NULL
 ) AS w WHERE w.place <= :most ORDER BY w.follower, w.fire_time;
 
 -- name: sum_of_echoes
--- How many instants of jobs wait, from when to when.
+-- For each job: the number of fires that wait for the planner, the earliest and the latest.
 SELECT e.follower, COUNT(*), MIN(e.fire_time), MAX(e.fire_time)
 FROM {batch b: id text, after bigint} JOIN echoes e ON e.follower = b.id
 WHERE e.fire_time IS NOT NULL AND e.fire_time > b.after GROUP BY e.follower;
 
 -- name: causes
--- The runs whose ends the instants of jobs are, up to one.
+-- The upstream runs that caused the fires of jobs, up to a fire time.
 SELECT e.follower, e.fire_time, e.cause FROM {batch b: id text, until bigint} JOIN echoes e ON e.follower = b.id
 WHERE e.fire_time IS NOT NULL AND e.fire_time <= b.until;
 
 -- name: use_echoes
--- Forget the ends up to an instant, which are planned, but for one that a fire is owed for.
+-- Delete the upstream events up to a fire time, which are planned now, except the one of a deferred fire (`owed`).
 DELETE FROM echoes WHERE (follower, cause) IN (
   SELECT e.follower, e.cause FROM {batch b: id text, until bigint, owed bigint} JOIN echoes e ON e.follower = b.id
   WHERE e.fire_time IS NOT NULL AND e.fire_time <= b.until AND NOT (e.fire_time {same} b.owed)
 );
 
 -- name: silence
--- Forget all ends that jobs have heard of, or have not.
+-- Delete all upstream events of jobs.
 DELETE FROM echoes WHERE follower {in b: text};
 
 -- name: unfollow
--- These jobs follow nobody any more.
+-- Delete the follow rules of jobs.
 DELETE FROM follows WHERE follower {in b: text};
 
 -- name: follow
--- What jobs follow, from now on.
+-- Set the follow rules of jobs.
 INSERT INTO follows (follower, job_id, on_success, on_failure, last_at)
 SELECT b.follower, b.job_id, b.on_success, b.on_failure, b.last_at
 FROM {batch b: follower text, job_id text, on_success bigint, on_failure bigint, last_at bigint} WHERE true
@@ -82,11 +82,11 @@ ON CONFLICT (follower) DO UPDATE
 SET job_id = excluded.job_id, on_success = excluded.on_success, on_failure = excluded.on_failure;
 
 -- name: lock_follows
--- Keep everybody else from changing whom jobs follow. Taken before any job is.
+-- Lock all follow rules against other writers. A transaction takes this lock before it locks a job.
 INSERT INTO meta (name, value) VALUES ('follows', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1;
 
 -- name: chain
--- A job, whom it follows, whom that one follows, and so on, with their names.
+-- A job, the job it follows, the job that one follows, and so on, with their names.
 WITH RECURSIVE up (id, place) AS (
   SELECT j.id, 0 FROM jobs j WHERE j.id = :job_id
   UNION ALL SELECT f.job_id, up.place + 1 FROM up JOIN follows f ON f.follower = up.id WHERE up.place < :most

@@ -1,7 +1,7 @@
--- Ordering keys: whose turn it is.
+-- Ordering keys: runs with the same key execute one after the other. Table `turns` stores the holder of each key.
 
 -- name: lock_turns
--- Keep the turns of keys from every other writer, in the order of the keys, so that nobody waits in a circle.
+-- Lock ordering keys and return their holders. Locks are taken in key order, which avoids deadlocks.
 INSERT INTO turns (tenant, ordering_key)
 SELECT b.tenant, b.ordering_key FROM {batch b: tenant text, ordering_key text} WHERE true
 ORDER BY b.tenant, b.ordering_key
@@ -9,33 +9,33 @@ ON CONFLICT (tenant, ordering_key) DO UPDATE SET ordering_key = excluded.orderin
 RETURNING tenant, ordering_key, holder;
 
 -- name: turn_holders
--- The holders among these that are alive, and whether each could let another go first. One that repeats another may
--- have inherited the turn of a run that nobody else may overtake.
+-- The holders among these that are alive, and whether each could give up the key to an earlier run. A manual retry
+-- cannot: it may have inherited the key from a run that no other run may overtake.
 SELECT r.id, r.fire_time, CASE WHEN r.state <> {state.running} AND r.attempt = 0 AND r.origin <> {origin.retry} THEN 1 ELSE 0 END,
   r.job_id
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 
 -- name: step_back
--- Take the turn from runs that nobody has claimed yet: an earlier one came.
+-- Take the ordering key from runs that are not claimed yet, because a run with an earlier fire arrived.
 UPDATE runs SET holds = holds + {hold.turn}, state = {state.blocked}
 WHERE state <> {state.running} AND attempt = 0 AND (holds & {hold.turn}) = 0 AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
 
 -- name: step_aside
--- Runs that wait for their turn under a key now wait for another run of their job, too, which comes before them.
+-- Block runs, which wait for their ordering key already, also on another run of their job that comes before them.
 UPDATE runs SET holds = runs.holds + {hold.overlap} FROM {batch b: job_id text, ordering_key text, after bigint, id text}
 WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & {hold.overlap+turn}) = {hold.turn} AND runs.origin <> {origin.backfill}
   AND (runs.fire_time > b.after OR (runs.fire_time = b.after AND runs.id > b.id))
 RETURNING runs.job_id;
 
 -- name: all_wait
--- The jobs among these all of whose runs wait for another one of their job. The jobs are locked.
+-- Those of these jobs whose live runs are all blocked by the overlap rule. The jobs are locked.
 SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (
   SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & {hold.overlap}) = 0 AND r.origin NOT IN ({origin.backfill}, {origin.task})
 );
 
 -- name: next_in_turn
--- The first live run under each key; and its job, if it waits for another run of that. The turns are locked.
+-- The first live run under each ordering key, and its job if the overlap rule blocks the run. The keys are locked.
 SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & {hold.overlap}) = {hold.overlap} THEN r.job_id END FROM (
   SELECT b.tenant, b.ordering_key, (
     SELECT r.id FROM runs r WHERE r.tenant = b.tenant AND r.ordering_key = b.ordering_key
@@ -44,18 +44,18 @@ SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & {hold.o
 ) AS f LEFT JOIN runs r ON r.id = f.id;
 
 -- name: give_turn
--- It is the turn of these runs.
+-- Give these runs their ordering key: a run with no other hold becomes ready.
 UPDATE runs SET holds = holds - {hold.turn}, state = CASE WHEN holds = {hold.turn} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
 WHERE (holds & {hold.turn}) = {hold.turn} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
 
 -- name: write_turns
--- Record whose turn it is.
+-- Set the holders of ordering keys.
 UPDATE turns SET holder = b.holder FROM {batch b: tenant text, ordering_key text, holder text}
 WHERE turns.tenant = b.tenant AND turns.ordering_key = b.ordering_key;
 
 -- name: turns_held
--- The keys whose turn these runs have, finished or not.
+-- The ordering keys that these runs hold, live or finished.
 SELECT t.tenant, t.ordering_key FROM {batch b: id text} JOIN turns t ON t.holder = b.id;
 
 -- name: keys_of_jobs
@@ -64,13 +64,13 @@ SELECT DISTINCT r.tenant, r.ordering_key FROM {batch b: id text} JOIN runs r ON 
 WHERE r.ordering_key IS NOT NULL;
 
 -- name: dead_holders
--- The keys under which a finished run of these jobs keeps others from their turn.
+-- The ordering keys that are held by a dead letter of these jobs, so that later runs wait.
 SELECT t.tenant, t.ordering_key, t.holder, h.job_id FROM {batch b: id text} JOIN history h ON h.job_id = b.id
 JOIN turns t ON t.holder = h.id AND t.holder IS NOT NULL
 WHERE h.status IN ({gave_up}) AND h.retried_as IS NULL AND h.discarded_at IS NULL;
 
 -- name: forget_turns
--- Drop keys that nobody uses any more.
+-- Delete ordering keys without a holder and without live runs.
 DELETE FROM turns WHERE (tenant, ordering_key) IN (
   SELECT t.tenant, t.ordering_key FROM turns t WHERE t.holder IS NULL AND NOT EXISTS (
     SELECT 1 FROM runs r WHERE r.tenant = t.tenant AND r.ordering_key = t.ordering_key

@@ -1,7 +1,7 @@
 -- Workers: sessions and their leases.
 
 -- name: register
--- A new session, with a lease that starts now.
+-- Insert a session with a lease that starts now.
 INSERT INTO workers (
   session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated, key_id
 )
@@ -12,8 +12,8 @@ FROM (SELECT {now} AS now) AS t WHERE true
 ON CONFLICT (session) DO NOTHING;
 
 -- name: renew
--- Extend leases that have not lapsed, for the keys that opened the sessions. A session without a key was opened by an
--- older server.
+-- Extend leases that have not lapsed. Only the key that opened a session may extend its lease; a session without a key
+-- was opened by an older server.
 UPDATE workers SET lease_until = {now} + :lease, seen_at = {now}
 FROM {batch b: session text, key_id text}
 WHERE workers.session = b.session AND (workers.key_id IS NULL OR workers.key_id = b.key_id)
@@ -21,23 +21,23 @@ WHERE workers.session = b.session AND (workers.key_id IS NULL OR workers.key_id 
 RETURNING workers.session, workers.name, workers.key_id;
 
 -- name: leases_of_sessions
--- Until when sessions that have not lapsed hold their leases, for the keys that opened them.
+-- The lease ends of sessions that have not lapsed, for the keys that opened them.
 SELECT w.session, w.name, w.key_id, w.lease_until FROM {batch b: session text, key_id text}
 JOIN workers w ON w.session = b.session AND w.key_id = b.key_id WHERE w.lapsed = {lease.held};
 
 -- name: extend_leases
--- Write leases that were renewed while nothing could be written.
+-- Write leases that were renewed while the database accepted no writes.
 UPDATE workers SET lease_until = b.until FROM {batch b: session text, until bigint}
 WHERE workers.session = b.session AND workers.lapsed = {lease.held} AND workers.lease_until < b.until;
 
 -- name: lapse
--- Mark sessions whose lease has run out: from here on no renewal, however late its commit, brings one back.
+-- Mark sessions whose lease has run out. After this no renewal restores the session, however late its commit.
 UPDATE workers SET lapsed = {lease.lapsed} WHERE session IN (
   SELECT session FROM workers WHERE lapsed = {lease.held} AND lease_until <= {now} ORDER BY session {skip_locked}
 );
 
 -- name: lost_runs
--- Runs that are held by nobody who has a lease. A session whose key was revoked has one until it runs out.
+-- Running attempts whose session has no valid lease. A session whose key was revoked keeps its lease until it runs out.
 SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, {now}, r.attempt_started_at
 FROM runs r WHERE r.state = {state.running} AND r.session <> {session.weaver} AND NOT EXISTS (
   SELECT 1 FROM workers w
@@ -45,8 +45,8 @@ FROM runs r WHERE r.state = {state.running} AND r.session <> {session.weaver} AN
 ) LIMIT :most;
 
 -- name: held_for_long
--- Attempts that sessions have had for longer than a lease, behind one, each with the limits of its spec and for how long
--- it made room for others.
+-- A page of attempts that were claimed longer than a lease ago, after a given session and run. Each row has the timeout
+-- and the grace period of the spec, and for how long the attempt was suspended by preemption.
 SELECT c.id, c.job_id, c.attempt, c.token, c.session, c.serial, c.tenant, c.ordering_key, {now}, c.attempt_started_at,
   c.claimed_at, {timeout_of c.spec}, {grace_of c.spec}, c.stood_still
 FROM (
@@ -63,28 +63,28 @@ FROM (
 ) AS c;
 
 -- name: end_session
--- Let a lease lapse now, for the key that opened the session.
+-- End a lease now, for the key that opened the session.
 UPDATE workers SET lapsed = {lease.lapsed}, lease_until = {least}(lease_until, {now})
 WHERE session = :session AND (key_id IS NULL OR key_id = :key) RETURNING session;
 
 -- name: end_sessions_of_key
--- Renew the leases of a key no more, and give its sessions nothing more. What they hold is theirs until the leases run
--- out: it may still be executed there.
+-- Stop renewals and assignments for all sessions of a revoked key. They keep their attempts until their leases run out,
+-- because a worker may still execute them.
 UPDATE workers SET lapsed = {lease.revoked} WHERE key_id = :id AND lapsed = {lease.held};
 
 -- name: held_by
--- What a session holds that was claimed for polls before one.
+-- The attempts of a session that were claimed for polls before a given one.
 SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key, {now}
 FROM runs r WHERE r.session = :session AND r.state = {state.running} AND r.poll < :before;
 
 -- name: forget_sessions
--- Drop sessions that lapsed before an instant and hold nothing.
+-- Delete sessions that lapsed before an instant and hold no attempt.
 DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT EXISTS (
   SELECT 1 FROM runs r WHERE r.session = workers.session AND r.state = {state.running}
 ) RETURNING session;
 
 -- name: workers
--- Sessions with a lease, newest first.
+-- Sessions with a valid lease, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
   w.cpu, w.memory, w.dedicated, CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
@@ -92,6 +92,6 @@ SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w
 FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
 -- name: shares_used
--- How many runs of which kind each session holds.
+-- The number of running attempts of each session, by placement profile.
 SELECT r.session, r.profile, COUNT(*) FROM runs r
 WHERE r.state = {state.running} AND r.session <> {session.weaver} GROUP BY r.session, r.profile;
