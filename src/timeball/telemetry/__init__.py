@@ -1,1 +1,1 @@
-"""What operators see of a running process."""
+"""Logging of a running process, for operators."""

@@ -1,6 +1,7 @@
-"""Logs on standard error: text for people, JSON for machines. Nothing is logged per run.
+"""Configures logs on standard error: text or JSON. Nothing is logged per run.
 
-A traceback names files, lines and functions, never what variables held: a key may be among them."""
+A traceback contains files, lines and functions, never the values of variables, because a key may be among them.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +32,14 @@ def configure(level: str, style: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", Unfailing(sys.stderr))),
         cache_logger_on_first_use=True,
     )
-    # Libraries speak through the standard library; only what is wrong with them is of interest.
+    # Libraries log through the standard library; only their warnings and errors are shown.
     logging.basicConfig(handlers=[StandardError()], level=max(_number(level), logging.WARNING), force=True)
 
 
 class Unfailing:
-    """A stream whose writes never raise: a full disk, or a reader that has gone, costs lines of the log, never the work
-    that logs."""
+    """A stream whose writes never raise: if the disk is full or the reader is gone, log lines are lost, but the code
+    that logs continues.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -53,7 +55,9 @@ class Unfailing:
 
 
 class StandardError(logging.Handler):
-    """Whatever that is when something is said: what a function says while it runs is the output of its run."""
+    """Writes to the `sys.stderr` of the moment, so that the log lines of a job's function become the output
+    of its run.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
