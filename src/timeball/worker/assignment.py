@@ -1,4 +1,4 @@
-"""What an assignment asks for, as this worker understands it. Jobs that are alike are read once."""
+"""Decodes assignments into the task, the executor and the slots that they need. Equal specs are decoded once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from timeball.ports.executor import Executor
 from timeball.ports.worker_protocol import Assignment
 
 REMEMBERED: Final = 1_000
-"""Works that are kept, since the next run of a job, and jobs that are alike, ask for the same."""
+"""Maximum number of decoded assignments in the cache. Runs of one job, and of similar jobs, have the same spec."""
 MAX_REMEMBERED_LENGTH: Final = 4_096
-"""Bytes of a spec that is worth it."""
+"""Maximum number of bytes of a spec that is cached."""
 
 REFUSED_KIND_DELAY: Final = 5 * SECOND
-"""When a run of a kind that this worker does not take may be assigned again: to another worker."""
+"""Microseconds before a run of a kind that this worker does not accept may be assigned again, to another worker."""
 
 _CHANGEABLE: Final = frozenset({dict, list})
 _UNREAD: Final = Python(function="unread")
@@ -32,25 +32,27 @@ _decode_task: Final[msgspec.json.Decoder[Task]] = msgspec.json.Decoder(Task)
 
 
 class AssignedWork(Struct, frozen=True):
-    """What there is to do, and what it takes. Attempts share it: nobody changes anything in it."""
+    """A decoded assignment: what to execute, and with which resources. Attempts with equal specs share it, so it is
+    never changed.
+    """
 
     spec: JobSpec
     task: Task
     executor: Executor | None
-    """None: this worker cannot do it, see `unfit`."""
+    """None: this worker cannot execute the task; `unfit` has the reason."""
     unfit: Failed | Released | None = None
     slots: int = 1
-    """How many of the worker's slots it occupies."""
+    """Number of the worker's slots that the attempt occupies."""
     timeout: Micros | None = None
     host: str | None = None
-    """The host and port it calls, if its circuit is of interest."""
+    """The host and port that the task calls, for the circuit breaker of that host."""
 
 
 class Reader:
-    """Understands assignments, or says why not."""
+    """Decodes assignments. An assignment that this worker cannot execute is decoded to a failure or a release."""
 
     def __init__(self, executors: Mapping[str, Executor], kinds: Collection[str] | None = None) -> None:
-        """`kinds`: those that this worker takes; None: every one."""
+        """`kinds` are the task kinds that this worker accepts; None accepts all."""
         self._executors = executors
         self._kinds = kinds
         self._known: dict[tuple[bytes, bytes | None], AssignedWork] = {}
@@ -73,12 +75,13 @@ class Reader:
         except msgspec.MsgspecError as error:
             return _unfit(f"this worker cannot read the job, its version may be too old: {error}")
         if task is None:
-            return _unfit(f"the task {spec.task_id!r} is not registered any more")
+            return _unfit(f"the task {spec.task_id!r} is no longer registered")
         if isinstance(task, Workflow):
-            return _unfit("a workflow is executed by no worker, but its tasks are")
+            return _unfit("a worker executes the tasks of a workflow, not the workflow itself")
         kind = kind_of(task)
         if self._kinds is not None and kind not in self._kinds:
-            # No server that knows what this worker takes assigns it; whatever the reason is, it is not executed here.
+            # Servers do not assign a kind that the worker did not register. If one arrives nevertheless, it is not
+            # executed here.
             return AssignedWork(
                 spec=spec, task=task, executor=None, unfit=Released(REFUSED_KIND_DELAY), slots=_slots(spec)
             )
@@ -99,7 +102,7 @@ class Reader:
 
 
 def _is_flat(parameters: Mapping[str, object]) -> bool:
-    """Whether the function that gets these values cannot change them for the next one."""
+    """True if no parameter is a dict or a list. A function could change such a value, and the next run would see it."""
     return _CHANGEABLE.isdisjoint(map(type, parameters.values()))
 
 

@@ -1,4 +1,4 @@
-"""One attempt in a worker's hands, from its assignment to its outcome."""
+"""One attempt that a worker holds, from its assignment to its outcome."""
 
 from __future__ import annotations
 
@@ -21,38 +21,40 @@ from timeball.worker.timers import Timer
 
 
 class Stop(IntEnum):
-    """Why an attempt is to stop. A later reason replaces an earlier one only if it weighs more."""
+    """Why an attempt is to stop. A later reason replaces an earlier one only if its number is higher."""
 
     YIELD = 0
-    """It makes room for another: hand it back, unless it comes to a good end nevertheless."""
+    """The attempt is preempted: return it to the queue, unless it still succeeds."""
     RELEASE = 1
-    """The worker leaves: hand it back."""
+    """The worker drains: return the attempt to the queue."""
     TIMEOUT = 2
-    """Its time is over: it failed."""
+    """The timeout of the attempt has passed: it failed."""
     CANCEL = 3
-    """A user cancelled it."""
+    """A user cancelled the attempt."""
     ABANDON = 4
-    """The worker leaves at once: end it by force, and hand it back."""
+    """The worker stops at once: kill the attempt, and return it to the queue."""
     KILL = 5
-    """A user cancelled it, and it gets no grace."""
+    """A user cancelled the attempt without a grace period."""
     LOST = 6
-    """It is not ours any more: end it by force and say nothing."""
+    """The worker does not hold the attempt any more: kill it, and report nothing."""
 
 
 class SuspendedSlots(Struct):
-    """The slots of an attempt that stands still."""
+    """The slots of an attempt that is suspended by preemption. Other attempts may use them."""
 
     since: Micros
     left: Micros | None
-    """What was left until its time-out: that clock stands still, too."""
+    """Microseconds that were left until the timeout of the attempt. Time in suspension does not count."""
     alarms: list[Timer]
-    """When nobody came for them, and when it has stood still for long enough."""
+    """Two timers that resume the attempt: one if no other attempt uses the slots, one when the maximum suspension is
+    over.
+    """
     taken: bool = False
-    """Whether somebody has them by now."""
+    """True if another attempt uses the slots."""
 
 
 class AttemptListener(Protocol):
-    """Who passes on what an attempt says while it lasts."""
+    """Receives the output and the progress of an attempt while it executes."""
 
     def wrote(self, attempt: HeldAttempt) -> None: ...
 
@@ -60,7 +62,7 @@ class AttemptListener(Protocol):
 
 
 class HeldAttempt(Struct, eq=False):
-    """Implements `ports.executor.Attempt`."""
+    """An attempt that the worker holds. Implements `ports.executor.Attempt`."""
 
     assignment: Assignment
     work: AssignedWork
@@ -74,30 +76,30 @@ class HeldAttempt(Struct, eq=False):
     task: Task
     started_at: Micros | None = None
     told_started: bool = False
-    """Whether the server was told that it runs."""
+    """True if the start of the attempt was reported to the server."""
     ended_at: Micros = 0
     outcome: Outcome | None = None
     refused: bool = False
-    """Whether the server has refused its outcome."""
+    """True if the server has refused the outcome of the attempt."""
     unreported: Outcome | None = None
-    """Its own outcome, while the failure that stands for it is reported."""
+    """The real outcome, while a failure is reported in its place."""
     output: Output | None = None
     alarm: Timer | None = None
-    """Rings at its start while it waits for it, then at its time-out."""
+    """A timer for the start of the attempt while it waits, then for its timeout."""
     lane: asyncio.Task[None] | None = None
-    """The task that executes it, while it does."""
+    """The asyncio task that executes the attempt, while it does."""
     stop: Stop | None = None
     callback: Callable[[], None] | None = None
-    """How its executor wants to be told that it is to stop."""
+    """Called to tell the executor that the attempt is to stop."""
     suspend: Callable[[], None] | None = None
-    """How its processes are stopped where they are, if they can be."""
+    """Called to suspend the processes of the attempt. None: they cannot be suspended."""
     resume: Callable[[], None] | None = None
     loan: SuspendedSlots | None = None
-    """Its slots, while others have them: it stands still."""
+    """Set while the attempt is suspended and its slots are free for others."""
     asked: int = 0
-    """The number of the last order to make room."""
+    """The number of the last preemption order."""
     ends_by: Micros | None = None
-    """When its time-out rings."""
+    """When the timeout of the attempt passes, on the monotonic clock."""
 
     @classmethod
     def of(cls, assignment: Assignment, work: AssignedWork, listener: AttemptListener) -> Self:
@@ -148,7 +150,9 @@ class HeldAttempt(Struct, eq=False):
         self.suspend, self.resume = suspend, resume
 
     def tell_to_stop(self) -> None:
-        """For an attempt that executes: let the executor know, or interrupt it if it did not ask to be told."""
+        """Tell the executor of a running attempt to stop it. If the executor registered no callback, cancel the asyncio
+        task.
+        """
         if self.callback is not None:
             self.callback()
         elif self.lane is not None:

@@ -1,4 +1,4 @@
-"""All attempts a worker has in its hands: which wait for their moment, which execute, which are to stop."""
+"""All attempts that a worker holds: those that wait for their start, those that execute, and those that are to stop."""
 
 from __future__ import annotations
 
@@ -25,20 +25,26 @@ from timeball.worker.runner import Runner
 from timeball.worker.timers import Timers
 
 STARTED_AFTER: Final = 100 * MILLISECOND
-"""An attempt that still executes after this long is reported as started; shorter ones only by their outcome."""
+"""An attempt that still executes after this time is reported as started. Shorter ones are reported only by their
+outcome.
+"""
 LOOK_EVERY: Final = 50 * MILLISECOND
-"""How often it is looked which attempts have become that old."""
+"""Microseconds between two checks for attempts that have become that old."""
 ASK_AGAIN: Final = SECOND
-"""Code in the event loop that ignores being interrupted is interrupted again, at least this much later."""
+"""An attempt in the event loop that ignores its cancellation is cancelled again after this time, or after its grace if
+that is longer.
+"""
 SHORTAGE_PAUSE: Final = SECOND
-"""How long a worker whose machine ran short of something takes nothing new, and how long what it hands back waits."""
+"""How long a worker whose machine lacks a resource accepts no new attempts, and how long the runs that it released
+wait.
+"""
 MAX_OUTCOME_MESSAGE_LENGTH: Final = 4_000
 
 log = logging.getLogger("timeball.worker")
 
 
 class Attempts:
-    """Starts attempts when it is time, stops them when told to, and hands their outcomes to the outbox."""
+    """Starts attempts when they are due, stops them on order, and passes their outcomes to the report queue."""
 
     def __init__(
         self,
@@ -51,8 +57,9 @@ class Attempts:
         may_start: Callable[[Micros], bool],
         kinds: Collection[str] | None = None,
     ) -> None:
-        """`may_start` is asked right before an attempt starts: is it still ours at this moment? `kinds` are those of
-        the tasks that it takes; None: every one."""
+        """`may_start` is called right before an attempt starts; it returns False if the session of the worker has
+        ended. `kinds` are the task kinds that the worker accepts; None accepts all.
+        """
         self._slots = slots
         self._reader = Reader(executors, kinds)
         self._clock = clock
@@ -62,16 +69,18 @@ class Attempts:
         self._lanes = Runner(self._begin, self._executed, self._hand_back, clock)
         self._held: dict[int, HeldAttempt] = {}
         self._lent: dict[int, HeldAttempt] = {}
-        """Those that stand still, in the order in which they go on."""
+        """Suspended attempts by token, in the order in which they are resumed."""
         self._watched = False
-        """Whether somebody will look who has been running for a while."""
+        """True if a timer is set that reports attempts as started."""
         self._short_until: Micros = 0
-        """The machine lacked something to begin an attempt: until then nothing new is taken."""
+        """The machine lacked a resource to start an attempt: no new attempts are accepted before this instant. 0: no
+        shortage.
+        """
         self._occupied = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self.closed = False
-        """Takes nothing new: what arrives is handed back."""
+        """True if the worker accepts no new attempts. Assignments that still arrive are released."""
 
     @property
     def free(self) -> int:
@@ -81,16 +90,19 @@ class Attempts:
 
     @property
     def pressed(self) -> bool:
-        """Whether some wait for their turn although it is their time."""
+        """True if attempts are due that have not started yet, because the event loop was busy."""
         return self._lanes.pressed
 
     def tokens(self) -> list[int]:
-        """Of all attempts that are ours, ended ones included until the server has confirmed that."""
+        """Return the fencing tokens of all held attempts, including ended ones until the server has confirmed their
+        end.
+        """
         return list(self._held)
 
     def stops_by(self) -> Micros:
-        """When the first attempt is to be gone, by its timeout and grace; at once if one is being stopped. Another
-        thread may call it."""
+        """Return when the first running attempt has to be gone, by its timeout and grace; 0 if one is being stopped.
+        Another thread may call it.
+        """
         running = [attempt for attempt in list(self._held.values()) if attempt.runs]
         if any(attempt.stop is not None for attempt in running):
             return 0
@@ -111,7 +123,7 @@ class Attempts:
             if self.closed or self._occupied > self._slots:
                 self._end(attempt, Released())
             elif assignment.delay > 0:
-                # A thousandth more than asked: the server's clock may run that much slower than ours.
+                # Wait a thousandth longer than ordered: the server's clock may run that much slower than this one.
                 due = arrived + assignment.delay + assignment.delay // 1000 + 1
                 attempt.alarm = self._alarms.at(due, partial(self._lanes.put, attempt))
             else:
@@ -123,12 +135,12 @@ class Attempts:
                 lender.loan.taken = True
 
     def confirm(self, attempts: list[HeldAttempt]) -> None:
-        """The server knows that these have ended."""
+        """Drop ended attempts, because the server has confirmed their end."""
         for attempt in attempts:
             self._held.pop(attempt.token, None)
 
     def stop(self, token: int, reason: Stop) -> None:
-        """Let the attempt end for this reason. Tokens of attempts that are gone or ended are ignored."""
+        """Stop the attempt for this reason. Tokens of attempts that have ended or are not held are ignored."""
         attempt = self._held.get(token)
         if attempt is None:
             return
@@ -145,7 +157,9 @@ class Attempts:
                 self._watch_stopping(attempt)
 
     def make_room(self, token: int, number: int) -> None:
-        """Stop an attempt where it is and lend its slots; or hand it back, if it cannot be stopped but repeated."""
+        """Execute a preemption order: suspend the attempt and free its slots. An attempt that cannot be suspended but
+        may be repeated is returned to the queue.
+        """
         attempt = self._held.get(token)
         if attempt is None or not attempt.runs or attempt.stop is not None or number <= attempt.asked:
             return
@@ -155,11 +169,11 @@ class Attempts:
         elif attempt.suspend is None and attempt.spec.delivery != "at_most_once":
             self.stop(token, Stop.YIELD)
         else:
-            # A worker that leaves has nothing to lend; the next one that has the run may be asked again.
+            # A draining worker accepts no attempts for the slots; the next worker that gets the run may be asked again.
             self._outbox.pausing(attempt, "resumed" if self.closed else "refused")
 
     def let_all_go_on(self) -> None:
-        """Nobody comes any more for whom others stand still."""
+        """Resume all suspended attempts, because no attempt will arrive to use their slots."""
         for attempt in list(self._lent.values()):
             self._go_on(attempt)
 
@@ -199,7 +213,9 @@ class Attempts:
         self._outbox.pausing(attempt, "resumed")
 
     def _take_back(self, attempt: HeldAttempt) -> None:
-        """It has its slots again, also if somebody else still has them, too: then there is less to offer."""
+        """Give an attempt its slots back, even while another attempt uses them. The worker then offers fewer free
+        slots.
+        """
         loan, attempt.loan = attempt.loan, None
         if loan is not None:
             for alarm in loan.alarms:
@@ -213,31 +229,33 @@ class Attempts:
         attempt.alarm = self._alarms.at(ends_by, partial(self.stop, attempt.token, Stop.TIMEOUT))
 
     def stop_all(self, reason: Stop) -> None:
-        """Let all end that have not. Outcomes that are still to be confirmed stay."""
+        """Stop all attempts that have not ended. Outcomes that are not confirmed yet are kept."""
         for attempt in list(self._held.values()):
             if attempt.outcome is None:
                 self.stop(attempt.token, reason)
 
     def lose_all(self) -> list[HeldAttempt]:
-        """Nothing is ours any more, not even what has ended. Those that still execute: they were told to end."""
+        """Drop all attempts, ended ones included, because the session is lost. Return those that still execute; they
+        are being killed.
+        """
         running = [attempt for attempt in self._held.values() if attempt.runs]
         for token in list(self._held):
             self.stop(token, Stop.LOST)
         return running
 
     def release_waiting(self) -> None:
-        """Hand back what has not started."""
+        """Return attempts that have not started to the queue."""
         for attempt in list(self._held.values()):
             if attempt.started_at is None:
                 self.stop(attempt.token, Stop.RELEASE)
 
     def longest_grace(self) -> Micros:
-        """Of those that execute."""
+        """Return the longest grace of the attempts that execute."""
         running = [attempt for attempt in self._held.values() if attempt.runs]
         return max((attempt.grace for attempt in running), default=0)
 
     def close(self) -> None:
-        """Interrupt whatever still executes, and forget it."""
+        """Cancel and forget all attempts that still execute."""
         self.closed = True
         self._lanes.close()
 
@@ -258,7 +276,9 @@ class Attempts:
         return work.executor
 
     def _report_started(self) -> None:
-        """Looks at all that run, but not often: most are gone by then, and cost nothing."""
+        """Report attempts that execute for longer than `STARTED_AFTER` as started. It runs rarely: most attempts have
+        ended by then, and cost nothing.
+        """
         now = self._clock.monotonic()
         young = [attempt for attempt in self._held.values() if attempt.runs and not attempt.told_started]
         for attempt in young:
@@ -270,7 +290,7 @@ class Attempts:
             self._alarms.at(now + LOOK_EVERY, self._report_started)
 
     def _watch_stopping(self, attempt: HeldAttempt) -> None:
-        """Whoever is interrupted and goes on regardless is told again, and again."""
+        """Tell an attempt that is to stop again and again until it has ended."""
 
         def again() -> None:
             if attempt.outcome is None:
@@ -283,15 +303,16 @@ class Attempts:
         self._end(attempt, outcome if attempt.stop is None else self._verdict(attempt, outcome))
 
     def _hand_back(self, attempt: HeldAttempt, error: OutOfResources) -> Outcome:
-        """Nothing of it has begun, although the server may know of a start. To try again at once, here or with the next
-        run, would only fail again."""
+        """Return the outcome of an attempt that could not start because the machine lacks a resource: released, as not
+        started. The worker then accepts nothing new for `SHORTAGE_PAUSE`, since the next start would fail as well.
+        """
         attempt.started_at = None
         if isinstance(error, TryLater):
             return Released(wait=error.wait, begun=False)
         if not self._short_until:
             self._short_until = self._clock.monotonic() + SHORTAGE_PAUSE
             self._alarms.at(self._short_until, self._take_again)
-            log.warning("runs are handed back: this machine lacks what it takes to start them: %s", error)
+            log.warning("runs are returned to the queue: this machine lacks the resources to start them: %s", error)
         return Released(wait=SHORTAGE_PAUSE, begun=False)
 
     def _take_again(self) -> None:
@@ -299,8 +320,9 @@ class Attempts:
         self._outbox.amend()
 
     def _verdict(self, attempt: HeldAttempt, outcome: Outcome) -> Outcome:
-        """What an attempt that was told to stop is reported as, whatever it made of that. Only that nothing of it began
-        stays true."""
+        """Return the outcome to report for an attempt that was ordered to stop. It depends on the reason of the stop,
+        not on how the attempt ended; only the fact that it never began is kept.
+        """
         begun = not isinstance(outcome, Released) or outcome.begun
         match attempt.stop:
             case None | Stop.LOST:
@@ -316,7 +338,7 @@ class Attempts:
             case Stop.TIMEOUT:
                 limit = attempt.spec.timeout
                 rendered = duration.render(duration.parse(limit)) if limit is not None else "its time limit"
-                return Failed(Failure(kind="timeout", message=f"stopped after {rendered}: its timeout"))
+                return Failed(Failure(kind="timeout", message=f"stopped after {rendered}: its timeout has passed"))
             case _:
                 assert_never(attempt.stop)
 
@@ -336,7 +358,7 @@ class Attempts:
             self._idle.set()
 
     def _let_go_on(self) -> None:
-        """Those whose slots are free again, who has waited longest first."""
+        """Resume suspended attempts whose slots are free again, the longest suspended first."""
         for attempt in list(self._lent.values()):
             taken = attempt.loan is not None and attempt.loan.taken
             if taken and self._occupied + attempt.work.slots <= self._slots:
@@ -344,8 +366,9 @@ class Attempts:
 
 
 def _presentable(outcome: Failed) -> Failed:
-    """Messages, and names of exceptions and of their classes, come from the job: bound them, and make them text that
-    every store takes. One that cannot be written would hold up every outcome behind it."""
+    """Shorten the texts of a failure and remove characters that a store rejects. Messages, kinds and names of
+    exceptions come from the job, and a text that cannot be stored would block the report of all later outcomes.
+    """
     failure = outcome.failure
     kind = clean(failure.kind[:MAX_KIND_LENGTH])
     message = clean(failure.message[: MAX_OUTCOME_MESSAGE_LENGTH + 1])

@@ -1,7 +1,7 @@
-"""What an attempt printed, within bounds: live at first, then only its end.
+"""The output of an attempt, bounded: the beginning is sent live, and of the rest only the end is kept.
 
-The first 512 KiB are passed on as they come. Of what follows, the last 64 KiB are kept and passed on when the attempt
-ends, after a line that says how much is missing. A flood costs no memory.
+The first 512 KiB are sent as they are written. Of what follows, the last 64 KiB are kept and sent when the attempt
+ends, after a line that states how many bytes were dropped. So an attempt that prints without end needs no more memory.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from timeball.ports.worker_protocol import MAX_CHUNK_LENGTH, LogChunk
 LIVE: Final = 512 * 1024
 TAIL: Final = 64 * 1024
 CHUNK: Final = 16 * 1024
-"""Pass on at once when this much is waiting; less waits a moment for more."""
+"""Number of waiting characters at which output is sent at once. Less output waits a moment for more."""
 
 
 def clean(text: str) -> str:
-    """Text that every store and every JSON reader takes: no NUL, no half of a surrogate pair."""
+    """Replace NUL characters and lone surrogates, which stores and JSON readers reject."""
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
     if text.isascii():
@@ -27,7 +27,7 @@ def clean(text: str) -> str:
 
 
 class Output:
-    """The output of one attempt."""
+    """Collects the output of one attempt, within the limits of this module."""
 
     __slots__ = ("_dropped", "_live_left", "_pending", "_seq", "_tail", "_tail_size", "waiting")
 
@@ -39,7 +39,7 @@ class Output:
         self._dropped = 0
         self._seq = 0
         self.waiting = 0
-        """Characters that `take` would give now."""
+        """Number of characters that `take` would return now."""
 
     def write(self, stream: str, text: str) -> None:
         text = clean(text)
@@ -66,7 +66,7 @@ class Output:
                 self._tail.appendleft((oldest_stream, oldest[excess:]))
 
     def close(self) -> None:
-        """Nothing more will be written: the end that was kept may be taken."""
+        """Add the kept end of the output to what `take` returns, because the attempt has ended."""
         if self._dropped:
             self._pending.append(("system", f"\n[{self._dropped} bytes of output were dropped here]\n"))
         self._pending.extend(self._tail)
@@ -74,7 +74,7 @@ class Output:
         self._tail_size = self._dropped = 0
 
     def take(self, run_id: str, attempt: int, token: int) -> list[LogChunk]:
-        """What was written since the last time, in as few chunks as its streams allow."""
+        """Return the output since the last call, in as few chunks as possible."""
         chunks: list[LogChunk] = []
         for stream, text in _joined(self._pending):
             chunks.append(
@@ -91,7 +91,7 @@ def _size(text: str) -> int:
 
 
 def _joined(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Neighbours of one stream become one piece, up to the largest a chunk may be."""
+    """Join neighbouring pieces of the same stream, up to the maximum length of a chunk."""
     joined: list[tuple[str, str]] = []
     start = 0
     while start < len(pieces):

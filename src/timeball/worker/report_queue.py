@@ -1,7 +1,7 @@
-"""What a worker has to say to the server, gathered into one report after the other.
+"""Events that a worker has to report, collected into one report after the other.
 
-One report is under way at a time; whatever happens meanwhile goes into the next. An attempt's output is never behind
-its outcome: a server takes no output of an attempt that ended.
+One report is in flight at a time; events that occur during it go into the next one. The output of an attempt is never
+sent after its outcome, because a server accepts no output of an ended attempt.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ from timeball.worker.output import CHUNK, clean
 from timeball.worker.timers import Timers
 
 REPORT_DELAY: Final = 200 * MILLISECOND
-"""Output and progress wait this long for more of the same."""
+"""Microseconds that output and progress wait for more of the same."""
 REPORT_BYTES: Final = MAX_MESSAGE_BYTES // 4
-"""Of the output in a report, and of the outcomes, as JSON: nothing more is added once there is so much. If notes make
-the report too large nevertheless, it is sent in parts."""
+"""Maximum size in bytes of the output in a report, and of its outcomes, as JSON: nothing is added once it is reached.
+If the progress notes make the report too large, it is sent in parts.
+"""
 MAX_UNREPORTED: Final = 20_000
 MAX_UNREPORTED_BYTES: Final = 64 * 1024 * 1024
 
 MAX_REASON_LENGTH: Final = 1_000
-"""Characters of a refusal that become part of a failure."""
+"""Maximum number of characters of a refusal that become part of a failure message."""
 
 log = logging.getLogger("timeball.worker")
 _encode = msgspec.json.Encoder().encode
 
 
 class Said(Struct, frozen=True):
-    """What became of an order to make room."""
+    """The worker's answer to a preemption order: the attempt was suspended or resumed, or it cannot be suspended."""
 
     attempt: HeldAttempt
     number: int
@@ -64,7 +65,7 @@ class Said(Struct, frozen=True):
 
 
 class Batch(Struct):
-    """What one report carries. Sent again with the same content until it is answered; only its ages grow."""
+    """The content of one report. It is sent again unchanged until it is answered; only the ages of its events grow."""
 
     started: list[HeldAttempt] = []
     progress: list[Progress] = []
@@ -73,9 +74,10 @@ class Batch(Struct):
     pausing: list[Said] = []
 
     def parts(self, reason: str) -> list[Batch]:
-        """The server understood it and refused it: what to send instead, in this order.
+        """Split a report that the server refused. Return the batches to send instead, in order.
 
-        Smaller and smaller parts, so that in the end only what the server cannot take is left out, or failed.
+        The parts become smaller with each refusal, so that in the end only the single item that the server refuses is
+        left out. A refused outcome is replaced by a failure with the reason.
         """
         kinds = [
             *([Batch(started=self.started)] if self.started else []),
@@ -94,8 +96,11 @@ class Batch(Struct):
             ]
         for attempt in self.ended:
             if attempt.refused:
-                # It stays in the worker's hands: as one that the worker does not hold, it might be executed again.
-                log.error("run %s: its end is not reported, the server refused it: %s", attempt.run_id, reason)
+                # The worker keeps holding the attempt: the server would release one that is not held, and it might be
+                # executed again.
+                log.error(
+                    "run %s: its outcome cannot be reported, because the server refused it: %s", attempt.run_id, reason
+                )
                 return []
             attempt.refused = True
             message = f"the server refused its outcome: {clean(reason[:MAX_REASON_LENGTH])}"
@@ -143,7 +148,7 @@ def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
 
 
 class ReportQueue:
-    """Implements `Listener`; drained by the session."""
+    """Collects events for reports. Implements `AttemptListener`; the session takes the batches and sends them."""
 
     def __init__(self, clock: Clock, alarms: Timers) -> None:
         self._clock = clock
@@ -163,7 +168,7 @@ class ReportQueue:
 
     @property
     def congested(self) -> bool:
-        """So much is unsaid that the worker had better take nothing new."""
+        """True if so many events are unreported that the worker should accept no new attempts."""
         return len(self._ended) > MAX_UNREPORTED or self._log_size > MAX_UNREPORTED_BYTES
 
     def wrote(self, attempt: HeldAttempt) -> None:
@@ -190,19 +195,22 @@ class ReportQueue:
         if attempt.output is not None:
             attempt.output.close()
             self._collect(attempt)
-        if not self._ended:  # else somebody was told already
+        if not self._ended:  # otherwise the session was already notified
             self._tell()
         self._ended.append(attempt)
 
     def pausing(self, attempt: HeldAttempt, what: Literal["paused", "resumed", "refused"]) -> None:
-        """It stands still, goes on, or cannot be stopped: the slots that are free may have changed, too."""
+        """Report that an attempt was suspended or resumed, or cannot be suspended. The number of free slots may have
+        changed, too.
+        """
         self._pausing.append(Said(attempt, attempt.asked, what, self._clock.monotonic()))
         self._tell()
 
     def apart(self, batch: Batch, fault: str) -> list[Batch]:
-        """A report fails each time, and one of nothing does not: what to send instead, in this order. An outcome that
-        fails alone is replaced by a failure that says so, once. If that fails as well, its content is not the reason:
-        it is reported as it was, later, behind the others."""
+        """Split a batch that fails each time although an empty report succeeds. Return the batches to send instead, in
+        order. A single outcome that fails is replaced by a failure with the reason, once. If that fails as well, its
+        content is not the cause: the original outcome is queued again, behind the others.
+        """
         if batch.size > 1 or not batch.ended:
             return batch.parts(fault)
         (attempt,) = batch.ended
@@ -212,21 +220,21 @@ class ReportQueue:
             attempt.outcome = Failed(Failure(kind="worker", message=message))
             return [batch]
         attempt.outcome, attempt.unreported = attempt.unreported, None
-        log.error("run %s: its end cannot be reported now, and is tried again: %s", attempt.run_id, fault)
+        log.error("run %s: its outcome cannot be reported now and will be retried: %s", attempt.run_id, fault)
         self._ended.append(attempt)
         return []
 
     def amend(self) -> None:
-        """Report although nothing happened: the free slots changed under a poll that hangs."""
+        """Send a report without events, because the number of free slots changed during a pending poll."""
         self._tell()
 
     def forget(self, token: int) -> None:
-        """Say nothing more about an attempt that is not ours any more."""
+        """Drop the unsent output and progress of an attempt that the worker does not hold any more."""
         self._talking.pop(token, None)
         self._progress.pop(token, None)
 
     def clear(self) -> None:
-        """The session is gone: nobody would listen."""
+        """Drop all events, because the session is lost and no server would accept them."""
         self._started.clear()
         self._pausing.clear()
         self._progress.clear()
@@ -239,11 +247,11 @@ class ReportQueue:
         self._empty.set()
 
     async def flushed(self) -> None:
-        """Wait until everything was said and confirmed."""
+        """Wait until all events were reported and confirmed."""
         await self._empty.wait()
 
     async def next(self) -> Batch:
-        """Wait for something to say. `confirm` it once it was heard."""
+        """Wait for events and return the next batch. The caller calls `confirm` once the server has accepted it."""
         await self._news.wait()
         self._news.clear()
         for attempt in list(self._talking.values()):
@@ -303,7 +311,9 @@ class ReportQueue:
         return taken
 
     def _take_ended(self) -> list[HeldAttempt]:
-        """Outcomes whose output is on its way, as many as fit."""
+        """Take as many outcomes as fit into a report. An outcome is taken only if all output of its attempt was sent or
+        is in this report.
+        """
         if not self._ended:
             return []
         behind = {chunk.token for chunk in self._logs}
@@ -323,7 +333,7 @@ def _cut(note: str) -> str:
 
 
 def _outcome_size(attempt: HeldAttempt) -> int:
-    """Bytes of what may be long in it."""
+    """Return the size in bytes of the result or of the failure."""
     outcome = attempt.outcome
     if isinstance(outcome, Succeeded):
         return 0 if outcome.result is UNSET else len(outcome.result)

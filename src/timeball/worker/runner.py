@@ -1,8 +1,8 @@
-"""Where attempts are executed: tasks that take one attempt after the other.
+"""Executes attempts in lanes. A lane is an asyncio task that executes one attempt after the other.
 
-An attempt that never has to wait costs no task and no turn of the event loop: the lane it runs in goes straight on to
-the next one. When it does wait, another lane has already been called for the rest. Compared with stepping coroutines
-by hand this keeps `asyncio.current_task()` true for the job's code, on which time-outs and HTTP clients rely.
+An attempt that never awaits costs no task and no turn of the event loop: its lane continues with the next attempt at
+once. When an attempt does await, another lane executes the rest. Compared with stepping coroutines by hand,
+`asyncio.current_task()` stays correct for the code of the job; timeouts and HTTP clients rely on it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from timeball.ports.executor import Executor, OutOfResources
 from timeball.worker.attempt import HeldAttempt
 
 TURN: Final = 5 * MILLISECOND
-"""How long a lane goes on from one attempt to the next before it lets the event loop turn, and another lane go on.
-Long enough for all short attempts of a poll: so their slots are offered, and their outcomes told, at once."""
+"""How long a lane executes attempts before it yields to the event loop and to other lanes. It is long enough for all
+short attempts of a poll, so that their slots are offered and their outcomes reported together.
+"""
 KEPT: Final = 64
-"""Idle lanes that are kept for later."""
+"""Maximum number of idle lanes that are kept for reuse."""
 
 
 class Runner:
-    """Executes attempts in the order they are put, as many at a time as are put."""
+    """Executes attempts in the order in which they are put. Any number of attempts execute at the same time."""
 
     def __init__(
         self,
@@ -36,8 +37,9 @@ class Runner:
         short: Callable[[HeldAttempt, OutOfResources], Outcome],
         clock: Clock,
     ) -> None:
-        """`begin` is told the time and says who executes the attempt, or None if it is not to start any more; `finish`
-        notes when it ended; `short` says what becomes of an attempt for which the machine lacks something."""
+        """`begin` gets the time and returns the executor of the attempt, or None if it must not start any more.
+        `finish` gets the outcome. `short` returns the outcome of an attempt that the machine lacks a resource for.
+        """
         self._clock = clock
         self._begin = begin
         self._finish = finish
@@ -46,13 +48,13 @@ class Runner:
         self._idle: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._context: Context | None = None
-        """What a lane starts with; no job has touched it."""
+        """The context variables that each lane starts with, before any job could change them."""
         self._called = False
-        """Whether a lane is on its way that will look at what is ready."""
+        """True if a lane was scheduled that will take the ready attempts."""
 
     @property
     def pressed(self) -> bool:
-        """Whether there is more to begin than one turn of the loop had time for."""
+        """True if more attempts are ready than one turn of the event loop could start."""
         return bool(self._ready)
 
     def put(self, attempt: HeldAttempt) -> None:
@@ -61,7 +63,7 @@ class Runner:
             self._call()
 
     def close(self) -> None:
-        """Interrupt everything. Nothing starts any more."""
+        """Cancel all lanes. No attempt starts any more."""
         self._ready.clear()
         for task in self._tasks:
             task.cancel()
@@ -110,11 +112,11 @@ class Runner:
                 attempt.lane = None
                 self._finish(attempt, outcome)
                 if attempt.cancelled or copy_context() != untouched:
-                    # A lane that was interrupted, or whose context variables a job changed, serves nobody else.
+                    # A lane that was cancelled, or whose context variables a job changed, is not used again.
                     if ready and not self._called:
                         self._call()
                     return
-                now = attempt.ended_at  # also when the next one begins: it was ready before
+                now = attempt.ended_at  # also the start of the next attempt, which was ready before
                 if now >= until:
                     break
             if ready and not self._called:
@@ -127,7 +129,7 @@ class Runner:
 
 
 def _described(error: Exception) -> str:
-    """Never raises: a lane that died here would keep its slot for ever."""
+    """Describe an error. Never raises, because a lane that died here would occupy its slot for ever."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

@@ -1,4 +1,4 @@
-"""One session of a worker with the servers: it polls, beats and reports until the session is lost."""
+"""One session of a worker with the servers: it polls, sends beats and reports until the session is lost."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from timeball.worker.report_queue import Batch, ReportQueue
 from timeball.worker.timers import Timer, Timers
 
 WAIT: Final = 10 * SECOND
-"""How long a poll may hang at the server."""
+"""Maximum number of microseconds that a server may keep a poll pending."""
 ANSWER: Final = 10 * SECOND
-"""How long an answer may take beyond that; then the call counts as lost."""
+"""Microseconds that an answer may take beyond that. Then the call counts as lost."""
 MARGIN: Final = SECOND
-"""Jobs are killed this long before the lease lapses."""
+"""Attempts are killed this long before the lease lapses."""
 FIRST_RETRY: Final = 50 * MILLISECOND
 MAX_RETRY_DELAY: Final = SECOND
 POLL_RETRY_DELAY: Final = 20 * MILLISECOND
-"""Between a poll that brought nothing although it was answered at once, and the next."""
+"""Microseconds between a poll that was answered at once without an assignment, and the next poll."""
 MAX_EQUAL_FAULTS: Final = 3
-"""Faults with the same words, one after the other, after which a report is taken for the cause, and split."""
+"""Number of equal errors in a row after which the report counts as their cause and is split."""
 MAX_TURNS: Final = 4
-"""Of the event loop, while attempts that just came wait to be started, before the next poll: one that offers nearly
-all slots is worth more than one that offers a few of them, and then one for the rest."""
+"""Maximum number of event loop turns before the next poll, while new attempts wait to be started. One poll that offers
+nearly all slots is better than one that offers a few, and another one for the rest.
+"""
 
 log = logging.getLogger("timeball.worker")
 
 
 class Backoff:
-    """Growing pauses between tries, spread by chance so that a fleet does not come back as one."""
+    """Growing delays between retries, with random jitter, so that the workers of a fleet do not retry at the same
+    moment.
+    """
 
     def __init__(self, clock: Clock, dice: Dice) -> None:
         self._clock = clock
@@ -59,11 +62,11 @@ class Backoff:
 
 
 class Faults:
-    """Faults that a report met, one after the other. The same one each time raises a suspicion: that the report is the
-    cause, for something in it that can never be written.
+    """Counts the errors of one report, to decide whether the report is their cause. The same error each time means that
+    the report may contain something that can never be stored.
 
-    A server that cannot be reached, or is too slow, says nothing about the report. Once a report was the cause, one
-    fault is enough to suspect a part of it, until a single item is left, which gets as many tries as the report had.
+    An unreachable or slow server says nothing about the report. Once a report was found to be the cause, one error is
+    enough to split a part of it further. A single item gets as many tries as the whole report had.
     """
 
     def __init__(self) -> None:
@@ -86,20 +89,20 @@ class Faults:
 
 
 class Holder(Protocol):
-    """Whose attempts the session speaks of."""
+    """What the session needs from the worker whose attempts it polls for and reports."""
 
     @property
     def free(self) -> int: ...
 
     @property
     def pressed(self) -> bool:
-        """Whether attempts are about to start that could not yet, so much is there to do."""
+        """True if attempts are due that have not started yet, because the event loop was busy."""
         ...
 
     def tokens(self) -> list[int]: ...
 
     def obey(self, orders: PollResponse, arrived: Micros) -> bool:
-        """Do as told; whether there was anything new to do."""
+        """Apply an answer of the server: start, cancel, kill or suspend attempts. Return True if it had assignments."""
         ...
 
     def confirmed(self, batch: Batch) -> None: ...
@@ -108,7 +111,9 @@ class Holder(Protocol):
 
 
 class ServerSession:
-    """Runs until it is lost: refused by a server, or not renewed in time."""
+    """Polls, sends beats and reports until the session is lost: a server refused it, or its lease was not renewed in
+    time.
+    """
 
     def __init__(
         self,
@@ -123,13 +128,16 @@ class ServerSession:
         holder: Holder,
         renewed: Callable[[Micros], None],
     ) -> None:
-        """`renewed` is called with every new moment at which the jobs have to be gone, whatever became of the
-        worker."""
+        """`renewed` is called after each renewal of the lease, with the instant at which all processes of jobs have to
+        be gone even if the worker dies.
+        """
         self.id = welcome.session
         self._beat_every = welcome.beat_every
         self._lease = welcome.lease
         self.margin = min(MARGIN, welcome.lease // 5)
-        """From its loss until others may be given what it held, if nothing worse happens than silence."""
+        """Microseconds between the loss of this session and the end of its lease, after which other workers may get its
+        attempts.
+        """
         self._dispatch = dispatch
         self._clock = clock
         self._dice = dice
@@ -140,10 +148,10 @@ class ServerSession:
         self._poll_seq = 0
         self._lapse: Timer | None = None
         self._awake_at = said_hello_at
-        """When the event loop was last seen to turn: a loop that is not stalled gets here once per beat."""
+        """When the event loop last ran the beat task. A loop that is not blocked runs it once per beat."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadline: Micros = 0
-        """When it counts as lost, and with it everything it holds, unless a beat is answered before."""
+        """When the session counts as lost, with all attempts that it holds, unless a beat is answered before."""
         self._renew(said_hello_at)
 
     @property
@@ -155,7 +163,9 @@ class ServerSession:
             self._over.set_result(None)
 
     async def run(self) -> None:
-        """Returns when the session is lost. Raises what no new session would heal."""
+        """Return when the session is lost. Raise an error that a new session would not solve, such as a refused API
+        key.
+        """
         loops = [asyncio.ensure_future(loop) for loop in (self._polls(), self._beats(), self._reports())]
         try:
             await asyncio.wait([*loops, self._over], return_when=asyncio.FIRST_COMPLETED)
@@ -176,27 +186,29 @@ class ServerSession:
         self._lapse = self._alarms.at(self.deadline, self._lapsed)
 
     def _extend(self, sent_at: Micros) -> Micros:
-        """A beat that was sent then was answered. The moment at which the jobs have to be gone: later than the
-        worker's own deadline, since jobs that the guard kills must not look as if they had failed."""
+        """Extend the lease after an answered beat that was sent at this instant. Return when the processes of jobs have
+        to be gone. That is later than the worker's own deadline, so that the worker does not report attempts as failed
+        that the guard killed.
+        """
         self.deadline = max(self.deadline, sent_at + self._lease - self.margin)
         return self.deadline + self.margin // 2
 
     def _lapsed(self) -> None:
-        """A thread may have renewed the lease while the event loop was stalled."""
+        """End the session, unless a thread renewed the lease while the event loop was blocked."""
         if self._clock.monotonic() < self.deadline:
             self._lapse = self._alarms.at(self.deadline, self._lapsed)
         else:
             self.lose()
 
-    # What a thread beside the event loop calls. It sees values that are a moment old, and changes nothing but the
+    # The following methods are called by the heartbeat thread. It may see slightly old values. It changes only the
     # deadline, which only grows.
 
     def stalled_since(self, now: Micros) -> Micros | None:
-        """Since when the event loop is stalled; None: it is not, as far as its beats tell."""
+        """Return since when the event loop is blocked, or None if its beats are on time."""
         return self._awake_at if now - self._awake_at > self._beat_every + self._beat_every // 2 else None
 
     def renewed_from_thread(self, sent_at: Micros) -> Micros:
-        """The answer to a beat that a thread sent: the moment at which the jobs have to be gone."""
+        """Record the answer to a beat that a thread sent. Return when the processes of jobs have to be gone."""
         return self._extend(sent_at)
 
     async def _polls(self) -> None:
@@ -224,9 +236,10 @@ class ServerSession:
                     await self._clock.sleep(POLL_RETRY_DELAY)
 
     async def _let_short_ones_end(self) -> None:
-        """Most attempts end within the next turn of the loop, and are reported in the one after it. The poll offers
-        their slots between the two: a server on another machine then claims first, and settles while the new ones
-        execute; one in this process does both in one commit."""
+        """Let short attempts end before the next poll. Most attempts end within the next turn of the event loop and are
+        reported in the turn after it. The poll is sent between the two, with their slots. A server on another machine
+        then claims first, and settles while the new attempts execute; a server in this process does both in one commit.
+        """
         for _ in range(MAX_TURNS):
             await asyncio.sleep(0)
             if not self._holder.pressed:
@@ -260,7 +273,8 @@ class ServerSession:
             while unsaid:
                 batch = unsaid[0]
                 now = self._clock.monotonic()
-                if now >= self.deadline:  # after a stall: what the guard has killed must not look as if it had failed
+                # after a stall: an attempt that the guard has killed must not be reported as failed
+                if now >= self.deadline:
                     return
                 report = batch.report(self.id, self._poll_seq, self._holder.free, now)
                 try:
@@ -269,7 +283,7 @@ class ServerSession:
                 except (SessionLost, Unauthorized, Forbidden):
                     raise
                 except (Invalid, TooLarge) as error:
-                    log.warning("report of %d refused: %s", batch.size, said(error))
+                    log.warning("report with %d events refused: %s", batch.size, said(error))
                     unsaid[:1] = batch.parts(error.detail)
                     if batch.size <= 1:
                         await backoff.pause()
@@ -290,7 +304,7 @@ class ServerSession:
                 self._outbox.confirm()
 
     async def _takes_reports(self) -> bool:
-        """Whether the server takes a report with nothing in it: then a fault is not that of the server alone."""
+        """True if the server accepts an empty report. Then the content of the failed report is part of the cause."""
         report = Report(session=self.id, poll_seq=self._poll_seq, free=self._holder.free)
         try:
             async with asyncio.timeout(ANSWER / SECOND):
@@ -298,7 +312,7 @@ class ServerSession:
         except (SessionLost, Unauthorized, Forbidden):
             raise
         except Exception as error:
-            log.warning("a report of nothing failed, too: %s", said(error))
+            log.warning("an empty report failed, too: %s", said(error))
             return False
         return True
 

@@ -1,7 +1,7 @@
-"""Many moments to wait for, behind one timer of the event loop.
+"""Any number of timers behind one timer of the event loop.
 
-Event loop timers round, and may wake half a millisecond early. After waking, the monotonic clock is read again and
-the rest is waited for: what is due at a microsecond never happens before it.
+Timers of the event loop are rounded, and may fire half a millisecond early. So the monotonic clock is read again, and
+the rest of the time is waited for: a callback never runs before its microsecond.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.ports.clock import Clock
 
 FURTHEST: Final = 3600 * SECOND
-"""The loop's timer is set at most this far ahead: some loops refuse more than a few weeks."""
+"""Maximum delay of the event loop's timer. Some event loops refuse more than a few weeks."""
 
 
 NEVER: Final = 1 << 62
 MANY: Final = 1_000
-"""Cancelled alarms stay in the heap; when they are this many and the majority, they are swept out."""
+"""Cancelled timers stay in the heap. They are removed when there are more than this many and they are the majority."""
 
 
 class Timer:
-    """One moment, and what to call then; None once it was cancelled."""
+    """A timer. `call` is the callback, or None once it was cancelled or called."""
 
     __slots__ = ("call",)
 
@@ -33,7 +33,7 @@ class Timer:
 
 
 class Timers:
-    """Calls back at moments of the monotonic clock, in their order, never early."""
+    """Runs callbacks at instants of the monotonic clock, in order, never early."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class Timers:
             self._cancelled = 0
 
     def clear(self) -> None:
-        """Forget everything; nothing rings any more."""
+        """Cancel all timers."""
         self._heap = []
         self._cancelled = 0
         if self._timer is not None:
@@ -88,6 +88,6 @@ class Timers:
                 else:
                     call()
         finally:
-            # What rang may have set alarms of its own, later than what is still in the heap.
+            # The callbacks may have set new timers that are later than the first one in the heap.
             if self._heap and self._heap[0][0] < self._timer_due:
                 self._arm(self._heap[0][0])

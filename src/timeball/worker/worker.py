@@ -1,7 +1,7 @@
-"""The worker: pulls attempts through the dispatch port, has them executed, and says what became of them.
+"""The worker: polls servers for attempts through the worker protocol, executes them, and reports their outcomes.
 
-It holds attempts under a session with the servers. A session that is lost takes everything with it: attempts are
-killed, their outcomes forgotten, and a new session begins with a hello.
+It holds attempts in a session with the servers. When the session is lost, all its attempts are killed, their outcomes
+are dropped, and the worker registers again.
 """
 
 from __future__ import annotations
@@ -25,22 +25,26 @@ from timeball.worker.session import ANSWER, Backoff, ServerSession, said
 from timeball.worker.timers import Timers
 
 LAST_WORDS: Final = 5 * SECOND
-"""How long a leaving worker tries to get its last report through, and its goodbye."""
+"""Maximum number of microseconds that a stopping worker waits for its last report, and for its goodbye."""
 DYING: Final = 2 * SECOND
-"""How long killed attempts may take to be gone."""
+"""Maximum number of microseconds that killed attempts may take to end."""
 LOOP_STALL_LIMIT: Final = 5 * MINUTE
-"""How long the lease of a worker is renewed while its event loop is stalled. A function that blocks the loop for longer
-costs the worker its session: to the servers, a loop that never turns again is a dead worker."""
+"""How long the lease of a worker is renewed while its event loop is blocked. A function that blocks the loop for longer
+costs the worker its session: for the servers, a loop that never turns again is a dead worker.
+"""
 LASTING: Final = 5 * SECOND
-"""A session that lasted longer was a real one; after shorter ones the next hello waits, more each time."""
+"""A session that lasted longer than this counts as established. After shorter ones, the delay before the next
+registration grows.
+"""
 
 log = logging.getLogger("timeball.worker")
 
 
 class Worker:
-    """Starts once, ends once: `start`, then `drain` (gently) or `stop` (at once), whenever and as often as you like.
+    """A worker starts once and ends once: `start`, then `drain` (gracefully) or `stop` (at once), at any time and any
+    number of times.
 
-    Lives in one event loop and starts no thread; time and chance come from `clock` and `dice`. `guard` is None when no
+    It uses one event loop and starts no thread; time and randomness come from `clock` and `dice`. `guard` is None if no
     executor starts processes.
     """
 
@@ -55,7 +59,9 @@ class Worker:
         guard: Guard | None = None,
         outlived: Callable[[Sequence[Attempt]], None] | None = None,
     ) -> None:
-        """`outlived` is told of attempts that still execute when the lease of their lost session is about to lapse."""
+        """`outlived` is called with attempts that still execute when the lease of their lost session is
+        about to lapse.
+        """
         self._dispatch = dispatch
         self._clock = clock
         self._hello = hello
@@ -81,22 +87,26 @@ class Worker:
 
     @property
     def session(self) -> str | None:
-        """The current session's id, if there is one."""
+        """The id of the current session, or None."""
         return self._session.id if self._session is not None else None
 
     async def start(self) -> None:
-        """Returns at once; servers may appear later."""
+        """Start the worker and return at once. The servers may become reachable later."""
         if self._life is None and self._stopping is None:
             self._life = asyncio.create_task(self._live(), name="timeball worker")
 
     async def wait(self) -> None:
-        """Until it was drained or stopped. Raises if the servers refuse this worker for good."""
+        """Wait until the worker has drained or stopped. Raises the error of servers that refuse this worker, such as a
+        refused API key.
+        """
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure
 
     async def drain(self, patience: Micros) -> None:
-        """Take nothing new, let attempts finish for this long, hand back the rest at no cost, say goodbye, stop."""
+        """Accept nothing new, let attempts finish for at most `patience`, return the others to the queue without a
+        failed attempt, then stop.
+        """
         if self._life is None or self._stopping is not None:
             await self.stop()
             return
@@ -111,7 +121,9 @@ class Worker:
         await self.stop()
 
     async def stop(self) -> None:
-        """Kill everything, say goodbye if somebody listens, and be gone. Goes on if whoever asked for it goes away."""
+        """Kill all attempts, send a goodbye if a server is reachable, and end. It continues if its caller
+        is cancelled.
+        """
         if self._ended.is_set():
             return
         if self._stopping is None:
@@ -129,8 +141,8 @@ class Worker:
         if self._life is not None:
             self._life.cancel()
             await asyncio.wait([self._life])
-        # Who says goodbye gives everything to others at once, as never started: not while something of it still runs
-        # here, nor before it was heard what ran.
+        # A goodbye returns all attempts to the queue at once, as not started. So it is sent only if nothing executes
+        # here any more and all outcomes were reported.
         if session is not None and gone and heard:
             await self._within(LAST_WORDS, self._dispatch.goodbye(session.id))
         self._attempts.close()
@@ -138,7 +150,7 @@ class Worker:
         self._ended.set()
 
     async def _hear_out(self, session: ServerSession) -> bool:
-        """Whether everything was said. A session that is lost, also meanwhile, takes the unsaid with it."""
+        """True if all events were reported. A session that is lost, also while this waits, drops unreported events."""
         return not session.lost and await self._within(LAST_WORDS, self._outbox.flushed()) and not session.lost
 
     async def _live(self) -> None:
@@ -149,11 +161,11 @@ class Worker:
                 began = self._clock.monotonic()
                 try:
                     await session.run()
-                    log.warning("session %s is lost: everything it held is killed", session.id)
+                    log.warning("session %s is lost: all its attempts are killed", session.id)
                 except (Unauthorized, Forbidden):
                     raise
                 except Exception:
-                    log.exception("session %s failed: everything it held is killed", session.id)
+                    log.exception("session %s failed: all its attempts are killed", session.id)
                 self._kill_everything()
                 if self._clock.monotonic() - began > LASTING:
                     backoff.reset()
@@ -165,12 +177,12 @@ class Worker:
             self._ended.set()
 
     async def _within(self, patience: Micros, doing: Awaitable[None]) -> bool:
-        """Whether it could be done in this time, without an error."""
+        """True if the awaitable finished within this time, without an error."""
         try:
             async with asyncio.timeout(patience / SECOND):
                 await doing
         except Exception as error:
-            log.info("did not wait any longer: %s", said(error))
+            log.info("stopped waiting: %s", said(error))
             return False
         return True
 
@@ -183,7 +195,7 @@ class Worker:
             except (Unauthorized, Forbidden):
                 raise
             except Exception as error:
-                log.warning("no server yet: %s", said(error))
+                log.warning("cannot register with a server yet: %s", said(error))
                 await backoff.pause()
                 continue
             return ServerSession(
@@ -204,7 +216,7 @@ class Worker:
             self._guard.kill_all()
         self._outbox.clear()
         if lost and self._outlived is not None and self._session is not None:
-            # When the guard has killed at the latest.
+            # The guard has killed its processes by this instant at the latest.
             at = self._clock.monotonic() + self._session.margin // 2
             self._alarms.at(at, partial(self._look_after, lost))
 
@@ -214,7 +226,9 @@ class Worker:
             self._outlived(remaining)
 
     def _may_start(self, now: Micros) -> bool:
-        """After a long stop (SIGSTOP, a suspended machine) attempts may be due that have long been somebody else's."""
+        """True if the session is valid. After a long stop (SIGSTOP, a suspended machine), attempts may be due here that
+        another worker already has.
+        """
         session = self._session
         if session is None or session.lost:
             return False
@@ -227,11 +241,13 @@ class Worker:
         if self._guard is not None:
             self._guard.renew(deadline)
 
-    # What a thread asks that stands in for a stalled event loop: see `bootstrap.heartbeat_thread`.
+    # The following methods are called by the heartbeat thread, which stands in for a blocked event loop: see
+    # `bootstrap.heartbeat_thread`.
 
     def beat_for_stalled_loop(self) -> Beat | None:
-        """The beat that the event loop owes, if it is stalled and its attempts may go on without it: for a while, and
-        as long as it has none to stop. Without the loop nothing stops an attempt but the end of the lease."""
+        """Return the beat that a blocked event loop has missed, or None. None as well after `LOOP_STALL_LIMIT`, and
+        when an attempt is to be stopped: without the event loop, only the end of the lease stops an attempt.
+        """
         session, now = self._session, self._clock.monotonic()
         since = None if session is None or session.lost else session.stalled_since(now)
         if session is None or since is None or now - since > LOOP_STALL_LIMIT or now >= self._attempts.stops_by():
@@ -246,7 +262,7 @@ class Worker:
         if self._guard is not None:
             self._guard.renew_from_thread(deadline)
 
-    # What the session asks of its holder.
+    # The following members implement `Holder` for the session.
 
     @property
     def free(self) -> int:
@@ -260,7 +276,7 @@ class Worker:
         return self._attempts.tokens()
 
     def obey(self, orders: PollResponse, arrived: Micros) -> bool:
-        self._attempts.take(orders.assignments, arrived)  # first: some of them may be cancelled already
+        self._attempts.take(orders.assignments, arrived)  # first, because the same answer may cancel some of them
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)
         for token in orders.cancel:

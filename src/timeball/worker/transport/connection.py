@@ -1,7 +1,8 @@
-"""HTTP/1.1 as a worker speaks it: POSTs to one address, over connections that stay open, one at a time on each.
+"""A small HTTP/1.1 client for workers: POST requests to one server over connections that stay open, one request at a
+time on each.
 
-A worker with few slots sends two messages for a handful of short runs. A general client takes four times the CPU for
-each of them (190 µs instead of 45, measured with aiohttp), more than everything else the worker does for those runs.
+A worker with few slots sends two messages for a handful of short runs. A general client needs four times the CPU time
+for each (190 µs instead of 45 µs, measured with aiohttp), more than all other work of the worker for these runs.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from timeball.client.http_sync import BROKEN_OFF, Incoming
 from timeball.lookups import Lookups, NotLookedUp
 
 CONNECT: Final = 2.0
-"""Seconds until a server that does not even take the call counts as away."""
+"""Seconds until a server that does not accept the connection counts as unreachable."""
 MAX_IDLE: Final = 8
-"""Connections that are kept for later."""
+"""Maximum number of idle connections that are kept."""
 
 
 class Wire:
-    """To one server. Any number of requests may be under way. Raises `OSError` when there is no answer."""
+    """A client for one server. Any number of requests may be in flight. Raises `OSError` if there is no answer."""
 
     def __init__(self, server: str, headers: dict[str, str], ca: Path | None = None) -> None:
         parts = urlsplit(server)
@@ -49,7 +50,7 @@ class Wire:
             try:
                 return await self._ask(connection, request)
             except _Unheard:
-                pass  # it was closed while it was idle, as servers do; that says nothing about the server
+                pass  # the server closed the idle connection, as servers do; the request is sent again on a new one
         return await self._ask(await self._connect(), request)
 
     def close(self) -> None:
@@ -79,10 +80,12 @@ class Wire:
                     failed = failed or error
                 else:
                     return connection
-        raise failed or ConnectionError(f"there is no address for {self._host}")
+        raise failed or ConnectionError(f"{self._host} has no address")
 
     async def _addresses(self) -> list[str]:
-        """As numbers: the event loop would look a name up in threads that it shares with the jobs of this process."""
+        """Return the IP addresses of the server. The event loop itself would resolve the name in threads that it shares
+        with the jobs of this process.
+        """
         try:
             return [found.host for found in await self._lookups.addresses(self._host)]
         except NotLookedUp as error:
@@ -93,7 +96,8 @@ class Wire:
         try:
             answer = await connection.ask(request)
         finally:
-            # Whoever gave up leaves an answer behind that is for nobody else.
+            # After a cancelled request the answer may still arrive, and must not be taken for the answer to the next
+            # one.
             if answer is None or connection.spent or len(self._idle) >= MAX_IDLE:
                 connection.close()
             else:
@@ -102,11 +106,11 @@ class Wire:
 
 
 class _Unheard(ConnectionError):
-    """The connection ended before anything of the answer came."""
+    """Raised when the connection ended before any byte of the answer arrived."""
 
 
 class _Connection(asyncio.Protocol):
-    """Implements the callbacks of `httptools`."""
+    """A connection to the server. Implements the callbacks of `httptools`."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -117,7 +121,7 @@ class _Connection(asyncio.Protocol):
         self._heard = False
         self.closed = False
         self.spent = False
-        """The server wants no other request on it."""
+        """True if the server closes the connection after this answer."""
 
     def ask(self, request: bytes) -> asyncio.Future[Incoming]:
         self._answer = answer = asyncio.get_running_loop().create_future()
@@ -141,7 +145,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(ConnectionError(f"it does not speak HTTP: {error}"))
+            self._fail(ConnectionError(f"the server did not answer with HTTP: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
@@ -159,11 +163,11 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # the answer itself is still to come
+        if status < 200:  # an interim answer; the final one follows
             return
         self.spent = not self._parser.should_keep_alive()
         if self._answer is None or self._answer.done():
-            self.close()  # nobody asked
+            self.close()  # an answer without a request
         else:
             self._answer.set_result(Incoming(status, self._headers, b"".join(self._body)))
 

@@ -1,4 +1,4 @@
-"""`ports.worker_protocol.WorkerProtocol` over HTTP: how a worker on another machine reaches the servers."""
+"""`ports.worker_protocol.WorkerProtocol` over HTTP, for workers on other machines than the servers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from timeball.worker.transport.connection import Wire
 T = TypeVar("T")
 
 QUICK: Final = 2.5
-"""Seconds for an answer that needs no work. Two servers can be tried before the next beat is due."""
+"""Seconds for an answer that needs no work. They allow for two servers to be tried before the next beat is due."""
 REPORT: Final = 9.0
 BEYOND_WAIT: Final = 3.0
-"""Seconds that a poll's answer may take beyond the poll's own patience. What was claimed for an answer that got lost
-comes back with the next poll: that has to be sooner than a lease."""
+"""Seconds that the answer to a poll may take beyond the wait that the poll asks for. Runs that were claimed for a lost
+answer are released with the next poll, which has to be sent before the lease lapses.
+"""
 
 _encode = msgspec.json.Encoder().encode
 _welcome = msgspec.json.Decoder(WorkerRegistered)
@@ -46,24 +47,24 @@ _anything = msgspec.json.Decoder(msgspec.Raw)
 
 
 HOME_AGAIN: Final = 10.0
-"""Seconds after which a worker that had to leave its own server sees whether that is back."""
+"""Seconds after which a worker that had to leave its home server checks whether that server is back."""
 
 
 class HttpWorkerProtocol:
-    """Speaks to one server at a time, and to the next one when that is away.
+    """Sends the messages of a worker to one server at a time, and to the next one when that server is unreachable.
 
-    Every message may be repeated safely, so each server is tried once before a call counts as failed. A poll is the
-    exception: its answer may have been lost, so it is the worker who sends the next one, under its own number.
+    Every message except a poll may be repeated safely, so each server is tried once before a call counts as failed. The
+    answer to a poll may have been lost, so the worker sends a new poll with the next number instead.
 
-    Workers begin with servers that chance gave them (`home`), and go back there once a beat has found them again, so
-    that a fleet spreads itself, also after every server was restarted in turn. They move with a poll, never while one
-    hangs: reports tell the server where it hangs how many slots got free. So when a server leaves any call unanswered,
-    the poll that hangs there is given up: its connection may be as dead, and nobody tell.
+    Each worker starts with a random server, its `home`, and returns to it once a beat has reached it again. So the
+    workers stay spread over the servers, also after each server was restarted. A worker moves only with a poll, never
+    during a pending one: reports tell the server of the pending poll how many slots are free. So when a server leaves
+    any call unanswered, the poll that is pending there is cancelled, because its connection may be dead without notice.
     """
 
     def __init__(self, servers: Sequence[str], token: str | None, *, home: int = 0, ca: Path | None = None) -> None:
         if not servers:
-            raise ValueError("a worker needs the address of at least one server")
+            raise ValueError("a worker needs the URL of at least one server")
         headers = {"Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -73,7 +74,7 @@ class HttpWorkerProtocol:
         self._left_home_at = 0.0
         self._home_is_back = False
         self._hanging: tuple[int, asyncio.Timeout] | None = None
-        """At which server a poll hangs, and how long it may."""
+        """The server where a poll is pending, and the timeout of that poll."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,7 +87,7 @@ class HttpWorkerProtocol:
     async def close(self) -> None:
         for wire in self._wires:
             wire.close()
-        await asyncio.sleep(0)  # the event loop closes them in its next turn
+        await asyncio.sleep(0)  # the event loop closes the connections in its next turn
 
     async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
         return await self._ask_any("hello", hello, _welcome, QUICK)
@@ -124,7 +125,7 @@ class HttpWorkerProtocol:
     async def _ask(
         self, call: str, message: object, decoder: Decoder[T], patience: float, *, at: int | None = None
     ) -> T:
-        """One try, at the current server. If it is away, the next call goes to the next one."""
+        """Send one request to the current server. If it is unreachable, the next call goes to the next server."""
         asked = self._current if at is None else at
         try:
             async with asyncio.timeout(patience) as limit:
@@ -147,14 +148,16 @@ class HttpWorkerProtocol:
                 self._hanging[1].reschedule(self._now())
             if isinstance(failure, Unavailable):
                 raise
-            raise Unavailable(f"no answer of Timeball's from {self._servers[asked]}: {reason(failure)}") from failure
+            raise Unavailable(f"no valid answer from {self._servers[asked]}: {reason(failure)}") from failure
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
 
 def _encoded(message: object) -> bytes:
-    """What no server takes is not even sent: a report can be sent in parts."""
+    """Encode a message. Raises `TooLarge` for one that every server would refuse; a report can then be
+    sent in parts.
+    """
     encoded = _encode(message)
     if len(encoded) > MAX_MESSAGE_BYTES:
         raise TooLarge(f"a message of {len(encoded):,} bytes is larger than {MAX_MESSAGE_BYTES >> 20} MiB")
@@ -166,7 +169,7 @@ def _error(answer: Incoming) -> TimeballError | SessionLost:
     if status == 409 and b'"session_lost"' in answer.body:
         return SessionLost()
     if status < 400:
-        return Unavailable(f"the server's address is not the right one: it answered {status}")
+        return Unavailable(f"the server's URL is wrong: it answered with status {status}")
     error = from_answer(status, answer.headers, answer.body)
     if status == 500:
         return ServerFault(str(error))
