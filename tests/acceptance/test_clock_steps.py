@@ -1,4 +1,4 @@
-"""I3, I7, I12, I22: the twelve ways in which a wall clock steps, with real processes (the table is in docs/clock.md).
+"""I3, I7, I12, I22: the twelve ways in which a wall clock steps, with real processes (see docs/howto/clock.md).
 
 A server and its worker are processes of their own, so that jobs live through a restart of the server. The witnesses are
 lines that the jobs write, with the machine's steady clock.

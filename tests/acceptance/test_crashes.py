@@ -243,5 +243,5 @@ def test_a_worker_alone_ends_with_its_lease_what_only_runs_in_threads(
         assert worker.popen.wait(LEASE + 5) == os.EX_TEMPFAIL, worker.output
         *_, last = file.read_text().splitlines()
         assert float(last) < killed_at + LEASE
-        assert worker.output.count("this worker ends itself") == 1
+        assert worker.output.count("this worker exits and has to be restarted") == 1
         assert "Traceback" not in worker.output

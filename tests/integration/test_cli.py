@@ -264,18 +264,25 @@ async def test_a_wait_gives_up_in_time_and_can_be_cancelled() -> None:
         assert (await client.cancel(run_id)).status == "cancelled"
 
 
-def test_the_asynchronous_example_of_the_readme_runs() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    [example] = [block for block in re.findall(r"```python\n(.+?)```", readme, re.DOTALL) if "AsyncClient" in block]
+def test_the_asynchronous_example_of_the_documentation_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "python.md").read_text()
+    [example] = [block for block in re.findall(r"```python\n(.+?)```", page, re.DOTALL) if "AsyncClient" in block]
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("did echo report\nand ended\nsucceeded\n", "")
 
 
+def test_the_other_examples_in_python_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "python.md").read_text()
+    blocks = [block for block in re.findall(r"```python\n(.+?)```", page, re.DOTALL) if "AsyncClient" not in block]
+    done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("j_")
+
+
 def test_the_examples_about_order_run() -> None:
     root = Path(__file__).parents[2]
-    page = (root / "docs" / "order.md").read_text()
-    section = (root / "README.md").read_text().partition("## Who goes first")[2].partition("\n## ")[0]
-    lines = [line for block in re.findall(r"```sh\n(.+?)```", page + section, re.DOTALL) for line in block.splitlines()]
+    page = (root / "docs" / "howto" / "order.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.+?)```", page, re.DOTALL) for line in block.splitlines()]
     assert len(lines) > 30
     for line in lines:
         program, *arguments = shlex.split(line, comments=True)

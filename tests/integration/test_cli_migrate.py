@@ -77,7 +77,7 @@ def test_a_terminal_gets_a_table_and_bars(data: Path, postgres_dsn: str) -> None
         ((), "say where to with --to, or --take-back"),
         (("--to", "postgresql://db/x", "--take-back"), "say where to with --to, or --take-back"),
         (("--to", "sqlite:///x.db"), "write postgresql://user@host/database"),
-        (("--to", "postgresql://db/x", "--store", "postgresql://db/y"), "PostgreSQL already"),
+        (("--to", "postgresql://db/x", "--store", "postgresql://db/y"), "already PostgreSQL"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(data: Path, arguments: tuple[str, ...], told: str) -> None:

@@ -74,4 +74,4 @@ def test_a_worker_takes_no_more_than_its_descriptors_can_serve(stack: ExitStack,
     jobs = [api.create(shell("sleep 0.3")) for _ in range(120)]
     runs = ended(api, jobs)
     assert {(run["status"], run["attempt"]) for run in runs} == {("succeeded", 1)}
-    assert "handed back" not in worker.output
+    assert "returned to the queue" not in worker.output

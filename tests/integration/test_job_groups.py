@@ -132,7 +132,7 @@ async def test_a_job_gets_no_more_memory_than_it_asked_for(guard: ProcessGuard) 
     outcome, said = await run(guard, [*hog, "200"], memory_mb=64)
     assert isinstance(outcome, Failed)
     assert outcome.failure.exit_code == 137
-    assert said == "out of memory: it used more than the 64 MiB of its resources\n"
+    assert said == "out of memory: the job used more than the 64 MiB of its resources\n"
     assert await run(guard, [*hog, "20"], memory_mb=64) == (Succeeded(), f"{20 << 20}\n")
     assert await run(guard, [*hog, "200"]) == (Succeeded(), f"{200 << 20}\n")
     [group] = groups("memory")

@@ -231,15 +231,15 @@ LISTS: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("request_", "name"), LISTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_clients_read_lists_with_a_row_that_cannot_be_shown(request_: Any, name: str) -> None:
-    row = {name: "x_1", "error": {"code": "unrenderable", "detail": "this row cannot be shown: OverflowError"}}
+    row = {name: "x_1", "error": {"code": "unrenderable", "detail": "this row cannot be rendered: OverflowError"}}
     found = exchange.read(request_, json.dumps({"items": [row], "nextCursor": None}).encode())
     [only] = found.items
     assert "x_1" in repr(only)
 
 
 def test_an_export_names_the_jobs_that_it_leaves_out() -> None:
-    rows = [{"jobId": "j_2", "error": {"code": "unrenderable", "detail": "this row cannot be shown: OverflowError"}}]
+    rows = [{"jobId": "j_2", "error": {"code": "unrenderable", "detail": "this row cannot be rendered: OverflowError"}}]
     server = mock.Mock(all=lambda status: iter(rows))
     contents, left_out = export(server, None)
-    assert left_out == ["job j_2 is left out: this row cannot be shown: OverflowError"]
+    assert left_out == ["job j_2 is left out: this row cannot be rendered: OverflowError"]
     assert not contents["jobs"]

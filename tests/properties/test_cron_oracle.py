@@ -1,4 +1,4 @@
-"""The cron engine agrees with a brute force over all zones, around all their clock changes, on all syntax.
+"""I21: the cron engine agrees with a brute force over all zones, around all their clock changes, on all syntax.
 
 `TIMEBALL_CRON_CASES=50000` widens the search; `python -m tests.properties.test_cron_oracle --cases N --seed S`
 runs it alone and prints its progress. A failure names the case, which depends only on the seed and its number.

@@ -31,4 +31,4 @@ def test_a_worker_whose_jobs_may_gain_privileges_says_so(
     monkeypatch.setattr("os.geteuid", lambda: uid)
     assert said(settings(tmp_path)) == []
     [warning] = said(settings(tmp_path, no_new_privs=False))
-    assert ("cannot end" in warning) == survives
+    assert ("cannot kill" in warning) == survives

@@ -50,7 +50,7 @@ def test_an_archive_is_a_folder_or_a_bucket(elsewhere: Path) -> None:
     )
     local = config.server({"archive": "local", "data_dir": "/srv/timeball"}, {})
     assert local.archive == local.objects == "/srv/timeball/objects"
-    with pytest.raises(InvalidSetting, match="same for all servers"):
+    with pytest.raises(InvalidSetting, match="need the same archive"):
         config.server({"archive": "local", "store": "postgresql://db/x"}, {})
     for wrong in ("ftp://host/a", "s3:///?secret_access_key=x"):
         with pytest.raises(InvalidSetting, match="--archive") as refused:
@@ -245,7 +245,7 @@ def test_large_values_are_kept_beside_the_embedded_store_or_where_all_servers_fi
     assert config.server(fleet, {}).objects is None
     assert config.server({**fleet, "archive": "s3://bucket/a"}, {}).objects == "s3://bucket/a"
     assert config.server({**fleet, "objects": "/mnt/shared"}, {}).objects == "/mnt/shared"
-    with pytest.raises(InvalidSetting, match="same place for all servers"):
+    with pytest.raises(InvalidSetting, match="need the same place for objects"):
         config.server({**fleet, "objects": "local"}, {})
 
 

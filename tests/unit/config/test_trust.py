@@ -228,7 +228,7 @@ def test_a_key_with_a_line_break_is_not_a_key() -> None:
 def test_a_file_in_the_current_folder_weakens_no_protection(folder: Path, line: str, instead: str) -> None:
     (folder / "timeball.toml").write_text(line)
     name = line.partition(" ")[0]
-    with pytest.raises(InvalidSetting, match=f"does not decide about {name}.*{instead}") as refused:
+    with pytest.raises(InvalidSetting, match=f"must not set {name}.*{instead}") as refused:
         config.up({}, {})
     assert KEY not in str(refused.value)
     assert f"TIMEBALL_CONFIG={folder / 'timeball.toml'}" in str(refused.value)

@@ -292,7 +292,7 @@ def test_an_interval_keeps_its_grid_when_only_its_end_changes() -> None:
 
 
 def test_the_files_of_the_documentation_can_be_used() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "declared.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "howto" / "declared.md").read_text()
     blocks = re.findall(r"^```(yaml|toml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert {kind for kind, _ in blocks} == {"yaml", "toml"}
     assert all(load(block, f"jobs.{kind}").name == "nightly" for kind, block in blocks)

@@ -211,7 +211,10 @@ async def test_timeout_stops_and_fails() -> None:
         await bench.server.until(lambda: len(bench.server.ended) == 2)
         outcome = bench.server.ended[1].outcome
         assert isinstance(outcome, Failed)
-        assert (outcome.failure.kind, outcome.failure.message) == ("timeout", "stopped after 50ms: its timeout")
+        assert (outcome.failure.kind, outcome.failure.message) == (
+            "timeout",
+            "stopped after 50ms: its timeout has passed",
+        )
         assert bench.server.ended[2].outcome == Succeeded()
 
 

@@ -62,7 +62,8 @@ def plan_command(
     """Show what `apply` would do: which jobs are created, changed or cancelled, and which of the coming fires move, are
     added or fall away by that. Changes nothing.
 
-    Files are YAML or TOML with `jobs`, and maybe `defaults` for all of them and the name of a `set`: docs/declared.md.
+    Files are YAML or TOML with `jobs`, and optionally `defaults` for all of them and the name of a `set`:
+    docs/howto/declared.md.
 
     Exits with 0 if there is nothing to do, 2 if there is, 1 if something is wrong.
 

@@ -347,6 +347,6 @@ async def test_scripts_are_found_inside_their_folder_only(guard: ProcessGuard, t
     assert attempt.text() == "direct\n"
     (tmp_path / "outside.sh").write_text("echo outside")
     (folder / "link.sh").symlink_to(tmp_path / "outside.sh")
-    assert "leads out" in failure(await scripts.execute(RecordedAttempt(Script(script="link.sh")))).message
+    assert "is a link out of" in failure(await scripts.execute(RecordedAttempt(Script(script="link.sh")))).message
     missing = failure(await scripts.execute(RecordedAttempt(Script(script="missing.sh"))))
     assert (missing.kind, "put it there" in missing.message) == ("worker", True)

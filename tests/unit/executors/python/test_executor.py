@@ -158,7 +158,7 @@ async def test_a_result_that_is_not_json_is_replaced_by_the_reason(registry: Reg
 
     registry.add(odd)
     registry.add(large)
-    assert "returned what is not JSON" in result((await run(registry, "odd"))[0])["notKept"]
+    assert "returned a value that is not JSON" in result((await run(registry, "odd"))[0])["notKept"]
     assert "2000002 bytes" in result((await run(registry, "large"))[0])["notKept"]
 
 
@@ -170,7 +170,7 @@ async def test_an_unknown_function_names_the_known_ones_and_the_cure(registry: R
     assert ended.kind == "worker"
     assert ended.message == (
         "no task named 'unknown' on this worker, which has known; start it with --tasks and the module that registers"
-        " 'unknown', or send the job with runsOn to workers that have it"
+        " 'unknown', or select workers that have it with the job's runsOn"
     )
     for number in range(20):
         registry.add(known, name=f"f{number:02}")
@@ -315,4 +315,4 @@ async def test_a_result_is_kept_unless_it_is_nested_too_deep(registry: Registry,
     if kept:
         assert isinstance(result(outcome), list)
     else:
-        assert "nested more than 128 deep" in result(outcome)["notKept"]
+        assert "nested more than 128 levels deep" in result(outcome)["notKept"]

@@ -184,7 +184,7 @@ async def test_a_server_that_talks_nonsense_is_not_asked_again_on_that_connectio
 
     async with serving(script) as wire:
         if answer.startswith(b"SSH"):
-            with pytest.raises(ConnectionError, match="does not speak HTTP"):
+            with pytest.raises(ConnectionError, match="did not answer with HTTP"):
                 await wire.post("/x", b"")
         else:
             assert (await wire.post("/x", b"")).body == b"one"

@@ -200,5 +200,5 @@ async def test_an_answer_that_is_not_ours_counts_as_unavailable() -> None:
         return web.Response(text="<html>a proxy's welcome page</html>")
 
     async with serving(handler) as url, HttpWorkerProtocol([url], None) as dispatch:
-        with pytest.raises(Unavailable, match="no answer of Timeball's"):
+        with pytest.raises(Unavailable, match="no valid answer from"):
             await dispatch.beat(BEAT)
