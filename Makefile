@@ -8,7 +8,7 @@ JOBS    ?= 7
 WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test parts test-parts constraints lint fmt reference bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts constraints lint fmt reference docs bench compare sim chaos soak clean
 
 # Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
@@ -38,7 +38,7 @@ test-parts: install-dev ## Run the full suites against the parts; a failure is r
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt, for every supported Python
 	$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check uv
-	build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --upgrade \
+	build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra docs --upgrade \
 		--no-header --no-annotate --output-file constraints.txt pyproject.toml
 
 lint: install-dev ## Check style, types and layers
@@ -51,8 +51,13 @@ fmt: install-dev ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-reference: install-dev ## Write the pages of docs/reference from the code
-	$(BIN)/python -m scripts.settings_reference
+reference: install-dev ## Write the pages of docs/reference, and parts of docs/design, from the code
+	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m scripts.promises
+	$(BIN)/python -m scripts.states
+
+docs: install-dev ## Build the documentation as a site with search, in build/site
+	$(BIN)/properdocs build --strict
 
 bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" narrows)
 	$(BIN)/python -m bench $(ARGS)

@@ -1,4 +1,4 @@
-"""Puts what was measured into docs/benchmarks.md, between `<!-- results: SECTION -->` and `<!-- end -->`.
+"""Puts what was measured into docs/explanation/benchmarks.md, between `<!-- results: SECTION -->` and `<!-- end -->`.
 
 python -m bench.report
 """
@@ -14,7 +14,7 @@ from msgspec import Struct
 from bench import recorder
 from bench.measurements import Findings, Table, span
 
-PAGE = Path(__file__).parent.parent / "docs/benchmarks.md"
+PAGE = Path(__file__).parent.parent / "docs/explanation/benchmarks.md"
 _PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -36,7 +36,7 @@ admin key of this machine by it, and a worker keeps the file or folder from its 
 only.
 
 - **Secret**: the `_FILE` variable or the `_file` key can name a file whose only line is the value
-  ([keys and passwords](../fleet.md#keys-and-passwords)).
+  ([keys and passwords](../howto/fleet.md#keys-and-passwords)).
 - **Protected**: a `timeball.toml` in the current folder cannot set it, because that file may come with a repository of
   another author.
 - **Steering**: it decides which server gets a key. If a `timeball.toml` in the current folder sets it, only a key from

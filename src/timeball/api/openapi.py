@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, made from the route table and the types it names."""
+"""Generates the OpenAPI 3.1 document from the table of routes and their types."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from timeball.api.openapi_schemas import portable
 from timeball.api.problems import Problem
 from timeball.api.routing import Permission, Route
 
-_TAGS: Final = {
+TAGS: Final = {
     "jobs": "What to run, when, and by which rules",
-    "runs": "What became of every fire",
-    "workflows": "Jobs that are made of tasks which need each other",
-    "workflow-runs": "What became of a workflow and of each of its tasks",
-    "dead-letters": "Runs that wait for a person",
-    "schedules": "When something would fire",
-    "backfills": "The fires of a past range, run again or for the first time",
+    "runs": "The executions of jobs, with their outcomes",
+    "workflows": "Jobs with tasks that need each other",
+    "workflow-runs": "The executions of workflows, with the state of each task",
+    "dead-letters": "Runs that used up their retries and wait for a person",
+    "schedules": "Previews of schedules",
+    "backfills": "Requests to run the fires of a past range",
     "tasks": "Tasks that jobs refer to by name",
-    "calendars": "When jobs do not fire",
-    "forecast": "What is to be expected",
-    "workers": "Who executes",
-    "api-keys": "Who may ask",
-    "clock": "The store's time, and what holds planning",
-    "legacy": "An older address for the same jobs",
-    "service": "Health and this description",
-    "worker": "How a worker talks to a server",
+    "calendars": "Named sets of times at which jobs do not fire",
+    "forecast": "Expected fires, compared with the capacity of the workers",
+    "workers": "The processes that execute runs",
+    "api-keys": "The keys that authenticate clients and workers",
+    "clock": "The store's time, and holds of planning",
+    "legacy": "An older path for the same jobs",
+    "service": "Health checks and this description",
+    "worker": "The messages between workers and servers",
 }
 _ID_FORMS: Final = {
     "jobId": "^j_[0-9a-f]{28}$",
@@ -39,24 +39,24 @@ _ID_FORMS: Final = {
 }
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
-    401: "No key, or one nobody knows.",
-    403: "The key may not do that.",
-    404: "There is no such thing.",
-    409: "Its state does not allow this.",
-    412: "It has another version than `If-Match` names.",
+    401: "The API key is missing or unknown.",
+    403: "The API key does not have the permission.",
+    404: "The resource does not exist.",
+    409: "The state of the resource does not allow this.",
+    412: "The resource has another version than `If-Match`.",
     413: "The body is too large.",
     415: "The body is compressed.",
-    422: "A value is wrong; `errors` points at it.",
+    422: "A value is invalid; `errors` has its JSON pointer.",
     429: "A limit was reached; see `Retry-After`.",
-    500: "A bug; the server's log tells more under `incident`.",
-    503: "The store does not answer right now; see `Retry-After`.",
+    500: "A bug in the server; its log has the details under `incident`.",
+    503: "The store does not answer; see `Retry-After`.",
 }
 _REF: Final = "#/components/schemas/{name}"
 _DESCRIPTION: Final = """Every fire on time, and accounted for.
 
-Send your key as `Authorization: Bearer KEY`. Lists are `{items, nextCursor}`; an item that cannot be shown has only
+Send your key as `Authorization: Bearer KEY`. Lists are `{items, nextCursor}`; an item that cannot be rendered has only
 its id and an `error` with a `code` and a `detail`. Times are RFC 3339 in UTC. Errors are `application/problem+json`
-with a stable `code` and JSON pointers to what is wrong."""
+with a stable `code` and JSON pointers to invalid values."""
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}],
         "paths": paths,
         "components": {
@@ -86,7 +86,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
 
 
 class _Types:
-    """The schema of every type that the routes name."""
+    """The schemas of all types that the routes use."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         named = [kind for route in routes for kind in (*_several(route.body), *_several(route.answer))]
@@ -118,7 +118,7 @@ def _operation(route: Route, types: _Types) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.summary,
-        "tags": [_tag(route)],
+        "tags": [tag(route)],
         "parameters": [*_path_parameters(route), *_query_parameters(route, types), *_header_parameters(route)],
         "responses": _responses(route, types),
         "x-permission": route.permission.value,
@@ -139,7 +139,7 @@ def _operation_id(route: Route) -> str:
     )
 
 
-def _tag(route: Route) -> str:
+def tag(route: Route) -> str:
     first = re.split(r"[/:]", route.path.removeprefix("/v1").removeprefix("/"))[0]
     if not route.path.startswith("/v1"):
         return "legacy" if first == "jobs" else "service"
@@ -199,7 +199,7 @@ def _responses(route: Route, types: _Types) -> dict[str, Any]:
 def _problem_statuses(route: Route) -> set[int]:
     statuses = {*route.problems, 500, 503}
     if "{" in route.path:
-        statuses.add(404)  # a parameter with an encoded slash in it names no path
+        statuses.add(404)  # a parameter with an encoded slash matches no path
     if route.permission is not Permission.PUBLIC:
         statuses |= {401, 403}
     if route.body is not None:

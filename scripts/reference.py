@@ -1,0 +1,29 @@
+"""Writes every page of `docs/reference` from the code: `make reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from scripts import api_reference, cli_reference, errors_reference, settings_reference, tables_reference
+
+FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "settings.md": settings_reference.page,
+    "api.md": api_reference.page,
+    "errors.md": errors_reference.page,
+    "cli.md": cli_reference.page,
+    "tables.md": tables_reference.page,
+}
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
