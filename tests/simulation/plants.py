@@ -119,8 +119,8 @@ def _no_session_guard(world: World) -> Patches:
 
     return [
         mock.patch.object(settling, "settle", settle),
-        _text(settle_plain_success, "RECORD_SUCCESSES", "AND r.session = :session", ""),
-        _text(settle_plain_success, "RECORD_SUCCESSES_OF_SESSIONS", "AND r.session = b.session", ""),
+        _text(settle_plain_success, "RECORD_SUCCESSES", "AND {unindexed r.session} = :session", ""),
+        _text(settle_plain_success, "RECORD_SUCCESSES_OF_SESSIONS", "AND {unindexed r.session} = b.session", ""),
     ]
 
 

@@ -95,7 +95,7 @@ def test_an_asynchronous_client_follows_no_redirect(redirecting: Site, stranger:
 def test_a_worker_follows_no_redirect(redirecting: Site, stranger: Site) -> None:
     async def ask() -> None:
         async with HttpWorkerProtocol([redirecting.url], KEY) as dispatch:
-            with pytest.raises(Unavailable, match="answered 307"):
+            with pytest.raises(Unavailable, match="answered with status 307"):
                 await dispatch.hello(RegisterWorker(name="w", slots=1))
 
     asyncio.run(ask())
