@@ -1,1 +1,1 @@
-"""When jobs are due: schedules, cron, time zones and calendars."""
+"""Rules that compute when jobs are due: schedules, cron expressions, time zones and calendars."""

@@ -1,17 +1,17 @@
-"""Calendars: when jobs that refer to them do not fire. Holidays, freezes, weekends.
+"""Calendars define times at which jobs that refer to them do not fire: holidays, change freezes, weekends.
 
-A calendar has a time zone and entries, each in one of three forms:
+A calendar has a time zone and entries. An entry has one of three forms:
 
-    {"dates": ["2026-12-25", "2027-01-01"]}                     whole days
-    {"from": "2026-12-20T00:00", "to": "2027-01-03T00:00"}      from a moment on until before another
-    {"cron": "0 22 * * FRI", "for": "58h"}                      so long from each time of a cron expression on
+    {"dates": ["2026-12-25", "2027-01-01"]}                     closed on these whole days
+    {"from": "2026-12-20T00:00", "to": "2027-01-03T00:00"}      closed from `from` (inclusive) to `to` (exclusive)
+    {"cron": "0 22 * * FRI", "for": "58h"}                      closed for this duration after each fire of the cron
 
-Times without an offset are those of the zone's wall clocks. Where clocks skip such a time, the first instant after the
-gap is meant; where they show it twice, `from` means the first time and `to` the second, so that what is closed stays
-closed. `for` is elapsed time.
+Times without an offset are wall-clock times of the calendar's zone. A time that a clock change skips means the first
+instant after the gap. A time that the clocks show twice means the first occurrence in `from` and the second one in
+`to`, so that the entry closes both. `for` is elapsed time.
 
-An instant is closed if any entry of any of a job's calendars says so. What is closed without a break is one *closure*;
-its end is the first open instant.
+An instant is closed if any entry of any calendar of the job covers it. Closed time without a break is one *closure*;
+the end of a closure is the first open instant after it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from timeball.domain.schedule.zone import Zone
 
 CalendarName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]
 Excluded = Literal["skip", "next_open"]
-"""What becomes of fires that fall into a closure: nothing, or one fire for all of them when it ends."""
+"""The rule for fires during a closure: `skip` drops them, `next_open` replaces them by one fire when the closure ends.
+"""
 
 MAX_CALENDARS: Final = 10
-"""That one job may refer to."""
+"""Maximum number of calendars that one job may refer to."""
 MAX_DATES: Final = 5_000
-"""Of one calendar, over all its entries."""
+"""Maximum number of dates in one calendar, over all its entries."""
 MAX_WINDOW_LENGTH: Final = 366 * DAY
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?", re.ASCII)
@@ -47,7 +48,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 class Entry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """One of: `dates`; `from` and `to`; `cron` and `for`. And why."""
+    """One entry of a calendar: either `dates`, or `from` and `to`, or `cron` and `for`; with an optional reason."""
 
     dates: Annotated[list[Annotated[str, Meta(max_length=10)]], Meta(max_length=1_000)] = []
     since: Annotated[str, Meta(max_length=64)] | None = field(default=None, name="from")
@@ -73,7 +74,8 @@ class Entry(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omi
 
 
 class Calendar(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What a user wrote. What its entries mean is looked at apart (`calendar_limits`), since that takes a while."""
+    """A calendar as a user wrote it. `calendar_limits.check` validates the entries separately, because that takes more
+    CPU time than decoding."""
 
     timezone: Annotated[str, Meta(max_length=64)] = "UTC"
     entries: Annotated[list[Entry], Meta(max_length=500)]
@@ -98,12 +100,13 @@ _decoded: Final = msgspec.json.Decoder(Calendar).decode
 
 @lru_cache(maxsize=1024)
 def decode(text: str) -> Calendar:
-    """A calendar as the store holds it. Planners ask for the same ones again and again."""
+    """Decode a calendar from the JSON text in the store. Results are cached, because the planner decodes the same
+    calendars repeatedly."""
     return _decoded(text)
 
 
 class NamedCalendar(Struct, frozen=True, kw_only=True):
-    """A calendar as the store holds it."""
+    """A stored calendar with its tenant, name and version."""
 
     tenant: str
     name: str
@@ -112,16 +115,17 @@ class NamedCalendar(Struct, frozen=True, kw_only=True):
     updated_at: Micros
 
 
-# --- what an entry means ------------------------------------------------------------------------------------------
+# --- evaluation of entries ----------------------------------------------------------------------------------------
 
 
 def length_of(entry: Entry) -> Micros:
-    """How long the windows of an entry with a cron expression are, or `Invalid`."""
+    """Return the length of the windows of an entry with a cron expression. Raise `Invalid` if it cannot be parsed."""
     return duration.parse(entry.length or "", shortest=MINUTE, longest=MAX_WINDOW_LENGTH)
 
 
 def span_of(entry: Entry, place: Zone) -> tuple[Micros, Micros]:
-    """From when to when an entry with `from` and `to` is closed, or `Invalid`."""
+    """Return the begin and the end of an entry with `from` and `to`. Raise `Invalid` if they cannot be parsed or the
+    end is not after the begin."""
     begin, end = _moment(entry.since or "", place, last=False), _moment(entry.until or "", place, last=True)
     if end <= begin:
         raise Invalid(f"'to' ({entry.until}) is not after 'from' ({entry.since})")
@@ -129,17 +133,18 @@ def span_of(entry: Entry, place: Zone) -> tuple[Micros, Micros]:
 
 
 def days_of(entry: Entry) -> list[int]:
-    """The dates of an entry, in days since the epoch, or `Invalid`."""
+    """Return the dates of an entry, in days since the epoch. Raise `Invalid` if a date cannot be parsed."""
     return [_day(text) for text in entry.dates]
 
 
 def day_span(place: Zone, day: int) -> tuple[Micros, Micros]:
-    """When a day begins and ends in a zone."""
+    """Return the instants at which a day (in days since the epoch) begins and ends in a zone."""
     return _shown(place, day * 86_400), _shown(place, (day + 1) * 86_400)
 
 
 def label_of(entry: Entry, day: int = 0) -> str:
-    """What to call an entry that closes an instant, which for an entry with dates is on a certain day."""
+    """Return a label for an entry, for messages. `day` (in days since the epoch) selects the date to show of an entry
+    with dates."""
     if entry.cron is not None:
         words = f"{duration.render(length_of(entry))} from {entry.cron!r} on"
     elif entry.dates:
@@ -187,8 +192,9 @@ def _bounded(text: str, moment: Micros) -> Micros:
 
 
 def _shown(place: Zone, wall: int, *, last: bool = False) -> Micros:
-    """When the clocks of a zone show a wall time (seconds, as if it were UTC): the first or the last time. If they skip
-    it, the first instant after."""
+    """Return the instant at which the clocks of a zone show a wall time, given in seconds as if it were UTC. If they
+    show it twice, return the first instant, or the last one with `last`. If they skip it, return the first instant
+    after the gap."""
     found: int | None = None
     for begin, end, offset in place.spans(wall - 3 * 86_400):
         if begin + offset > wall and found is not None:

@@ -1,7 +1,8 @@
-"""What evaluating a calendar may cost: a budget of windows, checked before it is accepted.
+"""Limits on the cost of evaluating a calendar: a budget of windows that is checked before a calendar is accepted.
 
-The check is made in steps, one for each entry, so that other work gets its turn between them. A calendar that was
-accepted before a limit came is read and planned with all the same: it only takes longer pages of less time.
+The check runs in steps, one for each entry, so that the event loop can do other work between them. A stored calendar
+that exceeds a limit, because it was accepted before the limit existed, is still decoded and planned: its pages
+(`calendar_timeline`) cover less time each.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from timeball.domain.schedule.calendar_timeline import windows
 from timeball.domain.schedule.zone import Zone
 
 MAX_WINDOW_ENTRIES: Final = 100
-"""Entries of one calendar that have a cron expression."""
+"""Maximum number of entries with a cron expression in one calendar."""
 MAX_WINDOWS_PER_DAY: Final = 1_440
-"""Windows of one calendar on a day on which all its cron expressions match; windows that meet are one."""
+"""Maximum number of windows of one calendar on a day on which all its cron expressions match. Windows of one entry that
+touch or overlap count as one."""
 
 
 def check(wanted: Calendar) -> Iterator[None]:
-    """Steps, of which one refuses a calendar that cannot be understood or asks for too much."""
+    """Check a calendar, one step of the iterator per entry. Raise `Invalid` for an entry that cannot be parsed or that
+    exceeds a limit."""
     place = wanted.place
     entries = per_day = 0
     for at, entry in enumerate(wanted.entries):
@@ -34,21 +37,22 @@ def check(wanted: Calendar) -> Iterator[None]:
         entries, per_day = entries + (added > 0), per_day + added
         if entries > MAX_WINDOW_ENTRIES:
             raise Invalid(
-                f"a calendar has at most {MAX_WINDOW_ENTRIES} entries with a cron expression, and this is one more;"
-                " join those that differ only in their times, as in '0 8,12,18 * * *'",
+                f"a calendar has at most {MAX_WINDOW_ENTRIES} entries with a cron expression, and this one exceeds it;"
+                " combine entries that differ only in their times, as in '0 8,12,18 * * *'",
                 pointer,
             )
         if per_day > MAX_WINDOWS_PER_DAY:
             raise Invalid(
-                f"with {entry.cron!r} for {entry.length} a calendar would close {per_day:,} times on one day, and"
-                f" {MAX_WINDOWS_PER_DAY:,} are allowed; use fewer or longer windows",
+                f"with {entry.cron!r} for {entry.length} the calendar would close {per_day:,} times on one day;"
+                f" at most {MAX_WINDOWS_PER_DAY:,} are allowed; use fewer or longer windows",
                 pointer,
             )
         yield
 
 
 def _windows_of(entry: Entry, place: Zone) -> int:
-    """How many windows an entry has on a day, or `Invalid`."""
+    """Return the number of windows that an entry has on a matching day; 0 without a cron expression. Raise `Invalid` if
+    the entry cannot be parsed."""
     if entry.cron is not None:
         return windows(entry.cron, calendar.length_of(entry)).per_day
     if entry.dates:

@@ -1,10 +1,10 @@
-"""When one calendar is closed: a line of time that is computed page by page, as it is looked at.
+"""Computes the closed times of one calendar, page by page, when a page is first needed.
 
-A page is a range of time with what is closed in it, cut into pieces that do not overlap; a piece belongs to the first
-entry that closes it. Entries with dates or `from` and `to` come before those with a cron expression. Pages of a
-calendar with many windows are short: a page costs a fixed step for each entry and for each stretch that is closed in
-it, about a millisecond in all, wherever it lies. The pages that were used last are kept, so that a question about an
-instant costs a search in a sorted list.
+A page is a range of time. It lists the closed time in that range as pieces that do not overlap; a piece belongs to the
+first entry that covers it. Entries with dates or `from` and `to` come before entries with a cron expression. Computing
+a page costs a fixed amount for each entry and for each closed stretch in it. Pages of a calendar with many windows
+therefore cover less time, so that every page costs about a millisecond, wherever it lies. Recently used pages are
+cached; a lookup of an instant in a cached page is a binary search.
 """
 
 from __future__ import annotations
@@ -25,40 +25,41 @@ from timeball.domain.schedule.cron_windows import Clocks, CronWindows, clocks
 from timeball.domain.schedule.zone import Zone
 
 PAGE_STRETCHES: Final = 256
-"""Closed stretches that a page is made for."""
+"""Target number of closed stretches in one page. The length of a page follows from it."""
 MAX_PAGE_SPAN: Final = 366 * DAY
 SHORTEST_PAGE: Final = MINUTE
 MAX_PAGES: Final = 2_048
-"""Pages of all calendars that are kept: 30 MB if all are full, far less in practice."""
+"""Maximum number of cached pages, over all calendars: 30 MB if all pages are full, far less in practice."""
 MAX_TIMELINES: Final = 1_024
 MAX_WINDOWS: Final = 8_192
-"""Compiled entries that are kept."""
+"""Maximum number of cached `CronWindows`, one per entry with a cron expression."""
 ENTRY_COST: Final = 3
-"""What an entry costs on a page, where a closed stretch costs one unit: about 3 microseconds."""
+"""Units of work that an entry costs on a page. A closed stretch costs one unit, which is about 3 microseconds."""
 
 
 @lru_cache(maxsize=MAX_WINDOWS)
 def windows(expression: str, length: Micros) -> CronWindows:
-    """The windows of an entry, or `Invalid`."""
+    """Return the windows of an entry with a cron expression. Raise `Invalid` if the expression cannot be parsed."""
     return CronWindows(cron.parse(expression), length)
 
 
 class Page:
-    """What is closed from `since` to before `until`."""
+    """The closed time of one calendar from `since` (inclusive) to `until` (exclusive), as sorted pieces."""
 
     __slots__ = ("_cost", "begins", "ends", "owners", "since", "solid", "until")
 
     def __init__(
         self, since: Micros, until: Micros, reach: Micros, pieces: Sequence[tuple[Micros, Micros, int]], cost: int
     ) -> None:
-        """`reach`: until when what is closed at the end of the page is closed at least."""
+        """`reach` is the latest known end of the closed time that continues beyond the end of the page."""
         self.since, self.until, self._cost = since, until, cost
         self.begins = array("q", [begin for begin, _, _ in pieces])
         self.ends = array("q", [end for _, end, _ in pieces])
         self.owners = array("i", [owner for _, _, owner in pieces])
-        """The entry that each piece belongs to, by its place in the timeline."""
+        """For each piece, the index of its entry in the timeline."""
         self.solid = array("q", self.ends)
-        """Until when it is closed without a break, as far as this page can say."""
+        """For each piece, the instant until which the calendar stays closed without a break, as far as this page
+        knows."""
         if pieces and self.solid[-1] == until:
             self.solid[-1] = reach
         for at in range(len(pieces) - 2, -1, -1):
@@ -66,22 +67,24 @@ class Page:
                 self.solid[at] = self.solid[at + 1]
 
     def charge(self) -> int:
-        """What the page has cost, if nothing was charged for it yet; little for one that is known."""
+        """Return the cost of computing the page on the first call, and 1 unit on later calls, because the page is
+        cached then."""
         cost, self._cost = self._cost, 1
         return cost
 
     def piece(self, moment: Micros) -> int:
-        """The last piece that begins up to a moment; -1: none does."""
+        """Return the index of the last piece that begins at or before a moment; -1 if there is none."""
         return bisect_right(self.begins, moment) - 1
 
     def solid_until(self, moment: Micros) -> Micros:
-        """The first instant from a moment on that is open on this page, or from which on other pages know."""
+        """Return the instant until which the calendar is closed without a break from a moment on, as far as this page
+        knows. Return the moment itself if it is open."""
         at = bisect_right(self.begins, moment) - 1
         return self.solid[at] if at >= 0 and moment < self.ends[at] else moment
 
 
 class Timeline:
-    """A calendar that was compiled."""
+    """A compiled calendar. It returns the page for any instant."""
 
     __slots__ = (
         "_days",
@@ -115,18 +118,19 @@ class Timeline:
         length = PAGE_STRETCHES * DAY // per_day if per_day else MAX_PAGE_SPAN
         self._length = max(SHORTEST_PAGE, min(MAX_PAGE_SPAN, length)) // SECOND * SECOND
         self._reach = max((each.length for each in self._windows), default=0)
-        """How long the longest window is."""
+        """Length of the longest window, in microseconds; 0 without windows."""
 
     def page(self, moment: Micros) -> Page:
-        """The page that a moment is on."""
+        """Return the page that contains a moment."""
         return _page(self, moment // self._length)
 
     def label(self, owner: int, moment: Micros) -> str:
-        """What to call the entry that closes a moment."""
+        """Return the label of the entry (by its index) that closes a moment."""
         entry = self._entries[owner]
         if not entry.dates:
             return calendar.label_of(entry)
-        # Where clocks go back over midnight, a day that has begun is not over when they show the one before it.
+        # If clocks go back over midnight, they show the previous day again after the next day has begun. So the days
+        # before and after the shown one are checked as well.
         shown = (moment + self._place.offset_at(moment) * SECOND) // DAY
         for day in (shown, shown + 1, shown - 1):
             begin, end = calendar.day_span(self._place, day)
@@ -143,7 +147,7 @@ class Timeline:
         return Page(since, until, reach, pieces, ENTRY_COST * len(self._entries) + len(closed))
 
     def _closed(self, since: Micros, until: Micros) -> list[tuple[Micros, Micros, int]]:
-        """What each entry closes that may touch a range."""
+        """Return the stretches (begin, end, entry index) that may touch the range from `since` to `until`."""
         found = [span for span in self._spans if span[0] < until and span[1] > since]
         nearby = range(bisect_left(self._days, since // DAY - 2), bisect_right(self._days, until // DAY + 2))
         found += [(*calendar.day_span(self._place, self._days[at]), self._owners_of_days[at]) for at in nearby]
@@ -154,7 +158,7 @@ class Timeline:
         for owner, each in enumerate(self._windows, self._first_window):
             found += [(begin, end, owner) for begin, end in each.closed(since, until, near)]
             if each.length > DAY:
-                # Of the windows that began long ago the last one lasts longest.
+                # Of the windows that began more than a day before, only the last one matters: it ends last.
                 far = far or clocks(self._place, since - self._reach - SECOND, since - DAY)
                 last = each.last_before(far)
                 if last is not None and last + each.length > since:
@@ -162,7 +166,8 @@ class Timeline:
         return found
 
     def _cut(self, spans: Sequence[tuple[Micros, Micros, int]]) -> list[tuple[Micros, Micros, int]]:
-        """The same time, cut into pieces of which each belongs to the first owner that covers it."""
+        """Cut overlapping stretches into pieces that do not overlap. Each piece belongs to the owner with the lowest
+        index that covers it."""
         waiting = sorted(spans)
         edges = sorted({edge for begin, end, _ in spans for edge in (begin, end)})
         active: list[tuple[int, Micros]] = []
@@ -177,7 +182,7 @@ class Timeline:
             if not active:
                 continue
             owner = active[0][0]
-            # Each of an entry's dates has a name of its own.
+            # Adjacent dates of one entry stay separate pieces, because each date has its own label.
             if pieces and pieces[-1][1] == begin and pieces[-1][2] == owner and not self._entries[owner].dates:
                 begin = pieces.pop()[0]
             pieces.append((begin, end, owner))
@@ -199,6 +204,6 @@ def timeline(source: Calendar) -> Timeline:
 
 
 def compile_entry(entry: Entry) -> None:
-    """Do the costly part of an entry's compilation ahead, so that a calendar can be compiled in slices."""
+    """Do the expensive part of compiling an entry and cache it, so that a calendar can be compiled in slices."""
     if entry.cron is not None and entry.length is not None:
         windows(entry.cron, duration.parse(entry.length))

@@ -1,8 +1,9 @@
-"""When the calendars of a job are closed, and until when: in bounded time for each question.
+"""Computes whether the calendars of a job are closed at an instant and when they open again, in bounded time per call.
 
-What is closed without a break, by any entry of any of the calendars, is one *closure*. Its end is sought over a bounded
-amount of work (`END_WORK`). A closure whose end lies further away has an end that is not `sure`: it is closed until
-then at least, and that is where to look again. What was found stays known, so that looking again gets further.
+Time that any entry of any of the calendars closes without a break is one *closure*. The search for the end of a closure
+stops after a bounded amount of work (`END_WORK`). If it has not found the end by then, the closure is not `sure`: the
+calendars are closed at least until `end`, and the caller continues the search from there. Partial results are cached,
+so that a repeated search gets further.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.calendar_timeline import Page, Timeline, timeline
 
 END_WORK: Final = 2_000
-"""Units of work (about 3 microseconds each) after which the search for the end of a closure pauses."""
+"""Units of work (about 3 microseconds each) after which one search for the end of a closure stops."""
 OPENING_WORK: Final = 100_000
-"""Units of work after which calendars count as never open."""
+"""Units of work (about 3 microseconds each) without an open instant after which `seek_opening` gives up: the calendars
+count as never open."""
 MAX_BLOCKS: Final = 8
-"""Closures that are remembered for each combination of calendars."""
+"""Maximum number of cached closures for each combination of calendars."""
 MAX_COMBINATIONS: Final = 1_024
 
 
 class Closure(Struct, frozen=True):
-    """Why an instant is closed, and until when it stays so."""
+    """The closure of an instant: the calendar and the entry that close it, and its end."""
 
     calendar: str
     entry: str
     end: Micros
-    """The first open instant, if that is sure."""
+    """The first open instant, if `sure`."""
     sure: bool = True
-    """False: it is closed until `end`, and may be closed then, too."""
+    """False if the search stopped early: the calendars are closed until `end`, and may be closed after it, too."""
 
     @property
     def reason(self) -> str:
@@ -43,7 +45,7 @@ class Closure(Struct, frozen=True):
 
 
 class _Block(Struct, frozen=True, gc=False):
-    """Time that is closed without a break."""
+    """A range of time that is closed without a break. `until` is its final end only if `sure`."""
 
     since: Micros
     until: Micros
@@ -54,7 +56,7 @@ _UNKNOWN: Final = _Block(0, 0, sure=True)
 
 
 class _Memory:
-    """The closures that were found for a combination of calendars, the latest first."""
+    """A cache of the closures that were found for one combination of calendars, the most recent result first."""
 
     __slots__ = ("blocks",)
 
@@ -78,7 +80,7 @@ def _memory(timelines: tuple[Timeline, ...]) -> _Memory:
 
 
 class Closures:
-    """When the calendars of a job are closed."""
+    """The combined closed times of all calendars of a job."""
 
     __slots__ = ("_answer", "_lines", "_memory", "_names", "_pages", "changed_at", "versions", "work")
 
@@ -88,15 +90,16 @@ class Closures:
         self._pages: list[Page | None] = [None] * len(self._lines)
         self._memory = _memory(self._lines)
         self.changed_at = max((each.updated_at for each in calendars), default=0)
-        """Since when they are as they are."""
+        """The instant of the last change of any of the calendars."""
         self.versions = tuple((each.tenant, each.name, each.version) for each in calendars)
         self.work = 0
-        """What answers have cost so far, in units of about 3 microseconds."""
-        # The last answer, with the stretch of time for which it holds.
+        """Total cost of the calls so far, in units of about 3 microseconds."""
+        # The last result of `at`, with the begin and the end of the time for which it is valid.
         self._answer: tuple[Micros, Micros, Closure | None] = (0, 0, None)
 
     def at(self, moment: Micros) -> Closure | None:
-        """The closure that an instant is in; None: it is open. Names the first entry that says so."""
+        """Return the closure that contains an instant; None if the instant is open. The closure names the first entry
+        that covers the instant."""
         since, until, known = self._answer
         if since <= moment < until:
             return known
@@ -115,13 +118,14 @@ class Closures:
         return found
 
     def opening(self, moment: Micros) -> Micros:
-        """The first open instant at or after a moment, as far as it is sought."""
+        """Return the first open instant at or after a moment. If the search stopped early, return the end of the part
+        that is known to be closed."""
         closure = self.at(moment)
         return moment if closure is None else closure.end
 
     def seek_opening(self, moment: Micros) -> Iterator[Micros | None]:
-        """The first open instant at or after a moment, after None for each pause of a longer search. It ends without
-        one if none is found."""
+        """Search for the first open instant at or after a moment. The iterator yields None after each bounded step, and
+        the instant at the end. If there is no open instant, it ends without one."""
         begun = self.work
         while (closure := self.at(moment)) is not None and closure.end < instant.MAX:
             moment = closure.end
@@ -136,7 +140,7 @@ class Closures:
         yield moment
 
     def _block(self, moment: Micros) -> _Block:
-        """The closure that a closed instant is in, as far as it is sought."""
+        """Return the closure that contains a closed instant. Its end is not `sure` if the search stopped early."""
         known = self._memory.find(moment)
         if known.sure and known is not _UNKNOWN:
             return known
@@ -161,4 +165,4 @@ class Closures:
 
 
 OPEN: Final = Closures()
-"""Without calendars everything is."""
+"""The closed times of a job without calendars: every instant is open."""

@@ -1,4 +1,4 @@
-"""Cron expressions: from text to a `Cron`, or to the reason why not, in words a user can act on.
+"""Parses cron expressions. The result is a `Cron`, or an `InvalidSchedule` whose message says what to correct.
 
     ┌ second (only in the form with six fields; 0 otherwise)
     │ ┌ minute 0-59
@@ -8,15 +8,15 @@
     │ │ │ │ │ ┌ day of week 0-7 SUN-SAT (0 and 7 are Sunday)   5L  MON#2  ?
     0 0 2 * * *
 
-Every field takes `*`, values, `1,2`, `1-5`, `*/5`, `1-30/5`, `5/15` (from 5 to the end) and `H`. Letters may
-be small. `FRI-SUN` ends on the coming Sunday; any other range must run upwards.
+Every field accepts `*`, values, `1,2`, `1-5`, `*/5`, `1-30/5`, `5/15` (from 5 to the end) and `H`. Lower and upper
+case are equal. `FRI-SUN` ends on the following Sunday; any other range must be ascending.
 
-- Both day fields restricted: a day matches if either does. A field that begins with `*` (also `*/2`) or is
-  `?` does not count as restricted; then both must match. This is Vixie cron's rule, down to the letter.
-- `15W` is the weekday nearest to the 15th in the same month; like a plain `31`, `31W` skips April.
-- `H` is one value for each job, so that jobs spread over the field: 64 bits of blake2b over the field's name,
-  a NUL and the spread text, modulo the range. `H/15` is every 15 from such a start, `H(0-29)` stays within a
-  range. Plain `H` in the day of month ends at 28, to exist in every month.
+- If both day fields are restricted, a day matches if either field matches. A field that begins with `*` (also `*/2`)
+  or is `?` does not count as restricted; then both fields must match. This is exactly the rule of Vixie cron.
+- `15W` is the weekday nearest to the 15th in the same month. `31W`, like a plain `31`, skips months with 30 days.
+- `H` is one value for each job, so that jobs are spread over the field. The value is 64 bits of blake2b over the name
+  of the field, a NUL and the spread text, modulo the range. `H/15` is every 15th value from such a start. `H(0-29)`
+  stays within a range. Plain `H` in the day of month is at most 28, so that it exists in every month.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class _Field:
     high: int
     names: Mapping[str, int] = field(default_factory=dict)
     highest: int = 0
-    """The largest number to accept, where it is not `high`: 7 is a Sunday too."""
+    """The largest accepted number, if it is not `high`: day of week accepts 7 for Sunday. 0 means `high`."""
     hash_high: int = 0
-    """The end of plain `H`, where it is not `high`."""
+    """The largest value of plain `H`, if it is not `high`. 0 means `high`."""
 
     @property
     def size(self) -> int:
@@ -89,8 +89,8 @@ _LAST_WEEKDAY = re.compile(r"(\w+)L", re.ASCII)
 
 
 def parse(expression: str, *, spread: str = "") -> Cron:
-    """Read an expression. `spread` is what `H` hashes: the tenant and the name of the job."""
-    # Only `H` looks at the spread. Without it, all jobs with the same expression share one object.
+    """Parse an expression. `spread` is the text that `H` hashes: the tenant and the name of the job."""
+    # Only `H` depends on the spread. Without `H`, all jobs with the same expression share one cached object.
     return _parse(expression, spread if "H" in expression.upper() else "")
 
 
@@ -120,7 +120,7 @@ def _parse(expression: str, spread: str) -> Cron:
 
 
 def _split(expression: str) -> list[str]:
-    """The six fields, in capital letters."""
+    """Split an expression into six fields, in upper case. The second is 0 if the expression has five fields."""
     if len(expression) > MAX_LENGTH:
         raise InvalidSchedule(f"a cron expression has at most {MAX_LENGTH} characters, not {len(expression)}")
     for character in expression:
@@ -161,7 +161,7 @@ def _parse_days(text: str, spread: str) -> tuple[int, int, int]:
         elif match := _BEFORE_END.fullmatch(item):
             back = int(match[1])
             if back > 30:
-                raise _wrong(_DAY, item, "at most L-30 lies within a month")
+                raise _wrong(_DAY, item, "the largest offset within a month is L-30")
             before_end |= 1 << back
         elif match := _NEAREST_WEEKDAY.fullmatch(item):
             nearest |= 1 << _number(_DAY, match[1], item)
@@ -174,10 +174,10 @@ def _parse_weekdays(text: str, spread: str) -> tuple[int, int]:
     weekdays = last = 0
     for item in _items(_WEEKDAY, text):
         if item == "L":
-            raise _wrong(_WEEKDAY, item, "say of which day it is the last, as in 5L for the last Friday")
+            raise _wrong(_WEEKDAY, item, "L needs a day of week before it, as in 5L for the last Friday")
         if match := _NTH_WEEKDAY.fullmatch(item):
             if match[2] not in {"1", "2", "3", "4", "5"}:
-                raise _wrong(_WEEKDAY, item, "after # comes 1 to 5, as in MON#2 for the second Monday")
+                raise _wrong(_WEEKDAY, item, "# must be followed by 1 to 5, as in MON#2 for the second Monday")
             weekdays |= 1 << (int(match[2]) - 1) * 7 + _number(_WEEKDAY, match[1], item) % 7
         elif match := _LAST_WEEKDAY.fullmatch(item):
             last |= 1 << _number(_WEEKDAY, match[1], item) % 7
@@ -199,15 +199,15 @@ def _items(field: _Field, text: str) -> list[str]:
     if field in (_DAY, _WEEKDAY) and text == "?":
         return ["*"]
     if "?" in text:
-        raise _wrong(field, text, "? stands only for a whole day of month or day of week field")
+        raise _wrong(field, text, "? is allowed only alone, as the day of month or the day of week")
     return text.split(",")
 
 
 def _parse_item(field: _Field, item: str, spread: str) -> int:
-    """The bits of one item of a list."""
+    """Return the bits of one item of a comma-separated list."""
     match = _ITEM.fullmatch(item)
     if match is None:
-        raise _wrong(field, item, "expected a value, a range, * or H, and maybe a /step" if item else "empty")
+        raise _wrong(field, item, "expected a value, a range, * or H, with an optional /step" if item else "empty")
     step = _step(field, item, match["step"])
     if match["any"]:
         return _range(field.low, field.high, step)
@@ -220,7 +220,7 @@ def _parse_item(field: _Field, item: str, spread: str) -> int:
         return _range(*_bounds(field, item, match["low"], match["high"]), step)
     value = _number(field, match["low"], item)
     if match["step"]:
-        # Sunday by its other number begins the week as well as by 0.
+        # 7 (Sunday) as the start of a step means 0, the first day of the week.
         return _range(value if value <= field.high else field.low, field.high, step)
     return 1 << value
 
@@ -279,7 +279,7 @@ def _wrong(field: _Field, item: str, reason: str) -> InvalidSchedule:
 
 
 def _can_match(cron: Cron) -> bool:
-    """Whether any day matches: in 400 years each month, also a leap February, begins on each weekday."""
+    """True if any day matches. In 400 years each month, also February of a leap year, begins on each weekday."""
     return any(
         cron.days_of(first_weekday, length)
         for month, length in enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), 1)

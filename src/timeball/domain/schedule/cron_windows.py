@@ -1,9 +1,10 @@
-"""Windows that begin at each fire of a cron expression and last a fixed length, as closed stretches of time.
+"""Computes the closed time of calendar windows that begin at each fire of a cron expression and have a fixed length.
 
-An expression names the same times on each day it matches. So the stretches that its windows close on such a day are
-computed once, as a *pattern* of seconds since midnight; windows that meet are one stretch of the pattern. Within a
-stretch of unchanged clocks a matching day is its pattern, moved to where the day is: the work is counted in days and
-closed stretches, never in fires. `* * * * * *` for one minute costs as much as `0 0 * * *` for a day.
+An expression has the same times on each day that it matches. The closed stretches of such a day are therefore computed
+once, as a *pattern* of times since midnight; windows that touch or overlap are one stretch of the pattern. While the
+clocks do not change, the closed time of a matching day is this pattern, shifted to the day. The cost depends on the
+number of days and closed stretches, never on the number of fires: `* * * * * *` for one minute costs as much as
+`0 0 * * *` for a day.
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ from timeball.domain.schedule.zone import DAY, Zone
 Micros = int
 _EPOCH = date(1970, 1, 1).toordinal()
 _FEW_TIMES: Final = 64
-"""Times of a day that are compared one by one; more are found with a bit for each second."""
+"""Maximum number of fires per day for which the pattern is computed fire by fire. With more fires it is computed on a
+bit mask with one bit per second of the day."""
 
 
 class Month(Struct, frozen=True, gc=False):
-    """The days of one month that a stretch of wall time touches."""
+    """The days of one month that a stretch of wall time covers, in whole or in part."""
 
     number: int
     first_weekday: int
     length: int
     before: int
-    """The day before its first, in days since the epoch."""
+    """The day before the first day of the month, in days since the epoch."""
     days: int
-    """Bit n: the nth is touched."""
+    """Bit n is set if the stretch covers day n of the month."""
 
 
 class Stretch(Struct, frozen=True):
-    """Wall times (seconds) from `start` to before `stop` that have one offset; or that clocks skip, and that count at
-    the instant `landing`."""
+    """Wall times (in seconds) from `start` (inclusive) to `stop` (exclusive) with one offset from UTC. If `landing` is
+    set, a clock change skips these wall times, and a fire at one of them takes place at the instant `landing`."""
 
     start: int
     stop: int
@@ -50,11 +52,12 @@ class Stretch(Struct, frozen=True):
 
 
 Clocks = tuple[tuple[Stretch, ...], tuple[Stretch, ...]]
-"""The stretches of a range of time: for expressions of elapsed time, and for those that are bound to wall clocks."""
+"""The stretches of a range of time: first for expressions that follow elapsed time, second for fixed-time expressions
+(see `fires`), which follow the wall clock."""
 
 
 def clocks(place: Zone, since: Micros, until: Micros) -> Clocks:
-    """The wall times of instants from `since` to before `until`, both whole seconds."""
+    """Return the wall times of the instants from `since` (inclusive) to `until` (exclusive), both whole seconds."""
     return _clocks(False, place, since // SECOND, until // SECOND), _clocks(
         True, place, since // SECOND, until // SECOND
     )
@@ -82,7 +85,7 @@ def _months(first: int, last: int) -> Iterator[Month]:
 
 
 class CronWindows:
-    """The windows of one entry of a calendar, in any time zone."""
+    """The windows of one calendar entry with a cron expression, independent of the time zone."""
 
     __slots__ = ("_begins", "_days", "_ends", "_rule", "length")
 
@@ -96,11 +99,12 @@ class CronWindows:
 
     @property
     def per_day(self) -> int:
-        """Closed stretches that begin on a day which matches."""
+        """Number of closed stretches that begin on a matching day."""
         return len(self._begins)
 
     def closed(self, since: Micros, until: Micros, near: Clocks) -> Iterator[tuple[Micros, Micros]]:
-        """What windows close that begin in the wall times of `near`, as far as it may touch [since, until)."""
+        """Yield the closed stretches of windows that begin in the wall times of `near`, if they may touch the range
+        from `since` to `until`."""
         rule = self._rule
         for stretch in near[rule.fixed]:
             if stretch.landing is not None:
@@ -111,12 +115,12 @@ class CronWindows:
                 for day in fires.bits(self._matching(month)):
                     wall = (month.before + day) * DAY
                     midnight = (wall - stretch.offset) * SECOND
-                    # What began before may last until now, and what begins at the end of the day lasts beyond it.
+                    # A window of this day may begin at its last second, and so extend `length` beyond its end.
                     if midnight < until and midnight + DAY * SECOND + self.length > since:
                         yield from self._of_day(midnight, stretch.start - wall, stretch.stop - wall, since, until)
 
     def last_before(self, far: Clocks) -> Micros | None:
-        """The last fire in the wall times of `far`."""
+        """Return the instant of the last fire in the wall times of `far`; None if there is none."""
         rule = self._rule
         for stretch in reversed(far[rule.fixed]):
             if stretch.landing is not None:
@@ -135,7 +139,7 @@ class CronWindows:
         return None
 
     def days_in(self, months: Sequence[Month]) -> int:
-        """How many of these days match."""
+        """Return the number of days of these months that match the expression."""
         return sum(self._matching(month).bit_count() for month in months)
 
     def _matching(self, month: Month) -> int:
@@ -150,7 +154,8 @@ class CronWindows:
     def _of_day(
         self, midnight: Micros, low: int, high: int, since: Micros, until: Micros
     ) -> Iterator[tuple[Micros, Micros]]:
-        """What is closed by fires from the second `low` of a day to before `high`."""
+        """Yield the closed stretches of the fires from second `low` of a day (inclusive) to second `high` (exclusive),
+        if they may touch the range from `since` to `until`."""
         begins, ends = self._begins, self._ends
         first, last = 0, len(begins)
         earliest, latest = -1, -1
@@ -177,7 +182,8 @@ class CronWindows:
 
 
 def _pattern(rule: Cron, length: Micros) -> list[tuple[Micros, Micros]]:
-    """What the windows of one day close, in microseconds since its midnight, in order and without overlap."""
+    """Return the closed stretches of the windows of one day, in microseconds since midnight, sorted and without
+    overlap."""
     whole, rest = divmod(length, SECOND)
     first, last = fires.first_time(rule, 0), fires.last_time(rule, DAY - 1)
     if first is None or last is None:
@@ -193,8 +199,8 @@ def _pattern(rule: Cron, length: Micros) -> list[tuple[Micros, Micros]]:
         step = min(width, whole - width)
         closed |= closed << step
         width += step
-    # A fire in the very second in which a stretch ends continues it; one in the next second leaves a gap even if the
-    # length has a fraction. So the fraction belongs to the end of each stretch.
+    # The mask has whole seconds. A fire in the second in which a stretch ends continues the stretch. A fire in the next
+    # second leaves a gap, even if the length has a fraction. So the fraction is added to the end of each stretch.
     seconds = format(closed, "b")[::-1]
     found: list[tuple[Micros, Micros]] = []
     begin = seconds.find("1")

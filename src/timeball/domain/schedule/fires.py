@@ -1,27 +1,26 @@
-"""When a cron schedule fires: from a parsed expression and a zone to instants.
+"""Computes the fires of a cron schedule from a parsed expression and a time zone.
 
-An expression speaks of wall clocks, a fire is an instant, and between the two stand the clock changes of the
-zone. The time line is cut into stretches: runs of wall time with the way they map to instants. Within a
-stretch only a calendar is left, and bitmasks answer that.
+An expression names wall-clock times, and a fire is an instant; the clock changes of the zone relate the two. The time
+line is cut into stretches: ranges of wall time that map to instants in one way. Within a stretch only the calendar of
+months, days and times matters, and bit masks compute that.
 
-Clock changes follow Debian's cron. A *fixed-time* job (neither its minute nor its hour field begins with `*`)
-is about the wall clock: each wall time it names is due once, when the clock first passes it.
+The rules for clock changes are those of Debian's cron. A *fixed-time* job (neither its minute nor its hour field begins
+with `*`) follows the wall clock: each wall time that its expression names is due once, when the clock first passes it.
 
-- Clocks go forward: the times in the gap were passed at one instant, the first after the gap. The job runs
-  then, once, however many of its times are in the gap, and also if that instant is one of its own times.
-  With `dst_gap="skip"` the times in the gap do not count.
-- Clocks go back: what they show again was passed already, so the job does not run again.
-  With `dst_overlap="both"` it does.
+- Clocks go forward: all times in the gap are passed at one instant, the first one after the gap. The job fires at that
+  instant, once, even if several of its times are in the gap or the instant itself is one of its times. With
+  `dst_gap="skip"` the times in the gap do not count.
+- Clocks go back: the times that the clocks show again were passed already, so the job does not fire again. With
+  `dst_overlap="both"` it does.
 
-Any other job is about elapsed time: it fires at every real instant at which the wall clock matches, so that
-"every five minutes" has no hole and no pause in either case.
+Any other job follows elapsed time: it fires at every instant at which the wall clock matches, so that "every five
+minutes" stays every five minutes across both kinds of change.
 
-Nothing is assumed about the size, the hour or the cause of a change. Half an hour in Lord Howe and changes
-at midnight (Santiago, Beirut, Cairo) are like any other. A day that an island skipped (Apia, 30 December
-2011) is a gap of 24 hours: the job of that day runs when the next day begins, where Debian's own limit of
-three hours would lose it. "First passes" means the clock's high-water mark, which stays well-defined even if
-two changes lie so close together that their gaps and repeats meet. Old local mean times have odd seconds, and
-so have their fires.
+The rules assume nothing about the size, the hour or the cause of a change. Half an hour in Lord Howe and changes at
+midnight (Santiago, Beirut, Cairo) need no special case. A day that a zone skipped (Apia, 30 December 2011) is a gap of
+24 hours: the job of that day fires when the next day begins. Debian's own limit of three hours would lose that fire.
+"First passes" means the clock's high-water mark, which is well-defined even if two changes are so close together that
+their gaps and repeated times overlap. Old local mean times have odd seconds, and so have their fires.
 """
 
 from __future__ import annotations
@@ -34,13 +33,14 @@ from typing import Literal
 from timeball.domain.schedule.zone import CYCLE, DAY, Zone
 
 SECOND = 1_000_000
-"""Instants outside this module are microseconds since the epoch; inside, whole seconds will do."""
+"""Microseconds in a second. Parameters and results are microseconds since the epoch; this module computes in whole
+seconds."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
-# Two days short of what `datetime` can hold, so that every fire can be shown in every zone.
+# Two days inside the range of `datetime`, so that every fire can be shown in every zone.
 _EARLIEST = (date.min.toordinal() + 2 - _EPOCH) * DAY
 _HORIZON = (date.max.toordinal() - 1 - _EPOCH) * DAY
-# Offsets are within 26 hours of UTC, so a span that ended three days ago cannot overlap what comes now.
+# Offsets are within 26 hours of UTC, so a span that ended three days ago cannot overlap the current wall times.
 _MEMORY = 3 * DAY
 
 _FIVE_WEEKS = 0b0000001_0000001_0000001_0000001_0000001
@@ -52,7 +52,8 @@ DstOverlap = Literal["first", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A parsed expression. Bit n of a mask stands for the value n; a million of these fit in memory."""
+    """A parsed cron expression. Bit n of a mask stands for the value n. The form is compact: a million of these objects
+    fit in memory."""
 
     expression: str
     seconds: int
@@ -61,9 +62,9 @@ class Cron:
     days: int
     """Bits 1 to 31."""
     days_before_end: int
-    """Bit n: n days before the last of the month (`L`, `L-3`)."""
+    """Bit n: the day n days before the last day of the month (`L`, `L-3`)."""
     nearest_weekdays: int
-    """Bit n: the weekday nearest to the nth (`15W`); bit 0: the last weekday (`LW`)."""
+    """Bit n: the Monday to Friday nearest to day n (`15W`). Bit 0: the last Monday to Friday of the month (`LW`)."""
     months: int
     """Bits 1 to 12."""
     weekdays: int
@@ -71,12 +72,12 @@ class Cron:
     last_weekdays: int
     """Bit d: the last weekday d of the month (`5L`)."""
     either: bool
-    """Both day fields are restricted: it is enough that one of them matches."""
+    """True if both day fields are restricted: a day matches if one of them matches. Otherwise both must match."""
     fixed: bool
-    """Bound to the wall clock through clock changes, rather than to elapsed time."""
+    """True if the job follows the wall clock across clock changes; False if it follows elapsed time."""
 
     def days_of(self, first_weekday: int, length: int) -> int:
-        """The matching days, as bits 1 to 31, of a month of this length that begins on this weekday."""
+        """Return the matching days, as bits 1 to 31, of a month of this length that begins on this weekday."""
         by_date = self.days
         if self.days_before_end:
             for back in bits(self.days_before_end):
@@ -97,12 +98,13 @@ class Cron:
 def next_fire(
     cron: Cron, zone: Zone, after: int, *, dst_gap: DstGap = "run", dst_overlap: DstOverlap = "first"
 ) -> int | None:
-    """The first fire later than `after`, or None if there is none before 30 December 9999."""
+    """Return the first fire later than `after`; None if there is none before 30 December 9999."""
     first = after // SECOND + 1
-    # Calendar and clock changes both repeat after 400 years. What did not fire in that time (only times that
-    # are always in the gap can, with `skip`) never will, and need not be sought until the year 9999.
+    # The calendar and the clock changes both repeat after 400 years. An expression that does not fire in that time
+    # never fires, and the search need not continue until the year 9999. With `skip`, times that are always in a gap
+    # are the only such expressions.
     limit = max(first, zone.settled) + CYCLE + 2 * _MEMORY
-    sought, wall = 1, 0  # no wall time from `sought` to before `wall` matches; nothing was sought yet
+    sought, wall = 1, 0  # no wall time from `sought` to before `wall` matches; initially an empty range
     for start, stop, offset, landing in stretches(cron.fixed, zone, first, limit, dst_gap, dst_overlap):
         if not sought <= start <= wall:
             sought, wall = start, first_wall(cron, start)
@@ -114,7 +116,8 @@ def next_fire(
 def fires(
     cron: Cron, zone: Zone, after: int, *, dst_gap: DstGap = "run", dst_overlap: DstOverlap = "first"
 ) -> Iterator[int]:
-    """All fires later than `after`, in order: what `next_fire` would say again and again, but much faster."""
+    """Yield all fires later than `after`, in order. The result equals repeated calls of `next_fire`, but is computed
+    much faster."""
     first = after // SECOND + 1
     for start, stop, offset, landing in stretches(cron.fixed, zone, first, _HORIZON, dst_gap, dst_overlap):
         if landing is None:
@@ -126,9 +129,10 @@ def fires(
 def stretches(
     fixed: bool, zone: Zone, first: int, limit: int, dst_gap: DstGap = "run", dst_overlap: DstOverlap = "first"
 ) -> Iterator[tuple[int, int, int, int | None]]:
-    """Wall times from `start` to before `stop`, their offset, and where they land if they are in a gap.
+    """Yield stretches of wall time: `start` (inclusive), `stop` (exclusive), the offset, and the landing, which is the
+    instant at which wall times in a gap are due, and None outside a gap.
 
-    In the order of their instants, all of which are at or after `first`; none of them twice.
+    The stretches are in the order of their instants. All instants are at or after `first`, and none occurs twice.
     """
     first = max(first, _EARLIEST)
     mark = None
@@ -139,7 +143,7 @@ def stretches(
         stop = min(end, _HORIZON) + offset
         if fixed and mark is not None:
             if start > mark and dst_gap == "run":
-                # The first valid wall time is part of the landing: there it cannot fire a second time.
+                # The first wall time after the gap belongs to the landing, so that it does not fire a second time.
                 if begin >= first:
                     yield mark, start + 1, offset, begin
                 start += 1
@@ -152,7 +156,7 @@ def stretches(
 
 
 def first_wall(cron: Cron, start: int, stop: int = _HORIZON + DAY) -> int:
-    """The first matching wall time from `start` to before `stop`, or `stop`."""
+    """Return the first matching wall time from `start` (inclusive) to `stop` (exclusive); `stop` if there is none."""
     start_day, start_time = divmod(start, DAY)
     for day in _matching_days(cron, start_day, (stop - 1) // DAY):
         time = first_time(cron, start_time if day == start_day else 0)
@@ -162,7 +166,7 @@ def first_wall(cron: Cron, start: int, stop: int = _HORIZON + DAY) -> int:
 
 
 def first_time(cron: Cron, earliest: int) -> int | None:
-    """The first matching second of a day that is not before `earliest`."""
+    """Return the first matching second of a day at or after `earliest`; None if there is none."""
     hour, rest = divmod(earliest, 3600)
     minute, second = divmod(rest, 60)
     if cron.hours >> hour & 1:
@@ -177,7 +181,7 @@ def first_time(cron: Cron, earliest: int) -> int | None:
 
 
 def last_time(cron: Cron, latest: int) -> int | None:
-    """The last matching second of a day that is not after `latest`."""
+    """Return the last matching second of a day at or before `latest`; None if there is none."""
     hour, rest = divmod(latest, 3600)
     minute, second = divmod(rest, 60)
     if cron.hours >> hour & 1:
@@ -191,7 +195,8 @@ def last_time(cron: Cron, latest: int) -> int | None:
 
 
 def _instants(cron: Cron, start: int, stop: int, offset: int) -> Iterator[int]:
-    """The instants (microseconds) of all matching wall times from `start` to before `stop`, hour by hour."""
+    """Yield the instants (microseconds) of all matching wall times from `start` (inclusive) to `stop` (exclusive), hour
+    by hour."""
     hours = [hour * 3600 for hour in bits(cron.hours)]
     seconds = list(bits(cron.seconds))
     within = [minute * 60 + second for minute in bits(cron.minutes) for second in seconds]
@@ -210,10 +215,10 @@ def _instants(cron: Cron, start: int, stop: int, offset: int) -> Iterator[int]:
 
 
 def _matching_days(cron: Cron, first: int, last: int) -> Iterator[int]:
-    """The matching days from `first` to `last`, month by month."""
+    """Yield the matching days from `first` to `last` (both inclusive), month by month."""
     begin = date.fromordinal(first + _EPOCH)
     end = date.fromordinal(last + _EPOCH)
-    over = begin.day  # days before this one are over; only the first month has such
+    over = begin.day  # days before this one are ignored; applies to the first month only
     months = cron.months >> 1
     for number in range(begin.year * 12 + begin.month - 1, end.year * 12 + end.month):
         if months >> number % 12 & 1:
@@ -233,7 +238,7 @@ def is_leap(year: int) -> bool:
 
 
 def _nearest_weekday(day: int, first_weekday: int, length: int) -> int:
-    """The Monday to Friday nearest to a day, within its month; 0 if the month has no such day."""
+    """Return the Monday to Friday nearest to a day, within its month; 0 if the month does not have this day."""
     if day > length:
         return 0
     weekday = (first_weekday + day - 1) % 7
@@ -245,7 +250,7 @@ def _nearest_weekday(day: int, first_weekday: int, length: int) -> int:
 
 
 def _weekdays_to_days(weekdays: int, first_weekday: int) -> int:
-    """Bits by week and weekday → bits by day of a month that begins on this weekday."""
+    """Convert bits by week and weekday to bits by day, for a month that begins on this weekday."""
     before_first = ((1 << first_weekday) - 1) * _FIVE_WEEKS
     return (weekdays & ~before_first) >> first_weekday << 1 | (weekdays & before_first) << 8 - first_weekday
 
@@ -258,6 +263,6 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def _first_bit(mask: int, start: int = 0) -> int:
-    """The first bit that is set at or after `start`; there must be one."""
+    """Return the number of the first bit that is set at or after `start`. The caller makes sure that there is one."""
     rest = mask >> start
     return start + (rest & -rest).bit_length() - 1

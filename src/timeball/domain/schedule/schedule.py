@@ -1,8 +1,9 @@
-"""When a job is due: six kinds of schedule, one question asked of all of them.
+"""The six types of schedule, and the functions that compute their fires.
 
-`fires(schedule, anchor, after)` are the fires after an instant, `first(schedule, now)` is the first one of a schedule
-that is set now. The anchor is when the schedule takes effect: nothing fires before it, and an interval is a
-fixed grid on it. What follows another job has no fires of its own: those are told by the store, as they come.
+`fires(schedule, anchor, after)` yields the fires after an instant. `first(schedule, now)` returns the first fire of a
+schedule that is set now. The anchor is the instant at which the schedule takes effect: no fire is before it, and an
+interval is a fixed grid that starts at it. A schedule that follows another job has no computable fires: the store
+creates them when runs of the other job end.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ ONE_BY_ONE: Final = 4
 class _Schedule(
     Struct, frozen=True, gc=False, rename="camel", tag_field="type", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Shared shape of all types."""
+    """Base class of all types of schedule."""
 
 
 class Immediate(_Schedule, frozen=True, tag="immediate"):
-    """Once, as soon as it is accepted."""
+    """Fires once, as soon as the job is accepted."""
 
 
 class Date(_Schedule, frozen=True, tag="date"):
-    """Once, at a time with an offset. A past one runs at once."""
+    """Fires once, at a time with an offset. A time in the past fires immediately."""
 
     expression: Annotated[str, Meta(max_length=64)]
 
@@ -46,7 +47,7 @@ class Date(_Schedule, frozen=True, tag="date"):
 
 
 class CronSchedule(_Schedule, frozen=True, tag="cron"):
-    """On a cron expression, in a time zone."""
+    """Fires at the times of a cron expression, in a time zone."""
 
     expression: str
     timezone: Annotated[str, Meta(max_length=64)] = "UTC"
@@ -58,7 +59,7 @@ class CronSchedule(_Schedule, frozen=True, tag="cron"):
 
 
 class Interval(_Schedule, frozen=True, tag="interval"):
-    """Every so often, on a fixed grid: the first fire is one interval after the job's `startAt`, or its creation."""
+    """Fires on a fixed grid: the first fire is one interval after the job's `startAt`, or after its creation."""
 
     expression: duration.Duration
 
@@ -73,14 +74,15 @@ _DAY: Final = 86_400
 
 
 class Window(_Schedule, frozen=True, tag="window"):
-    """Once a day, between two times: when exactly is chosen when the job is made, where the least is going on, and
-    stays. A window may go over midnight; its days are those on which it begins."""
+    """Fires once a day, between two times. The exact time is chosen when the job is created, in the minute with the
+    fewest other fires, and does not change later. A window may extend over midnight; `days` are the days on which it
+    begins."""
 
     since: Annotated[str, Meta(max_length=8)] = field(name="from")
     until: Annotated[str, Meta(max_length=8)] = field(name="to")
     timezone: Annotated[str, Meta(max_length=64)] = "UTC"
     days: Annotated[list[Weekday], Meta(max_length=7)] = []
-    """All, without any."""
+    """The weekdays on which the window begins. An empty list means every day."""
     dst_gap: Literal["run", "skip"] = "run"
     dst_overlap: Literal["first", "both"] = "first"
 
@@ -91,30 +93,31 @@ class Window(_Schedule, frozen=True, tag="window"):
 
     @property
     def begin(self) -> int:
-        """The second of the day at which it begins."""
+        """The second of the day at which the window begins."""
         return _second(self.since) % _DAY
 
     @property
     def length(self) -> int:
-        """Seconds."""
+        """The length of the window in seconds."""
         until = _second(self.until)
         return until - self.begin if until > self.begin else (until - self.begin) % _DAY
 
     def same_place(self, other: Schedule) -> bool:
-        """Whether a slot in one is a slot in the other."""
+        """True if both windows have the same times, zone and days, so that a slot of one is valid in the other."""
         if not isinstance(other, Window):
             return False
         mine, others = (self.begin, self.length), (other.begin, other.length)
         return mine == others and self.timezone == other.timezone and set(self.days) == set(other.days)
 
     def at(self, spread: str) -> CronSchedule:
-        """The fixed time that a job has in it: its slot, or, where that is not known, what a hash comes to."""
+        """Return the fixed daily time of a job in this window: its slot, or, if the job has no slot yet, a time that is
+        derived from a hash of `spread`."""
         if spread.startswith(SLOT):
             second = int(spread.removeprefix(SLOT))
         else:
             digest = blake2b(f"window\0{spread}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
             second = (self.begin + int.from_bytes(digest) % self.length) % _DAY
-        # After midnight it is the next day.
+        # A slot after midnight is on the day after the one on which the window begins.
         late = second < self.begin
         days = sorted({(_WEEKDAYS.index(day) + late) % 7 for day in self.days})
         text = f"{second % 60} {second // 60 % 60} {second // 3600} * * {','.join(map(str, days)) or '*'}"
@@ -125,16 +128,17 @@ On = Literal["succeeded", "failed", "finished"]
 
 
 class Follow(_Schedule, frozen=True, tag="follow"):
-    """Once for each run of another job that ends: when it succeeded, when it gave up, or either. What was cancelled,
-    skipped or missed is no end of a run."""
+    """Fires once for each run of another job that ends: after a success, after a final failure, or after either.
+    Cancelled, skipped and missed runs cause no fire."""
 
     job: Annotated[str, Meta(min_length=1, max_length=200)]
-    """Its id; in a request its name will do, if no other job has it."""
+    """The id of the other job. A request may give its name instead, if no other job has the same name."""
     on: On = "succeeded"
 
 
 SLOT: Final = "@"
-"""With this begins the `spread` of a job that has a slot. No other does: they have a tenant and a slash in them."""
+"""The first character of the `spread` of a job with a slot; the slot follows. Any other `spread` begins with the name
+of the tenant, followed by a slash."""
 
 Schedule = Immediate | Date | CronSchedule | Interval | Window | Follow
 _ONE_SHOTS: Final = (Immediate, Date)
@@ -148,7 +152,7 @@ _AFTER: Final[dict[On, str]] = {
 
 
 def sentence(follow: Follow, name: str = "") -> str:
-    """`after each success of job j_… (nightly)`."""
+    """Return a description of the schedule, such as `after each success of job j_… (nightly)`."""
     return _AFTER[follow.on].format(f"job {follow.job}" + (f" ({name})" if name else ""))
 
 
@@ -172,7 +176,7 @@ def is_one_shot(schedule: Schedule) -> bool:
 
 
 def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread: str) -> bool:
-    """Whether both mean the same fires, however they are written."""
+    """True if both schedules have the same fires, even if they are written differently."""
     match one, other:
         case Immediate(), Immediate():
             return True
@@ -192,15 +196,16 @@ def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread:
 
 
 def _rule(schedule: CronSchedule, spread: str) -> Cron:
-    """What an expression comes to: only where it has an `H` does the spread matter."""
+    """Return the parsed expression without its text, for comparison. The spread matters only if it contains an `H`."""
     return dataclasses.replace(_parsed(schedule.expression, spread), expression="")
 
 
 def first(
     schedule: Schedule, now: Micros, spread: str, *, anchor: Micros | None = None, ends: Micros | None = None
 ) -> Micros | None:
-    """The first fire of a schedule that is set now, and takes effect then unless there is another anchor; none can be
-    told of one that follows another job. `spread` is what `H` in a cron expression hashes."""
+    """Return the first fire of a schedule that is set now. It takes effect at `anchor`, or now without one. Return None
+    if there is no fire until `ends`, and for a schedule that follows another job. `spread` is the text that `H` in a
+    cron expression hashes."""
     match schedule:
         case Immediate():
             return now
@@ -217,7 +222,7 @@ def first(
 def fires(
     schedule: Schedule, anchor: Micros, after: Micros, spread: str, *, ends: Micros | None = None
 ) -> Iterator[Micros]:
-    """The fires after an instant, in order; none is after `ends`."""
+    """Return the fires after an instant, in order, up to and including `ends`."""
     match schedule:
         case Immediate() | Date():
             once = anchor if isinstance(schedule, Immediate) else instant.parse(schedule.expression)
@@ -236,7 +241,8 @@ def fires(
 
 
 def _cron_fires(schedule: CronSchedule, after: Micros, spread: str) -> Iterator[Micros]:
-    """The first few one by one: the planner wants two, and a stream of a per-second job is 0.7 ms in the making."""
+    """Yield the fires of a cron schedule. The first `ONE_BY_ONE` fires are computed one by one, because the planner
+    needs only two, and starting the stream of a per-second job takes 0.7 ms."""
     rule, place = _parsed(schedule.expression, spread), zone.get(schedule.timezone)
     gap, overlap = schedule.dst_gap, schedule.dst_overlap
     for _ in range(ONE_BY_ONE):

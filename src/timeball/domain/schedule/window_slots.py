@@ -1,7 +1,7 @@
-"""Where in its window a job fires: in the minute in which the least is going on, and there where the gap is largest.
+"""Chooses the slot of a job in its window: in the minute with the lowest load, in the middle of the largest gap.
 
-Among minutes that are equally quiet, those come first that halve what is free: 0, 1/2, 1/4, 3/4, ... of the window. So
-a few jobs are far apart, and a thousand are spread evenly. The seconds of a minute are filled in the same order.
+Among minutes with equal load, those come first that halve the free time: 0, 1/2, 1/4, 3/4, ... of the window. A few
+jobs are therefore far apart, and a thousand are spread evenly. The seconds of a minute are filled in the same order.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from timeball.domain.schedule.schedule import Window
 
 MINUTES = 1_440
 REFERENCE: Micros = instant.parse("2026-01-15T00:00:00Z")
-"""Minutes of different zones are compared by the clocks of this moment: always the same, so that what a job adds to the
-loads can be taken away again."""
+"""Minutes of different zones are compared by their offsets at this instant. It is a constant, so that the load that a
+job added to a minute can be subtracted from the same minute later."""
 
 
 def minute_of(window: Window, slot: int) -> int:
-    """The minute of the day, in UTC, that a slot takes."""
+    """Return the minute of the day, in UTC at `REFERENCE`, in which a slot lies."""
     return (slot // 60 - _offset(window) // 60) % MINUTES
 
 
 def minutes_of(window: Window) -> list[int]:
-    """All that its slots may take."""
+    """Return all minutes of the day, in UTC at `REFERENCE`, in which a slot of the window may lie."""
     first, last = window.begin // 60, (window.begin + window.length - 1) // 60
     return [(minute - _offset(window) // 60) % MINUTES for minute in range(first, last + 1)]
 
 
 def clock_shift(window: Window, at: Micros) -> int:
-    """Minutes to add to a minute of the day in UTC, at some moment, to find the minute under which it is compared: the
-    clocks of the zone may be ahead of what they were at `REFERENCE`."""
+    """Return the number of minutes to add to a UTC minute of the day at the instant `at` to get the minute whose load
+    it belongs to. The offset of the zone at `at` may differ from its offset at `REFERENCE`."""
     return (zone.get(window.timezone).offset_at(at) - _offset(window)) // 60
 
 
@@ -42,18 +42,19 @@ def _offset(window: Window) -> int:
 
 
 class Board:
-    """What is going on in each minute of the day, and who got a place."""
+    """The load of each minute of the day: the number of jobs that fire in it. `take` assigns slots and counts them."""
 
     def __init__(self, loads: Mapping[int, int]) -> None:
         self._loads = dict(loads)
         self._queues: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
 
     def add(self, minute: int, jobs: int) -> None:
-        """Something else is going on in a minute."""
+        """Add jobs to the load of a minute."""
         self._loads[minute] = self._loads.get(minute, 0) + jobs
 
     def take(self, window: Window) -> int:
-        """The slot for one more job, as a second of the day on the clocks of the window's zone."""
+        """Choose and count the slot of one more job. Return it as a second of the day on the clocks of the window's
+        zone."""
         begin, length, offset = window.begin, window.length, _offset(window)
         key = (begin, length, offset)
         first, last = begin // 60, (begin + length - 1) // 60
@@ -71,7 +72,7 @@ class Board:
             current = self._load(minute, offset)
             if current == load:
                 break
-            heapq.heapreplace(queue, (current, rank, minute))  # somebody with another window was there
+            heapq.heapreplace(queue, (current, rank, minute))  # a job with another window got this minute
         heapq.heapreplace(queue, (load + 1, rank, minute))
         self.add((minute - offset // 60) % MINUTES, 1)
         low, high = max(begin, minute * 60), min(begin + length, minute * 60 + 60)
@@ -86,6 +87,6 @@ def _reversed(number: int, bits: int) -> int:
 
 
 def _halving(number: int) -> float:
-    """0, 1/2, 1/4, 3/4, 1/8, ...: each in the middle of what the ones before left free."""
+    """Return element `number` of 0, 1/2, 1/4, 3/4, 1/8, ...: each is in the middle of a gap between earlier ones."""
     bits = number.bit_length()
     return _reversed(number, bits) / (1 << bits)

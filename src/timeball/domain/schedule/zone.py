@@ -1,13 +1,13 @@
-"""Time zones as cron needs them: stretches of time during which wall clocks keep one offset from UTC.
+"""Time zones for cron: stretches of time during which wall clocks have one offset from UTC.
 
-The data is the pinned `tzdata` package, never the machine's own database: two servers of a fleet must agree
-on every fire. The files are read here rather than through `zoneinfo`, because `zoneinfo` answers "what is the
-offset now" but not "when does it change next", and that question is the whole work of a cron engine around a
-clock change. (The tests compare both, over all zones.)
+The data comes from the pinned `tzdata` package, never from the database of the machine: all servers of a fleet must
+agree on every fire. The module reads the files itself instead of using `zoneinfo`, because `zoneinfo` returns the
+offset at an instant but not the next change of the offset, and a cron engine needs the changes. (The tests compare the
+offsets of both, over all zones.)
 
-Only the total offset matters. Whether a change is called daylight saving, standard time or a move across the
-date line makes no difference to a clock on a wall, so Dublin's negative daylight saving, Troll's two hours
-and Apia's lost day need no rule of their own; transitions that change only a name or a flag are dropped.
+Only the total offset matters. The wall clock does not show whether a change is daylight saving time, standard time or a
+move across the date line. Dublin's negative daylight saving time, Troll's two hours and Apia's lost day therefore need
+no special rule. Transitions that change only a name or a flag are dropped.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from timeball.domain.spelling import Spelling
 
 DAY = 86_400
 CYCLE = 146_097 * DAY
-"""Seconds in 400 Gregorian years. They are whole weeks, so all calendar rules repeat exactly after them."""
+"""Seconds in 400 Gregorian years. That is a whole number of weeks, so all calendar rules repeat exactly after it."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _FOREVER = 1 << 62
 
 
 class Zone:
-    """The clock changes of a zone: those on record, then 400 years of the rule in force, over and over."""
+    """The clock changes of a zone: the recorded ones, then 400 years of the current rule, repeated without end."""
 
     __slots__ = ("_changes", "_offsets", "_repeats", "name", "settled")
 
     def __init__(
         self, name: str, changes: Iterable[tuple[int, int]], offset: int, *, settled: int | None = None
     ) -> None:
-        """`changes` are (instant, offset from then on) in order; `offset` holds before the first of them.
+        """`changes` are pairs of an instant and the offset from that instant on, in order. `offset` is valid before the
+        first of them.
 
-        From `settled` on they repeat every 400 years, and must cover a little more than that;
-        without it the last offset stays.
+        From `settled` on, the changes repeat every 400 years, and must cover slightly more than 400 years. Without
+        `settled`, the last offset stays valid.
         """
         self.name = name
         self._changes = array("q")
@@ -63,7 +64,7 @@ class Zone:
         return f"Zone({self.name!r})"
 
     def spans(self, at: int) -> Iterator[tuple[int, int, int]]:
-        """The stretches (begin, end, offset), in seconds, from the one that contains `at`, without holes."""
+        """Yield the stretches (begin, end, offset), in seconds, without gaps, from the one that contains `at` on."""
         index, shift = self._find(at)
         begin = self._changes[index - 1] + shift if index else -_FOREVER
         while index < len(self._changes):
@@ -75,23 +76,25 @@ class Zone:
         yield begin, _FOREVER, self._offsets[index]
 
     def offset_at(self, instant: int) -> int:
-        """Seconds to add to UTC at `instant` (microseconds) to read this zone's wall clocks."""
+        """Return the seconds to add to UTC at `instant` (microseconds) to get the wall-clock time of this zone."""
         return self._offsets[self._find(instant // 1_000_000)[0]]
 
     def _find(self, at: int) -> tuple[int, int]:
-        """How many changes there were up to `at`, and how many seconds of whole cycles to add to their times."""
+        """Return the number of changes up to `at`, and the seconds of whole 400-year cycles to add to their times."""
         shift = (at - self.settled) // CYCLE * CYCLE if at >= self._repeats else 0
         return bisect_right(self._changes, at - shift), shift
 
 
 @cache
 def get(name: str) -> Zone:
-    """The zone of this IANA name. Only listed names reach the file system, so no name can point elsewhere."""
+    """Return the zone with this IANA name. Raise `InvalidSchedule` if there is none. Only listed names reach the file
+    system, so that a name cannot point to another file."""
     return _read(checked(name), resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
 
 
 def checked(name: str) -> str:
-    """Refuse what is no name of a zone, without reading it: that takes milliseconds the first time."""
+    """Return the name if a zone has it; raise `InvalidSchedule` otherwise. The zone file is not read, because the first
+    read takes milliseconds."""
     if name not in names():
         raise InvalidSchedule(f"there is no time zone {name[:64]!r}{_suggestion(name)}")
     return name
@@ -99,18 +102,19 @@ def checked(name: str) -> str:
 
 @cache
 def names() -> frozenset[str]:
-    """Every name `get` knows."""
+    """Return all names that `get` accepts."""
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("ascii").split())
 
 
 def version() -> str:
-    """The release of the time zone database, such as `2025b`."""
+    """Return the release of the time zone database, such as `2025b`."""
     return str(import_module("tzdata").IANA_VERSION)
 
 
 @lru_cache(maxsize=1_024)
 def _suggestion(name: str) -> str:
-    """People write `Berlin`, `europe/berlin` or `Europe/Berlni`: compare names and cities, in lower case."""
+    """Return the end of the error message for an unknown name, with the closest known name. Names and cities are
+    compared in lower case, to recognize `Berlin`, `europe/berlin` and `Europe/Berlni`."""
     meant = _spelling().closest(name[:64].lower().replace(" ", "_"))
     return "; use an IANA name such as 'Europe/Berlin' or 'UTC'" if meant is None else f"; did you mean {meant!r}?"
 
@@ -122,7 +126,7 @@ def _spelling() -> Spelling:
 
 
 def _read(name: str, data: bytes) -> Zone:
-    """Read a TZif file (RFC 9636) of version 2 or later: its second block, with 64-bit times, and footer."""
+    """Parse a TZif file (RFC 9636) of version 2 or later: its second block, which has 64-bit times, and its footer."""
     second_block = 44 + _block_size(data, 0, time_size=4)
     footer = second_block + 44 + _block_size(data, second_block, time_size=8)
     *_, changes, kinds, _ = _counts(data, second_block)
@@ -135,8 +139,8 @@ def _read(name: str, data: bytes) -> Zone:
     rule = _Rule.parse(data[footer:].decode("ascii").strip("\n"))
     if rule is None:
         return Zone(name, recorded, offsets[0])
-    # At least a year of the rule stands before and after the 400 that repeat, so that every span which
-    # touches those begins and ends at a change of the rule, not at one on record.
+    # The rule covers at least one more year before and after the 400 years that repeat. Every span that touches the 400
+    # years therefore begins and ends at a change of the rule, not at a recorded change.
     last = recorded[-1][0] if recorded else -_FOREVER
     first_year = date.fromordinal(last // DAY + _EPOCH).year if recorded else 1
     settled_year = first_year + 2
@@ -146,7 +150,7 @@ def _read(name: str, data: bytes) -> Zone:
 
 
 def _counts(data: bytes, at: int) -> tuple[int, ...]:
-    """The six counts of a header: UT indicators, standard indicators, leaps, changes, kinds, letters."""
+    """Return the six counts of a header: UT indicators, standard indicators, leaps, changes, kinds, letters."""
     return struct.unpack_from(">6l", data, at + 20)
 
 
@@ -156,7 +160,7 @@ def _block_size(data: bytes, at: int, *, time_size: int) -> int:
 
 
 def _day_number(day: date) -> int:
-    """Days since 1970-01-01."""
+    """Return the number of days since 1970-01-01."""
     return day.toordinal() - _EPOCH
 
 
@@ -168,7 +172,7 @@ _FOOTER = re.compile(rf"{_NAME}({_OFFSET})(?:{_NAME}({_OFFSET})?,{_DAY},{_DAY})?
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a footer such as `CET-1CEST,M3.5.0,M10.5.0/3` says of the years after the changes on record."""
+    """The rule for the years after the recorded changes, from a footer such as `CET-1CEST,M3.5.0,M10.5.0/3`."""
 
     standard: int
     summer: int
@@ -177,14 +181,14 @@ class _Rule:
 
     @classmethod
     def parse(cls, footer: str) -> _Rule | None:
-        """The rule, or None when the offset stays as it is."""
+        """Parse a footer. Return None if it has no daylight saving time, so that the offset does not change."""
         match = _FOOTER.fullmatch(footer)
         if match is None:
-            raise ValueError(f"cannot read the footer {footer!r} of a time zone file")
+            raise ValueError(f"cannot parse the footer {footer!r} of a time zone file")
         standard, summer, start, start_time, end, end_time = match.groups()
         if start is None:
             return None
-        # POSIX counts offsets westwards; one hour ahead and 02:00 are its defaults.
+        # POSIX counts offsets to the west. Its defaults are one hour of daylight saving time, and changes at 02:00.
         offset = -_seconds(standard)
         return cls(
             standard=offset,
@@ -194,7 +198,8 @@ class _Rule:
         )
 
     def changes(self, year: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """(instant, offset from then on) of both changes of a year; their order depends on the hemisphere."""
+        """Return both changes of a year as pairs of an instant and the offset from that instant on. Their order depends
+        on the hemisphere."""
         start_day, start_time = self.start
         end_day, end_time = self.end
         return (
@@ -204,7 +209,8 @@ class _Rule:
 
 
 def _rule_day(form: str, year: int) -> int:
-    """The day of `M10.5.0` (last Sunday of October), `J60` (1 March) or `59` (days after 1 January)."""
+    """Return the day that `M10.5.0` (last Sunday of October), `J60` (1 March) or `59` (days after 1 January) means in a
+    year, in days since 1970-01-01."""
     if form.startswith("M"):
         month, week, weekday = map(int, form[1:].split("."))
         first = _day_number(date(year, month, 1))
@@ -216,7 +222,7 @@ def _rule_day(form: str, year: int) -> int:
 
 
 def _seconds(text: str) -> int:
-    """Seconds of `[+-]h[:mm[:ss]]`."""
+    """Return the seconds of `[+-]h[:mm[:ss]]`."""
     parts = text.lstrip("+-").split(":")
     size = sum(int(part) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
     return -size if text.startswith("-") else size
