@@ -1,1 +1,1 @@
-"""From the fires of a job to runs and ledger rows."""
+"""Rules that turn the fires of a job into runs and ledger rows."""

@@ -1,8 +1,9 @@
-"""Backfills: the fires of a past range, run again or for the first time, oldest first.
+"""Backfills run the fires of a past range, again or for the first time, oldest first.
 
-Only so many runs of a backfill are alive at once, and the next one is made when one of these ended. So a backfill of
-years takes the room of a few runs, and a fresh run finds at most those before it that were made before it became due:
-whatever a backfill makes later became claimable later, and has a rank behind it.
+At most `parallelism` runs of a backfill are alive at the same time; the next run is created when one of them has ended.
+A backfill of years therefore occupies only a few rows. It also does not delay other runs: a new run waits at most for
+the backfill runs that were created before it became due, because later ones became claimable later and have a lower
+rank.
 """
 
 from __future__ import annotations
@@ -28,69 +29,70 @@ from timeball.domain.schedule.schedule import Interval
 from timeball.domain.workflow.definition import WOVEN
 
 MAX_FIRES: Final = 100_000
-"""Fires that one backfill may have."""
+"""Maximum number of fires of one backfill."""
 MAX_PARALLEL: Final = 1_000
 MAX_RUNS: Final = 500
-"""Runs that are made in one step."""
+"""Maximum number of runs that one step creates."""
 SLICE_FIRES: Final = 5_000
-"""Fires that are counted before others get their turn: about 10 milliseconds."""
+"""Number of fires that are counted before the event loop gets its turn: about 10 milliseconds of work."""
 SLICE_WORK: Final = 3_000
-"""Units of work on calendars before others get their turn."""
+"""Units of work on calendars (about 3 microseconds each) before the event loop gets its turn."""
 MAX_CALENDAR_WORK: Final = 2_000_000
-"""Units of work (about 3 microseconds each) that calendars may cost one survey."""
+"""Units of work (about 3 microseconds each) that one survey may spend on calendars."""
 
 
 class BackfillState(StrEnum):
     ACTIVE = "active"
-    """Has fires that are not runs yet, or runs that are alive."""
+    """The backfill has fires that are not runs yet, or runs that have not ended."""
     COMPLETED = "completed"
-    """All of its fires became runs, and all of these ended."""
+    """All fires of the backfill became runs, and all these runs ended."""
     CANCELLED = "cancelled"
-    """Makes no runs any more: somebody cancelled it, or its job. Final."""
+    """The backfill creates no more runs, because the backfill or its job was cancelled. Final."""
 
 
 class Backfill(Struct, frozen=True, kw_only=True):
-    """What somebody asked for, and how far it is."""
+    """A stored request to run the fires of a past range, with its progress."""
 
     id: str
     tenant: str
     job_id: str
     spec: JobSpec
-    """The job's when it was asked for, without parameters: its schedule says which fires are meant, whatever becomes
-    of the job."""
+    """The spec of the job at the time of the request, without parameters. Its schedule defines the fires of the
+    backfill, even if the job changes later."""
     calendars: tuple[NamedCalendar, ...] = ()
-    """The job's, as they were then: what they close is not meant."""
+    """The calendars of the job at the time of the request. Fires that they close are not part of the backfill."""
     anchor: Micros
-    """What the schedule counts from."""
+    """The anchor of the schedule: the instant that an interval counts from."""
     slot: int | None = None
-    """The job's in its window, then."""
+    """The slot of the job in its window, at the time of the request."""
     since: Micros
+    """Fires at or after this instant are part of the backfill."""
     until: Micros
-    """Fires before this are meant."""
+    """Fires before this instant are part of the backfill."""
     parallelism: int
     total: int
     state: BackfillState = BackfillState.ACTIVE
     reason: str = ""
-    """Why it was cancelled."""
+    """The reason why the backfill was cancelled."""
     cursor: Micros | None
-    """The first fire that is not a run yet; None: all are."""
+    """The first fire that is not a run yet; None if all fires are runs."""
     made: int = 0
-    """Fires that became runs."""
+    """Number of fires that became runs."""
     failed: int = 0
     cancelled: int = 0
-    """Runs that ended without having succeeded or given up."""
+    """Number of runs that ended neither as succeeded nor as failed."""
     created_at: Micros
     finished_at: Micros | None = None
 
 
 class BackfillProgress(Struct, frozen=True):
-    """A backfill with what only the store can tell of it."""
+    """A backfill with the values that the store counts or joins: the name and state of its job, and its live runs."""
 
     backfill: Backfill
     job_name: str
     job_state: JobState
     alive: int
-    """Runs of it that have not ended."""
+    """Number of runs of the backfill that have not ended."""
 
     @property
     def succeeded(self) -> int:
@@ -119,7 +121,7 @@ class BackfillProgress(Struct, frozen=True):
 
 
 class Range(Struct, frozen=True):
-    """The fires that a backfill would have."""
+    """The result of a survey: the number of fires that a backfill would have, and the first and last of them."""
 
     anchor: Micros
     count: int
@@ -136,14 +138,14 @@ def survey(
     calendars: Sequence[NamedCalendar] = (),
     most: int = MAX_FIRES,
 ) -> Iterator[Range | None]:
-    """Count the fires of a job's schedule in [since, until), or say why there cannot be a backfill of them: a range,
-    after None for each slice of the work."""
+    """Count the fires of a job's schedule from `since` (inclusive) to `until` (exclusive). The iterator yields None
+    after each slice of the work, and the range at the end. Raise `Invalid` if a backfill of them is not possible."""
     if job.spec.one_shot:
-        raise Invalid("only a schedule that repeats can be backfilled, and this one fires once; run or replay it")
+        raise Invalid("only a repeating schedule can be backfilled, and this one fires once; run or replay the job")
     if until <= since:
-        raise Invalid(f"'to' has to be after 'from', which is {render(since)}", "/to")
+        raise Invalid(f"'to' must be after 'from', which is {render(since)}", "/to")
     if until > now:
-        raise Invalid(f"{render(until)} has not come yet; a backfill is of the past", "/to")
+        raise Invalid(f"{render(until)} is in the future; a backfill covers past fires only", "/to")
     anchor = _anchor(job, since)
     first = last = None
     count = 0
@@ -155,9 +157,9 @@ def survey(
         if at is not None:
             first, last, count = at if first is None else first, at, count + 1
         if count > most:
-            raise Invalid(f"there are more than {most:,} fires in this range; ask for less at once", "/to")
+            raise Invalid(f"there are more than {most:,} fires in this range; choose a shorter range", "/to")
         if closures.work > MAX_CALENDAR_WORK:
-            raise Invalid("the job's calendars have too many windows in this range; ask for less at once", "/to")
+            raise Invalid("the job's calendars have too many windows in this range; choose a shorter range", "/to")
         if at is None or count % SLICE_FIRES == 0 or closures.work - worked > SLICE_WORK:
             worked = closures.work
             yield None
@@ -165,16 +167,17 @@ def survey(
 
 
 class Ahead(Struct, frozen=True):
-    """The next fires of a backfill whose job has calendars, found before the transaction that makes runs of them."""
+    """The next fires of a backfill with calendars. They are computed before the transaction that creates their runs."""
 
     cursor: Micros
-    """Where the backfill was."""
+    """The cursor of the backfill when the fires were computed."""
     fires: tuple[Micros, ...]
-    """From there on; fewer than asked for: there are no more."""
+    """The fires from the cursor on. If there are fewer than requested, the backfill has no more fires."""
 
 
 def look_ahead(backfill: Backfill, job: Job) -> Iterator[Ahead | None]:
-    """What `next_fires` needs to know, after None for each slice of the work."""
+    """Compute the next fires of a backfill with calendars, for `next_fires`. The iterator yields None after each slice
+    of the work, and the fires at the end."""
     if backfill.cursor is None:
         return
     wanted = min(backfill.parallelism, MAX_RUNS) + 1
@@ -197,8 +200,8 @@ def look_ahead(backfill: Backfill, job: Job) -> Iterator[Ahead | None]:
 def next_fires(
     backfill: Backfill, job: Job, alive: int, ahead: Ahead | None = None
 ) -> tuple[list[Micros], Micros | None]:
-    """The fires that may become runs now, and the first one after them. With calendars, only what is known of them
-    `ahead`: nothing, if the backfill has moved on since."""
+    """Return the fires that may become runs now, and the first fire after them. With calendars, use only the fires in
+    `ahead`; return none if the cursor of the backfill has moved since they were computed."""
     room = min(backfill.parallelism - alive, MAX_RUNS)
     if backfill.cursor is None or room <= 0:
         return [], backfill.cursor
@@ -217,8 +220,9 @@ def _as_asked(backfill: Backfill, job: Job) -> Job:
 
 
 def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewRun:
-    """A run for one fire: what the job is now, for the time that it was. One level below other runs of the job, it has
-    no deadline to start by, and looks at no other run of the job; only its end happens under the job's lock."""
+    """Return the run for one fire of a backfill. It uses the current spec of the job with the past fire time. Its
+    priority is one level below other runs of the job, it has no start deadline, and it does not check the overlap with
+    other runs of the job. Only its end is settled under the lock on the job."""
     run_id = ids.run(now, ids.Digest(f"{backfill.id}/{fire_time}"))
     run = new_run(job, run_id, Origin.BACKFILL, fire_time, now, eligible_at=now, retry_of=backfill.id)
     level = max(0, run.priority - 1)
@@ -229,8 +233,8 @@ def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewR
 
 
 def _anchor(job: Job, since: Micros) -> Micros:
-    """The schedule as if the job had always been there, but for its `startAt`; the grid of an interval stays where it
-    is."""
+    """Return an anchor for the schedule as if the job had always existed: at or before `since`, unless the job has a
+    `startAt`. The anchor of an interval is moved by whole steps, so that its grid stays the same."""
     if job.spec.starts is not None:
         return job.spec.starts
     if isinstance(job.spec.schedule, Interval):

@@ -1,4 +1,4 @@
-"""What becomes of instants that are late, by the catch-up rule and the start deadline."""
+"""Decides whether a late fire becomes a run, by the catch-up rule and the start deadline of its job."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
 from timeball.domain.schedule.closed_times import OPEN, Closures
 
 MAX_SCANNED: Final = 500
-"""Instants that are looked at in one step of a search for the newest that is late."""
+"""Maximum number of fires that one step of the search for the newest late fire reads."""
 MAX_SEARCH_WORK: Final = 4_000
-"""Units of work (about 3 microseconds each) on calendars after which that search pauses."""
+"""Units of work on calendars (about 3 microseconds each) after which the search for the newest late fire pauses."""
 NEVER: Final = 0
-"""Before every instant."""
+"""An instant before every fire: nothing is late or expired."""
 
 
 class SearchPaused(Exception):
-    """Which instant is the newest that is late takes longer to find than one plan may take. What was looked at is known
-    by then, so that the next plan gets further."""
+    """Raised when the search for the newest late fire exceeds the work that one plan may do. The calendar pages that
+    were computed stay cached, so that the next plan gets further."""
 
 
 class Judge:
-    """Decides about the instants of a job, seen from one moment. Lateness counts from when a fire should start, which
-    is at its instant and its jitter. One-shots run however late they are, unless they have a deadline."""
+    """Decides about the fires of one job, as seen at `now`. Lateness counts from the time at which a run should start:
+    its fire time plus its jitter. A one-shot runs however late it is, unless it has a start deadline."""
 
     def __init__(
         self, job: Job, now: Micros, taken: frozenset[Micros] = frozenset(), closures: Closures = OPEN
@@ -38,18 +38,20 @@ class Judge:
         self._closures = closures
         self._newest: Micros | None = None
         self.late = NEVER if spec.one_shot else now - TOLERANCE
-        """What was to start before this is late."""
+        """A run that should have started before this instant is late."""
         self.dropped = self.late
-        """What was to start before this is missed, unless it is the newest that is late."""
+        """A fire whose run should have started before this instant is missed, unless it is the newest late fire."""
         if spec.catch_up == "all":
             self.dropped = min(self.late, now - duration.parse(spec.catch_up_window))
         self.expired = NEVER if spec.start_deadline is None else now - duration.parse(spec.start_deadline)
-        """What was to start before this must not start any more."""
+        """A run that should have started before this instant must not start any more: its deadline has passed."""
         self.surely_dropped = self.dropped - (0 if spec.jitter is None else duration.parse(spec.jitter))
-        """Instants before this are missed whatever their jitter is, if another such instant follows."""
+        """A fire before this instant is missed with any jitter, if it is followed by another fire before this instant.
+        """
 
     def verdict(self, instant: Micros, upcoming: Micros | None) -> Verdict | None:
-        """Why an instant becomes no run; None: it becomes one."""
+        """Return the verdict of a fire that does not become a run; None if it becomes one. `upcoming` is the fire
+        after it."""
         due_at = instant + jitter_of(self._job, instant)
         if due_at < self.dropped and not (self._job.spec.catch_up != "none" and self._is_newest(instant, upcoming)):
             return Verdict.MISSED
@@ -62,7 +64,7 @@ class Judge:
         return instant + jitter_of(self._job, instant) < self.late
 
     def _is_newest(self, instant: Micros, upcoming: Micros | None) -> bool:
-        """Whether nothing is late of what follows an instant that is."""
+        """True if no fire after this late one is late as well."""
         if upcoming is None or upcoming >= self.late:
             return True
         if self._job.spec.jitter is None and self._closures.at(upcoming) is None:
@@ -72,8 +74,9 @@ class Judge:
         return instant >= self._newest
 
     def _find_newest(self, since: Micros) -> Micros:
-        """The newest instant that is late. With jitter or calendars that need not be the last one: look back further
-        and further, but not at more than a few instants at once."""
+        """Return the newest late fire after `since`; `since` if there is none. With jitter or calendars this need not
+        be the last fire before now. The search therefore extends backwards in growing steps, and bounds the number of
+        fires per step."""
         width, nothing, too_much, most = SECOND, 0, 0, MAX_SCANNED
         most_work = self._closures.work + MAX_SEARCH_WORK
         while True:

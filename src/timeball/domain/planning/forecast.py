@@ -1,8 +1,8 @@
-"""What is to be expected: the fires of many jobs in buckets of time, in bounded time.
+"""Forecasts the fires of many jobs in buckets of time, with bounded work.
 
-Jobs whose instants are the same are counted together: a thousand at midnight are one rule. A rule with very many
-instants is counted as far as `MAX_OF_RULE` of them and taken to go on at that rate; when `MAX_INSTANTS` were counted,
-the rules that are left are not. Both are told.
+Jobs with the same fires are counted together: a thousand jobs at midnight are one rule. A rule with more than
+`MAX_OF_RULE` fires is counted up to this number and extrapolated at the same rate. After `MAX_INSTANTS` fires in all,
+the remaining rules are not counted. The forecast reports the number of jobs of both kinds.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ MAX_INSTANTS: Final = 2_000_000
 
 
 class ForecastBucket(Struct):
-    """One stretch of time."""
+    """One range of time with its expected fires."""
 
     since: Micros
     until: Micros
     fires: int = 0
     run_seconds: float = 0.0
-    """Slots that are taken, times how long: of jobs whose duration is known."""
+    """Expected slot seconds: the sum of slots times run duration, for jobs whose duration is known."""
 
 
 class Forecast(Struct):
     buckets: list[ForecastBucket]
     jobs: int = 0
-    """That were counted."""
+    """Number of jobs that were counted."""
     estimated: int = 0
-    """Jobs of them that fire too often to be counted to the end."""
+    """Number of counted jobs that have too many fires, so that the rest of their fires is estimated."""
     left_out: int = 0
-    """Jobs that were not counted."""
+    """Number of jobs that were not counted."""
     unmeasured: int = 0
-    """Jobs that were counted and fire, but whose duration is not known."""
+    """Number of counted jobs that fire but whose run duration is not known."""
 
     @property
     def peak(self) -> ForecastBucket | None:
-        """The bucket with the most to do, if there is anything to do."""
+        """The bucket with the most slot seconds; None if no bucket has a fire."""
         busiest = max(self.buckets, key=lambda bucket: (bucket.run_seconds, bucket.fires), default=None)
         return busiest if busiest is not None and busiest.fires else None
 
 
 class _Rule(Struct):
-    """Jobs that fire at the same instants."""
+    """Jobs with the same fires."""
 
     job: Job
     closures: Closures
@@ -67,8 +67,8 @@ def forecast_fires(
     grid: Sequence[ForecastBucket],
     now: Micros,
 ) -> Forecast:
-    """Count the fires of jobs after now in a grid of buckets of one length. `means`: the seconds that runs of a job
-    take, where that is known."""
+    """Count the fires of jobs after now in a grid of buckets of equal length. `means` has the mean run duration in
+    seconds, by job id, for jobs whose duration is known."""
     found = Forecast(list(grid))
     if not grid:
         return found
@@ -91,7 +91,7 @@ def forecast_fires(
 
 
 def grid(since: Micros, until: Micros, width: Micros) -> list[ForecastBucket]:
-    """Buckets of a width that cover a range, the first of them at a multiple of the width."""
+    """Return buckets of a width that cover a range. The first one begins at a multiple of the width."""
     first = since // width * width
     return [ForecastBucket(begin, begin + width) for begin in range(first, until, width)]
 
@@ -108,7 +108,8 @@ def _rules(jobs: Iterable[Job], closures: Mapping[str, Closures]) -> list[_Rule]
 
 
 def _key(job: Job) -> object:
-    """What jobs have in common that fire at the same instants. Some have a story of their own."""
+    """Return a key that is equal for jobs with the same fires. A job whose fires depend on its own state or count has a
+    key of its own."""
     spec, when = job.spec, job.spec.schedule
     if spec.max_runs is not None or job.owed is not None or spec.one_shot:
         return job.id
@@ -128,7 +129,8 @@ def _key(job: Job) -> object:
 
 
 def _counted(rule: _Rule, buckets: Sequence[ForecastBucket], after: Micros) -> tuple[dict[int, int], int, bool]:
-    """The fires of one job of a rule by the bucket, how many instants that took, and whether it is an estimate."""
+    """Return the number of fires of one job of a rule by bucket, the number of fires that were counted, and True if the
+    rest was estimated."""
     first, width, end = buckets[0].since, buckets[0].until - buckets[0].since, buckets[-1].until
     counts: dict[int, int] = {}
     looked_at = 0
@@ -155,5 +157,5 @@ def _ahead(rule: _Rule, after: Micros) -> Iterator[Micros]:
 
 
 def capacity(slots: int, bucket: ForecastBucket) -> float:
-    """The slot seconds that there are in a bucket."""
+    """Return the slot seconds that are available in a bucket."""
     return slots * (bucket.until - bucket.since) / SECOND

@@ -1,4 +1,4 @@
-"""When a job fires: the instants of its schedule, and those of them that its calendars leave."""
+"""Computes the fires of a job: all fires of its schedule, and those that its calendars do not exclude."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from timeball.domain.schedule import schedule
 from timeball.domain.schedule.closed_times import Closure, Closures
 
 PAUSE_CLOSURES: Final = 128
-"""Closures without an open instant after which a search for the next open one pauses."""
+"""Number of closures without an open fire between them after which the search for the next open fire pauses."""
 PAUSE_WORK: Final = 2_000
-"""Units of work on calendars (about 3 microseconds each) after which it pauses."""
+"""Units of work on calendars (about 3 microseconds each) after which the search for the next open fire pauses."""
 MAX_PAUSES: Final = 8
-"""Pauses after which no open instant is in sight: a thousand closures, or years of a daily schedule."""
+"""Number of pauses in a row after which `open_fires` gives up: about a thousand closures, or years of a daily schedule.
+"""
 MAX_SEARCH_WORK: Final = 8_000
-"""Units of work after which none is in sight."""
+"""Units of work on calendars (about 3 microseconds each) without an open fire after which `open_fires` gives up."""
 _SKIPPED_ONE_BY_ONE: Final = 16
-"""Closed instants that are passed one by one: to begin anew behind a closure costs as much."""
+"""Number of closed fires that are skipped one by one. Restarting the schedule after the closure costs about as much as
+skipping this many."""
 
 
 def fires(job: Job, after: Micros) -> Iterator[Micros]:
-    """The instants of a job's schedule after a moment, in order, whatever became of them; of one that follows another
-    job, those that wait."""
+    """Return the fires of a job's schedule after an instant, in order, without regard to calendars and past verdicts.
+    For a job that follows another job, these are the stored upstream events that are not planned yet."""
     if job.spec.follows is not None:
         return (at for at in job.upstream_events if at > after)
     return schedule.fires(job.spec.schedule, job.anchor, after, job.spread, ends=job.spec.ends)
 
 
 def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
-    """The instants after a moment at which a job with calendars fires, in order. It ends where none is in sight any
-    more."""
+    """Yield the fires of a job after an instant, in order, as its calendars allow them. The iterator ends if it finds
+    no open fire within `MAX_PAUSES` and `MAX_SEARCH_WORK`."""
     pauses, worked = 0, closures.work
     for instant in seek_open_fires(job, after, closures):
         if instant is not None:
@@ -43,7 +45,8 @@ def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
 
 
 def seek_open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros | None]:
-    """The same to the end, with None wherever a long search pauses. What is closed is passed at once."""
+    """Yield the same fires as `open_fires` without its limits, and None at each pause of a long search. A closure with
+    many fires is skipped in one step."""
     opens: Micros | None = None
     ahead = fires(job, after)
     instant = next(ahead, None)

@@ -1,11 +1,11 @@
-"""From a job's next fire to run rows and ledger spans: what the planner writes in one transaction.
+"""Computes the plan of a job: the runs and ledger rows that the planner writes in one transaction.
 
-Overdue instants go through the catch-up rule and the start deadline here. Overlap is decided later, by the store,
-under a lock on the job.
+The plan applies the catch-up rule and the start deadline to overdue fires. The store decides about overlap later, under
+a lock on the job.
 
-Calendars are looked at when an instant falls due, not before, so that what they say then counts. A closed instant
-becomes part of a ledger row; with `excluded: next_open` a fire is *owed* for it from then on, at the first open
-instant, one for all that were closed meanwhile.
+Calendars are evaluated when a fire is due, not before, so that a change of a calendar takes effect until then. A closed
+fire becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire* (field `owed`): it is
+at the first open instant, and replaces all fires of the closure.
 """
 
 from __future__ import annotations
@@ -47,26 +47,28 @@ __all__ = [
 ]
 
 MAX_RUNS: Final = 500
-"""Runs one plan may hold: a long absence is worked off in bounded transactions."""
+"""Maximum number of runs in one plan. After a long outage, the overdue fires are planned in several bounded
+transactions."""
 MAX_INSTANTS: Final = 10_000
-"""Instants one plan may look at: these cost CPU, about a millisecond, but, missed, share one row."""
+"""Maximum number of fires that one plan reads. They take about a millisecond of CPU time; missed fires share one ledger
+row."""
 MAX_CLOSED_INSTANTS: Final = 1_000
-"""Instants one plan of a job with calendars may look at: each costs about 5 microseconds."""
+"""Maximum number of fires that one plan of a job with calendars reads. Each takes about 5 microseconds."""
 MAX_CALENDAR_WORK: Final = 3_000
 """Units of work (about 3 microseconds each) that one plan may spend on calendars."""
 
 
 class Fire(Struct, frozen=True, gc=False):
-    """One due instant that becomes a run."""
+    """A fire that becomes a run."""
 
     fire_time: Micros
     origin: Origin
     eligible_at: Micros
-    """From when it may be claimed; also what its rank counts from."""
+    """The instant from which on the run may be claimed. Its rank counts from it, too."""
 
 
 class Span(Struct, frozen=True):
-    """Consecutive instants that never become a run, sharing one ledger row."""
+    """Consecutive fires that never become runs. They share one ledger row."""
 
     first: Micros
     last: Micros
@@ -76,16 +78,18 @@ class Span(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What to write for one job; applies only where `version` and `next_fire_at` still are what was read."""
+    """The result of planning one job. The store writes it only if the job's `version` and `next_fire_at` are unchanged
+    since they were read."""
 
     job: Job
     steps: tuple[Fire | Span, ...]
-    """In the order of their instants."""
+    """Runs and ledger rows, in the order of their fires."""
     next_fire_at: Micros | None
     plan_at: Micros | None
     owed: Micros | None = None
     calendars: tuple[tuple[str, str, int], ...] = ()
-    """Tenant, name and version of the calendars that it was made with: it applies only while they are these."""
+    """Tenant, name and version of the calendars that the plan was computed with. The store writes the plan only if
+    these versions are current."""
 
     @property
     def runs(self) -> int:
@@ -97,19 +101,19 @@ class Plan(Struct, frozen=True):
 
 
 class _Gap(Struct):
-    """A span in the making."""
+    """A span that is still being extended."""
 
     first: Micros
     last: Micros
     count: int
     verdict: Verdict
     reason: str | None = None
-    """None: it follows from the verdict and the job."""
+    """None if the reason follows from the verdict and the job."""
 
 
 def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fire | None]:
-    """A new job, and its first fire if that is near enough to be a run at once. For a one-shot that is all there is to
-    plan: most jobs are such, and most of those are immediate."""
+    """Return a new job, and its first fire if the fire is near enough to become a run now. For a one-shot this
+    completes the planning: most jobs are one-shots, and most of those are immediate."""
     immediate = isinstance(spec.schedule, Immediate)
     job = Job(
         id=job_id,
@@ -127,11 +131,11 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
     if immediate:
         return job, Fire(now, Origin.SCHEDULE, now)
     if isinstance(spec.schedule, Window):
-        return job, None  # the store gives it a slot, and with that a first fire
+        return job, None  # the store chooses a slot, and the first fire follows from it
     if isinstance(spec.schedule, Follow):
         return _following(job, now), None
     first = first_fire(job, now)
-    if spec.calendars:  # whoever plans looks at them, at once if it is near
+    if spec.calendars:  # the planner evaluates them, immediately if the first fire is near
         return _ahead(job, first, now), None
     if first > now + HORIZON:
         return job.with_(next_fire_at=first, plan_at=first - HORIZON), None
@@ -143,13 +147,13 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
 
 
 def placed(job: Job, slot: int, now: Micros) -> Job:
-    """A new job, or one with a new window, with the slot that it got."""
+    """Return a new job, or a job with a new window, with its slot and its first fire."""
     job = job.with_(slot=slot)
     return _ahead(job, first_fire(job, now), now)
 
 
 def _following(job: Job, now: Micros) -> Job:
-    """A new job that follows another: only its own end is known beforehand."""
+    """Return a new job that follows another job. Only its `endAt` is known in advance, so it is planned then."""
     ends = job.spec.ends
     if ends is not None and ends <= now:
         raise InvalidSchedule(f"this schedule never fires: {render(ends)} has passed", "/endAt")
@@ -169,8 +173,8 @@ def plan(
     most_runs: int = MAX_RUNS,
     most_instants: int = MAX_INSTANTS,
 ) -> Plan:
-    """Everything that is due, by the catch-up rule, and at most one future fire within the horizon. Instants that are
-    taken have their verdict already."""
+    """Plan all due fires by the catch-up rule, and at most one future fire within the horizon. The fires in `taken`
+    have a verdict already and are ignored."""
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
@@ -208,7 +212,7 @@ def plan(
 def _plan_around(
     job: Job, now: Micros, taken: frozenset[Micros], closures: Closures, most_runs: int, most_instants: int
 ) -> Plan:
-    """The same for a job with calendars."""
+    """Plan a job with calendars or with a deferred fire, by the rules of `plan`."""
     steps: list[Fire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
@@ -222,7 +226,7 @@ def _plan_around(
         if instant > horizon or (closure is not None and instant > now):
             break
         if closures.work > most_work and looked_at:
-            break  # the next plan continues here, with the pages that are known by now
+            break  # the next plan continues here, with the calendar pages that are cached by then
         looked_at += 1
         if closure is not None:
             if course.exclude(closure):
@@ -247,18 +251,19 @@ def _plan_around(
         upcoming = owed = None
     look_again = _look_again(job, upcoming, last_run, now)
     if upcoming is not None and upcoming > now and closures.at(upcoming) is not None:
-        # Whether it is excluded is decided when it falls due.
+        # The calendars are evaluated again when this fire is due, so no run is created for it now.
         look_again = upcoming
     return Plan(job, _done(job, steps), upcoming, look_again, owed, closures.versions)
 
 
 def _horizon(job: Job, now: Micros) -> Micros:
-    """Up to when fires become runs. What another job may still say before its end is not known ahead."""
+    """Return the instant up to which fires become runs. For a job that follows another job this is now, because its
+    future fires are unknown."""
     return now if job.spec.follows is not None else now + HORIZON
 
 
 def _extend(steps: list[Fire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
-    """Add an instant that becomes no run."""
+    """Add a fire that does not become a run."""
     if steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict and gap.reason == reason:
         gap.last = instant
         gap.count += 1
@@ -270,15 +275,16 @@ def _excluded(job: Job, closure: Closure) -> str:
     if job.spec.excluded == "skip":
         return closure.reason
     if job.spec.ends is not None and closure.end > job.spec.ends:
-        return f"{closure.reason}; that ends only after endAt"
+        return f"{closure.reason}; the closure ends after endAt"
     if not closure.sure:
-        return f"{closure.reason}; runs once when that ends"
-    return f"{closure.reason}; runs once when that ends, at {render(closure.end)}"
+        return f"{closure.reason}; the job runs once when the closure ends"
+    return f"{closure.reason}; the job runs once when the closure ends, at {render(closure.end)}"
 
 
 def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozenset[Micros]) -> Job:
-    """A job of a store whose clock was ahead by `back`: planned anew from now on. `given_back` of its runs went back to
-    its schedule; the instants that are `taken` have their verdict, or a run that has begun."""
+    """Return a job that is planned again from now on, because the clock of the store was ahead by `back`. `given_back`
+    of its runs were deleted, and their fires are planned again. The fires in `taken` have a verdict, or a run that has
+    started; they are not planned again."""
     job = job.with_(fired=max(0, job.fired - given_back))
     if isinstance(job.spec.schedule, Immediate):
         return job
@@ -296,13 +302,13 @@ def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozen
 
 
 def begins_anew(job: Job) -> bool:
-    """Whether an edit may have let the schedule begin anew before instants that were runs already, as far ahead as
-    runs are made. Somebody may have cancelled one of these."""
+    """True if an edit may have restarted the schedule before fires that were planned as runs already, up to the horizon
+    of planning. A user may have cancelled such a run, and then its fire must not be planned again."""
     return job.version > 1 and job.next_fire_at is not None and job.next_fire_at <= job.updated_at + HORIZON
 
 
 def first_fire(job: Job, now: Micros) -> Micros:
-    """The first fire of a schedule that is set now. If there is none, the error says what leaves none."""
+    """Return the first fire of a schedule that is set now. Raise `InvalidSchedule` with the reason if there is none."""
     spec = job.spec
     first = schedule.first(spec.schedule, now, job.spread, anchor=job.anchor, ends=spec.ends)
     if first is None:
@@ -321,14 +327,15 @@ def _look_again(job: Job, upcoming: Micros | None, last_run: Micros | None, now:
     if job.spec.follows is not None:
         return look_after(job, upcoming, now)
     if upcoming is None and not job.serial:
-        return None  # nothing is left to plan, and no overlap to decide when the last fire falls due
+        return None  # nothing is left to plan, and no overlap has to be decided when the last fire is due
     if upcoming is not None and upcoming <= now:
-        return now  # there is more to work off: after the others who wait
+        return now  # more fires are overdue: they are planned after the other jobs that wait
     return plan_at(upcoming, last_run)
 
 
 def look_after(job: Job, upcoming: Micros | None, now: Micros) -> Micros | None:
-    """When to look again at a job that follows another: at the next instant that is known, and when it ends."""
+    """Return when to plan a job that follows another job again: at its next known fire or at its `endAt`, whichever is
+    first; None if there is neither."""
     ends = job.spec.ends
     looks = [max(upcoming, now)] if upcoming is not None else []
     return min([*looks, *([ends] if ends is not None and ends > now else [])], default=None)
@@ -337,8 +344,8 @@ def look_after(job: Job, upcoming: Micros | None, now: Micros) -> Micros | None:
 def _long_gone(
     upcoming: Micros, ahead: Iterator[Micros], before: Micros, most: int
 ) -> tuple[_Gap, Micros, Iterator[Micros]]:
-    """The beginning of a long absence, at full speed: instants that another one before a moment follows, at most so
-    many. With the instants that are left."""
+    """Skip the oldest fires after a long outage quickly: fires that are followed by another fire before the instant
+    `before`, at most `most` of them. Return their gap, the next fire and the rest of the fires."""
     first = last = upcoming
     count = 0
     for following in islice(ahead, most):

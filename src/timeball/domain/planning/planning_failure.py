@@ -1,5 +1,5 @@
-"""Jobs that cannot be planned now: each is put off by itself, longer after every failure, so that no number of them
-delays the jobs behind them."""
+"""Jobs that cannot be planned now. The planner postpones each of them separately, for longer after every failure, so
+that they never delay other jobs, however many they are."""
 
 from __future__ import annotations
 
@@ -10,42 +10,45 @@ from msgspec import Struct
 from timeball.domain.instant import MINUTE, SECOND, Micros, render
 
 FIRST_RETRY_DELAY: Final = 15 * SECOND
-"""Microseconds until a job is planned again after its first failure. Short: a newer server of the fleet may succeed."""
+"""Microseconds until a job is planned again after its first failure. The delay is short, because a newer server of the
+fleet may succeed."""
 MAX_RETRY_DELAY: Final = 10 * MINUTE
-"""Microseconds between two tries at most. A server that starts tries all of them at once."""
+"""Maximum number of microseconds between two attempts to plan a job. A server that starts tries all failed jobs
+immediately."""
 MAX_REASON_LENGTH: Final = 500
-"""Characters."""
+"""Maximum number of characters of a stored reason."""
 
 
 class PlanningFailure(Struct, frozen=True, kw_only=True):
-    """Why a job is not planned now. Its schedule stays where it is: the plan that succeeds begins with the instant that
-    was due first, under the job's catch-up rule."""
+    """The reason why a job cannot be planned now. The job keeps its next fire: the first plan that succeeds begins with
+    the oldest unplanned fire and applies the job's catch-up rule."""
 
     job_id: str
     tenant: str
     reason: str
     failures: int
-    """In a row."""
+    """Number of failures in a row."""
     since: Micros
-    """The first of them."""
+    """The instant of the first failure."""
     retry_at: Micros
 
 
 def warning(failure: PlanningFailure) -> str:
-    """For the owner of the job."""
+    """Return the warning that the API shows to the owner of the job."""
     return (
-        f"it cannot be planned since {render(failure.since)} ({failure.reason}); no fire is lost, the next try is at"
-        f" {render(failure.retry_at)}"
+        f"the job cannot be planned since {render(failure.since)} ({failure.reason}); no fire is lost, and the next"
+        f" attempt is at {render(failure.retry_at)}"
     )
 
 
 def retry_delay(failures: int) -> Micros:
-    """How long to wait after so many failures in a row."""
+    """Return how long to wait after this number of failures in a row."""
     return min(FIRST_RETRY_DELAY << min(failures - 1, 16), MAX_RETRY_DELAY)
 
 
 def put_off_until(due: Micros, now: Micros) -> Micros:
-    """When to look again at a run that cannot be handed out: after as long as it has waited, within the same bounds."""
+    """Return when to try again to assign a run that cannot be assigned now. The delay is the time that the run has
+    waited, but at least `FIRST_RETRY_DELAY` and at most `MAX_RETRY_DELAY`."""
     return now + min(max(now - due, FIRST_RETRY_DELAY), MAX_RETRY_DELAY)
 
 

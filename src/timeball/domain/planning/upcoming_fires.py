@@ -1,4 +1,5 @@
-"""What lies ahead of a job: the fires to expect, and, with calendars, the fire that is owed for the closed ones."""
+"""Computes the upcoming fires of a job. With calendars this includes the deferred fire, which replaces the fires of a
+closure (`excluded: next_open`)."""
 
 from __future__ import annotations
 
@@ -12,14 +13,15 @@ from timeball.domain.schedule.closed_times import OPEN, Closure, Closures
 
 
 def instants(job: Job, taken: frozenset[Micros] = frozenset()) -> Iterator[Micros]:
-    """The instants that are neither a run nor a span yet, in order."""
+    """Return the fires that are not planned yet, in order: they have neither a run nor a ledger row."""
     if job.next_fire_at is None:
         return iter(())
     return without(taken, chain((job.next_fire_at,), fires(job, job.next_fire_at)))
 
 
 def coming(job: Job, after: Micros, closures: Closures = OPEN) -> Iterator[Micros]:
-    """The fires to expect after a moment: those that are runs already, and as many more as the job may have."""
+    """Return the expected fires after an instant: those that are planned as runs already, and further ones, up to the
+    job's `max_runs`."""
     if job.owed is not None:
         return islice((at for at in _coming_owed(job, closures) if at > after), _left(job))
     if job.spec.max_runs is None or job.next_fire_at is None:
@@ -43,18 +45,18 @@ def _left(job: Job) -> int | None:
 
 
 class Course:
-    """What lies ahead of a job with calendars, instant by instant: those of its schedule, and the fire it is owed."""
+    """The upcoming fires of a job with calendars, one at a time: the fires of its schedule and the deferred fire."""
 
     def __init__(self, job: Job, taken: frozenset[Micros], closures: Closures) -> None:
         self._job, self._taken, self._closures = job, taken, closures
         self.owed = job.owed
         self._opens: Micros | None = None
-        """When the fire that is owed comes."""
+        """The instant of the deferred fire; None if there is none."""
         if job.owed is None:
             self._raw = instants(job, taken)
         else:
             self._raw = without(taken, fires(job, job.owed))
-            # Whoever opened them before their time, by an edit of calendar or job, means that moment.
+            # If an edit of a calendar or of the job ended the closure early, the deferred fire is due at that edit.
             self._owe(closures.opening(max(job.owed + 1, closures.changed_at, job.updated_at)))
         self._next = next(self._raw, None)
 
@@ -65,8 +67,8 @@ class Course:
         return min(self._opens, self._next)
 
     def exclude(self, closure: Closure) -> bool:
-        """Continue after the upcoming instant, which is closed. False: that was not an instant of the schedule, but
-        where the search for the end of a closure had paused."""
+        """Continue after the upcoming instant, which is closed. Return False if that instant was not a fire of the
+        schedule, but the point at which the search for the end of a closure had stopped."""
         if self._opens is not None and (self._next is None or self._opens < self._next):
             self._owe(closure.end)
             return False
@@ -77,7 +79,7 @@ class Course:
         return True
 
     def take(self) -> None:
-        """Go on after the upcoming instant, which is open: nothing is owed any more."""
+        """Continue after the upcoming instant, which is open. It replaces the deferred fire, if there was one."""
         self._advance()
         self.owed = self._opens = None
 
