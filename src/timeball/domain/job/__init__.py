@@ -1,1 +1,1 @@
-"""Jobs: their spec, their edits, and references to large values."""
+"""Jobs: the spec of a job, edits of single runs, and references to large values in object storage."""

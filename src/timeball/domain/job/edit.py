@@ -1,4 +1,4 @@
-"""An edit of one run: what it executes otherwise than the run it follows. Its job stays as it is."""
+"""An edit of one run: the differences between a retry or replay and the original run. The job stays unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from timeball.domain.task.task import DEFAULT_GRACE, Task, check_duration
 
 
 class RetryEdit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Rules to change; the others stay."""
+    """Changes of retry rules. Rules that are not given stay unchanged."""
 
     max_retries: MaxRetries | UnsetType = UNSET
     backoff: Backoff | UnsetType = UNSET
@@ -31,8 +31,8 @@ class RetryEdit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
 
 
 class Edit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What to change; the rest stays. Parameters and retry rules are merged name by name, a task is replaced. A
-    parameter that is null is taken away; any other null brings the default back."""
+    """Changes of one run. Fields that are not given stay unchanged. Parameters and retry rules are merged name by name;
+    a task is replaced. A parameter that is null is removed; any other field that is null gets its default."""
 
     task: Task | UnsetType = UNSET
     task_id: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
@@ -43,17 +43,17 @@ class Edit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_o
 
     def __post_init__(self) -> None:
         if not _given(self):
-            raise ValueError("the edit changes nothing; name parameters, task, taskId, timeout, grace or retry")
+            raise ValueError("the edit changes nothing; give parameters, task, taskId, timeout, grace or retry")
         if self.task is not UNSET and self.task_id is not UNSET:
-            raise ValueError("the edit names two tasks; give either a task or the taskId of a registered one")
+            raise ValueError("the edit names two tasks; give either a task or the taskId of a registered task")
         if self.timeout is not UNSET:
             check_duration("timeout", self.timeout, shortest=1)
         if self.grace is not UNSET:
             check_duration("grace", self.grace)
 
     def apply(self, spec: JobSpec) -> JobSpec:
-        """The spec with these changes. Each of them was checked when the edit was made, and none depends on others; but
-        a workflow leaves some to its tasks, and is `Invalid` with them."""
+        """Return the spec with these changes. Each change was checked when the edit was created, and changes do not
+        depend on each other. Raise `Invalid` if the job is a workflow and a change belongs to its tasks."""
         changes = _given(self)
         if self.task is not UNSET:
             changes["task_id"] = None

@@ -1,4 +1,4 @@
-"""A job: what to run, when, and by which rules; and where its schedule stands."""
+"""A job: its spec (the task, the schedule and the rules), and the state of its schedule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Moment = Annotated[str, Meta(max_length=64)]
 CatchUp = Literal["all", "last", "none"]
 
 HORIZON: Final = 15 * SECOND
-"""How far ahead a fire becomes a run row, so that nothing has to be found at the moment it is due."""
+"""Microseconds before its time at which a fire becomes a run row, so that it need not be planned at the moment when it
+is due."""
 
 MAX_JITTER: Final = DAY
 
@@ -59,23 +60,24 @@ def _check_durations(
 
 
 class JobState(StrEnum):
-    """What its owner wants of the job. Whether it is *completed* follows from what is left to do."""
+    """The state that the owner of the job has requested. A job counts as *completed* if it has nothing left to do; that
+    is computed, not stored."""
 
     ACTIVE = "active"
-    """Fires as scheduled."""
+    """The job fires as scheduled."""
     PAUSED = "paused"
-    """Fires nothing until it is resumed; then the catch-up rule decides about what fell due meanwhile."""
+    """The job does not fire until it is resumed. Then the catch-up rule decides about the fires during the pause."""
     CANCELLED = "cancelled"
-    """Fires nothing any more. Final."""
+    """The job never fires again. Final."""
 
 
 class JobSpec(
     Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
-    """What a user wrote, in its canonical form. Every acknowledged change of it is a new version.
+    """The definition of a job by a user, in canonical form. Every acknowledged change of it is a new version.
 
-    `gc=False`, here and elsewhere: frozen values that come by the thousand and can be part of no cycle. Looking for
-    cycles in them took almost half the time of a batch.
+    `gc=False`, here and elsewhere: these frozen values exist by the thousand and cannot be part of a reference cycle.
+    The search of the garbage collector for cycles in them took almost half the time of a batch.
     """
 
     name: Name = ""
@@ -92,54 +94,58 @@ class JobSpec(
     catch_up: CatchUp = "all"
     catch_up_window: Duration = "1h"
     start_at: Moment | None = None
-    """No fire before; the grid of an interval starts here."""
+    """The job does not fire before this time. The grid of an interval starts here."""
     end_at: Moment | None = None
-    """No fire after."""
+    """The job does not fire after this time."""
     max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
-    """The schedule ends after this many fires, counted from the job's creation. Missed ones do not count."""
+    """The schedule ends after this number of fires, counted from the creation of the job. Missed fires do not count."""
     jitter: Duration | None = None
-    """Each fire starts up to this much later; how much is the same whenever it is asked."""
+    """Each run starts later than its fire time by a delay up to this duration. The delay is deterministic: it is the
+    same for a fire on every node."""
     start_deadline: Duration | None = None
     """A run that has not started this long after its time is skipped."""
     ordering_key: Key | None = None
-    """Runs with the same key go strictly one after the other, in the order of their fire times."""
+    """Runs with the same key execute strictly one after the other, in the order of their fire times."""
     on_failure: Literal["block", "continue"] = "block"
-    """Whether the runs behind one that gave up wait until it is retried or discarded."""
+    """`block`: if a run fails for good, the runs with the same ordering key wait until it is retried or discarded.
+    `continue`: they do not wait."""
     concurrency: Concurrency | None = None
     rate_limit: RateLimit | None = None
     resources: Resources | None = None
     runs_on: Annotated[list[Label], Meta(max_length=20)] = []
-    """Labels a worker must have."""
+    """Labels that a worker must have to execute the runs."""
     calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []
-    """No fire while one of these is closed."""
+    """The job does not fire while one of these calendars is closed."""
     excluded: Excluded = "skip"
-    """What becomes of such fires: nothing, or one for all of them when the calendars open."""
+    """The rule for fires while a calendar is closed: `skip` drops them, `next_open` replaces them by one fire when the
+    calendars open."""
     delivery: Delivery = "at_least_once"
     preemptible: bool = False
-    """Whether its runs make room for waiting ones of a higher class of priority."""
+    """True if running attempts of the job give their slots to waiting runs of a higher priority class."""
     result_location: Annotated[str, Meta(max_length=200)] | None = None
-    """A folder of the object storage in which all results are kept, large or not."""
+    """A folder of the object storage in which all results of the job are stored, large or not."""
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
 
     def __post_init__(self) -> None:
         _check_durations(self.timeout, self.grace, self.catch_up_window, self.jitter, self.start_deadline)
         if (self.task is None) == (self.task_id is None):
-            raise ValueError("a job needs either a task or the taskId of a registered one")
+            raise ValueError("a job needs either a task or the taskId of a registered task")
         if self.result_location is not None:
             check_location(self.result_location)
             if type(self.task) is Workflow:
-                raise ValueError("resultLocation: the result of a workflow has no place of its own")
+                raise ValueError("resultLocation: the result of a workflow cannot be stored in a location of its own")
         if type(self.task) is Workflow:
             self._check_workflow()
         if self.start_at is not None or self.end_at is not None or self.max_runs is not None:
             self._check_bounds()
 
     def _check_workflow(self) -> None:
-        """A workflow is executed by nobody: its tasks are, each by its own rules."""
+        """Raise `ValueError` for a field that belongs to the tasks of a workflow. No worker executes a workflow itself;
+        workers execute its tasks, each by its own rules."""
         for field, name in OF_TASKS.items():
             if getattr(self, field) != getattr(_ANY_TASK, field):
-                raise ValueError(f"{name}: a workflow has no {name} of its own; give it to the tasks that need it")
+                raise ValueError(f"{name}: a workflow has no {name} of its own; set it on the tasks that need it")
 
     def _check_bounds(self) -> None:
         if self.one_shot:
@@ -159,7 +165,8 @@ class JobSpec(
 
     @property
     def gated(self) -> bool:
-        """Whether it shares a limit with others, to be looked at when a run of it could start."""
+        """True if the job shares a concurrency or rate limit with other jobs. The limit is checked when a run could
+        start."""
         return self.concurrency is not None or self.rate_limit is not None
 
     @property
@@ -172,8 +179,8 @@ class JobSpec(
 
     @property
     def refers(self) -> bool:
-        """Whether it names anything that has to be there: tasks, calendars, a kind of worker, a place for results, a
-        job to follow."""
+        """True if the spec refers to objects that must exist: tasks, calendars, a kind of worker, a location for
+        results, or a job to follow."""
         return (
             self.task_id is not None
             or bool(self.calendars)
@@ -194,7 +201,8 @@ class JobSpec(
 
     @property
     def bound(self) -> bool:
-        """Whether calendars may keep it from firing: what is to run at once is somebody's will, and runs."""
+        """True if calendars may exclude fires of the job. An immediate schedule ignores calendars, because a user
+        requested its run explicitly."""
         return bool(self.calendars) and not isinstance(self.schedule, Immediate)
 
     @property
@@ -203,7 +211,7 @@ class JobSpec(
 
     @property
     def follows(self) -> Follow | None:
-        """What it follows, if that is another job."""
+        """The schedule, if it follows another job; None otherwise."""
         return self.schedule if type(self.schedule) is Follow else None
 
     @property
@@ -212,7 +220,7 @@ class JobSpec(
 
 
 def workflow_of(spec: JobSpec) -> list[WorkflowTask]:
-    """Its tasks, if it is a workflow."""
+    """Return the tasks of a workflow; an empty list for any other job."""
     return spec.task.tasks if isinstance(spec.task, Workflow) else []
 
 
@@ -225,13 +233,13 @@ OF_TASKS: Final = {
     "runs_on": "runsOn",
     "delivery": "delivery",
 }
-"""What only the tasks of a workflow have."""
+"""Fields that the tasks of a workflow have and the workflow itself must not have, with their names in JSON."""
 _ANY_TASK: Final = JobSpec(task_id="any")
 
 
 def task_spec(workflow: JobSpec, task: WorkflowTask, parameters: dict[str, Any]) -> JobSpec:
-    """What a run of one task of a workflow executes. Nobody waits behind it if it gives up: what follows from that is
-    the workflow's to say."""
+    """Return the spec of the run of one workflow task. Its `on_failure` is `continue`: no run with the same ordering
+    key waits if the task fails, because the workflow decides what follows."""
     return JobSpec(
         name=f"{workflow.name}/{task.name}"[:200],
         task=task.task,
@@ -256,52 +264,56 @@ def task_spec(workflow: JobSpec, task: WorkflowTask, parameters: dict[str, Any])
 
 
 class Job(Struct, frozen=True, gc=False, kw_only=True):
-    """A job as the store holds it."""
+    """A stored job: its spec, its state and the state of its schedule."""
 
     id: str
     tenant: str
     spec: JobSpec
     version: int
-    """Grows with every acknowledged change; the planner writes only where it is still what it read."""
+    """Incremented by every acknowledged change. The planner writes a plan only if the version is the one that it read.
+    """
     state: JobState
     anchor: Micros
-    """When its schedule takes effect: nothing fires before, and the grid of an interval starts here."""
+    """The instant at which the schedule takes effect: no fire is before it, and the grid of an interval starts here."""
     next_fire_at: Micros | None
-    """The first instant that is not yet a run or a ledger span. None: the schedule is exhausted."""
+    """The first fire that has neither a run nor a ledger row yet. None if the schedule is exhausted."""
     plan_at: Micros | None
-    """When the planner has to look at it: `HORIZON` before the next fire, but not before the last planned one
-    fell due, so that at most one future run exists. None: never."""
+    """The instant at which the planner has to plan the job: `HORIZON` before the next fire, but not before the last
+    planned fire is due, so that at most one future run exists. None if the planner has nothing to do."""
     created_at: Micros
     updated_at: Micros
     pause_reason: str = ""
     paused_until: Micros | None = None
-    """When a pause ends by itself."""
+    """The instant at which a pause ends automatically."""
     fired: int = 0
-    """Fires that became runs, for `max_runs`."""
+    """Number of fires that became runs, for `max_runs`."""
     owed: Micros | None = None
-    """The last instant that calendars excluded, if a fire is owed for it when they open: the schedule goes on after
-    it, and `next_fire_at` is that fire or the next instant, whichever comes first."""
+    """The last fire that calendars excluded, if a deferred fire replaces it when they open. The schedule continues
+    after it. `next_fire_at` is then the deferred fire or the next fire of the schedule, whichever is first."""
     slot: int | None = None
-    """The second of the day at which it fires within its window, if it has one."""
+    """The second of the day at which the job fires within its window, if its schedule is a window."""
     last_span: str | None = None
-    """The ledger row of the newest instants if those were missed or skipped: the next such instant joins it."""
+    """The id of the ledger row of the newest fires, if they were missed or skipped. The next such fire extends the row.
+    """
     upstream_events: tuple[Micros, ...] = ()
-    """Of a job that follows another: the instants that wait to be planned, in order. Only who plans knows them."""
+    """The fires of a job that follows another job that wait to be planned, in order. They are loaded only for planning.
+    """
 
     @property
     def serial(self) -> bool:
-        """Whether its runs have to look at each other: a one-shot has nobody to overlap with."""
+        """True if the overlap policy has to compare the runs of the job with each other. A one-shot has no other run to
+        overlap with."""
         return self.spec.overlap is not Overlap.ALLOW and not self.spec.one_shot
 
     @property
     def exhausted(self) -> bool:
-        """Whether it has fired as often as it may."""
+        """True if the job has fired `max_runs` times."""
         return self.spec.max_runs is not None and self.fired >= self.spec.max_runs
 
     @property
     def spread(self) -> str:
-        """What places it where its schedule leaves that open: its slot in a window, else what `H` hashes, which is
-        stable for a job of this name."""
+        """The text that determines the part of the fire time that the schedule leaves open: the slot in a window, or
+        else the input of the hash for `H`, which is stable for a job of this name."""
         if self.slot is not None:
             return f"{schedule.SLOT}{self.slot}"
         return f"{self.tenant}/{self.spec.name or self.id}"
@@ -311,19 +323,21 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def plan_at(next_fire_at: Micros | None, last_planned: Micros | None) -> Micros | None:
-    """When the planner must look next, given the last instant it turned into a (possibly future) run."""
+    """Return when the planner has to plan the job again. `last_planned` is the last fire that became a run; it may be
+    in the future."""
     if next_fire_at is None:
         return last_planned
     return next_fire_at - HORIZON if last_planned is None else max(next_fire_at - HORIZON, last_planned)
 
 
 def is_overdue(job: Job, now: Micros) -> bool:
-    """Whether the planner has something to decide about it first: an instant that fell due, or a blocked run."""
+    """True if the planner has to plan the job first: a fire is due, or a blocked run has to be decided."""
     return job.state is JobState.ACTIVE and job.plan_at is not None and job.plan_at <= now
 
 
 def jitter_of(job: Job, fire_time: Micros) -> Micros:
-    """How much later than its time a fire starts: anything up to `jitter`, the same on every node, every time."""
+    """Return the delay of a fire, in microseconds: between 0 and `jitter`. The same fire has the same delay on every
+    node."""
     if job.spec.jitter is None:
         return 0
     digest = hashlib.blake2b(f"{job.id}/{fire_time}".encode(), digest_size=8).digest()
@@ -333,11 +347,11 @@ def jitter_of(job: Job, fire_time: Micros) -> Micros:
 class OffloadedSpec(
     JobSpec, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
-    """A spec as the store keeps it when its parameters are large: those are an object elsewhere. Nobody can write one
-    into a request, where an unknown field is an error."""
+    """The stored form of a spec whose large parameters are in object storage. A request cannot contain this form,
+    because an unknown field is an error there."""
 
     parameters_at: str = ""
-    """The object's key, which ends with `.json`. It comes last, and in every such spec."""
+    """The key of the object, which ends with `.json`. It is the last field of the JSON, and always present."""
 
     def with_parameters(self, parameters: dict[str, Any]) -> JobSpec:
         fields = {name: getattr(self, name) for name in JobSpec.__struct_fields__}
@@ -353,18 +367,19 @@ _decode_stowed = msgspec.json.Decoder(OffloadedSpec).decode
 
 
 def offloaded(spec: JobSpec, key: str) -> OffloadedSpec:
-    """The spec without its parameters, which are there."""
+    """Return the spec without its parameters, with a reference to the object that has them."""
     fields = {name: getattr(spec, name) for name in JobSpec.__struct_fields__}
     return OffloadedSpec(**{**fields, "parameters": {}}, parameters_at=key)
 
 
 def without_parameters(spec: JobSpec) -> JobSpec:
-    """What is left where nothing is executed by it."""
+    """Return the spec without its parameters, for uses that execute nothing."""
     return spec.with_parameters({}) if isinstance(spec, OffloadedSpec) else msgspec.structs.replace(spec, parameters={})
 
 
 def decode_spec(text: str | bytes) -> JobSpec:
-    if text.endswith('.json"}') if isinstance(text, str) else text.endswith(_END):  # few others do
+    # Few specs that are not offloaded end like this.
+    if text.endswith('.json"}') if isinstance(text, str) else text.endswith(_END):
         try:
             found = _decode_stowed(text)
         except msgspec.ValidationError:
@@ -374,10 +389,10 @@ def decode_spec(text: str | bytes) -> JobSpec:
 
 
 def is_offloaded(spec: bytes) -> bool:
-    """Whether the parameters of an encoded spec are elsewhere."""
+    """True if the parameters of an encoded spec are in object storage."""
     return spec.endswith(_END) and isinstance(decode_spec(spec), OffloadedSpec)
 
 
 def fill(spec: bytes, parameters: bytes) -> bytes:
-    """An encoded spec whose parameters were elsewhere, with them."""
+    """Return an encoded spec in which the reference to object storage is replaced by the parameters."""
     return b'%s,"parameters":%s}' % (spec[: spec.rindex(_AT)], parameters)

@@ -1,14 +1,15 @@
-"""Large values: parameters, results and output that are objects elsewhere, and how rows refer to them.
+"""Large values: parameters, results and output that are objects in object storage, and the references of rows to them.
 
-    payloads/5f2c…/2026/11/15/j_0194…-80a1….json      the parameters of a job, or of a run that somebody edited
-    results/5f2c…/2026/11/15/r_0194…-17.json          what an attempt returned; the number is its fencing token. If its
-                                                      job names a `resultLocation`, that comes before the run
-    logs/5f2c…/2026/11/15/r_0194…-2.ndjson.gz         what an attempt printed; the number is that of the attempt
+    payloads/5f2c…/2026/11/15/j_0194…-80a1….json      the parameters of a job, or of a run that was edited
+    results/5f2c…/2026/11/15/r_0194…-17.json          the result of an attempt; the number is its fencing token. If the
+                                                      job has a `resultLocation`, that folder precedes the run id
+    logs/5f2c…/2026/11/15/r_0194…-2.ndjson.gz         the output of an attempt; the number is that of the attempt
 
-Behind the kind comes the store that they belong to, so that two of them may share a place, and the day on which the
-object was written, by the store's clock. An object is written before the row that refers to it, and that row goes
-before it. So whatever no row refers to may go, once nobody can be about to refer to it: a row is written within
-`LATEST` after its object's day began, or not at all, and no object goes before `SAFE`.
+After the kind, the key has the id of the store, so that two stores may share one object storage, and the day on which
+the object was written, by the clock of the store. An object is written before the row that refers to it, and deleted
+after it. An object that no row refers to can therefore be deleted as soon as no row can begin to refer to it: a row is
+written within `LATEST` after the beginning of the object's day, or not at all, and no object is deleted before `SAFE`
+has passed.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ from timeball.domain import instant
 from timeball.domain.instant import DAY, Micros
 
 LARGE: Final = 64 * 1024
-"""What is longer, in bytes, is kept elsewhere."""
+"""Values with more bytes than this are offloaded to object storage."""
 LATEST: Final = 2 * DAY
+"""Microseconds after the beginning of an object's day within which a row may begin to refer to the object."""
 SAFE: Final = 3 * DAY
+"""Microseconds after the beginning of an object's day before which the object is never deleted."""
 MAX_REFERENCE_LENGTH: Final = 500
 KINDS: Final = ("payloads", "results", "logs")
 REFERENCE: Final = "@"
-"""The stream of a row of output that stands for an object. A result that does so begins with it, as no JSON does."""
+"""The stream name of an output row that refers to an object. A result that refers to an object begins with this
+character, which no JSON text does."""
 _LOCATION: Final = re.compile(r"[\w=-][\w.=-]*(/[\w=-][\w.=-]*)*", re.ASCII)
 
 
 def prefix(kind: str, store: int) -> str:
-    """Of all objects of a kind and a store."""
+    """Return the prefix of the keys of all objects of one kind and one store."""
     return f"{kind}/{store:016x}/"
 
 
@@ -43,7 +47,8 @@ def key(kind: str, store: int, now: Micros, name: str) -> str:
 
 
 def written_on(key: str) -> Micros | None:
-    """The first instant of the day of an object, or of a folder of such; None: it is something else."""
+    """Return the first instant of the day in the key of an object or of a folder of objects; None if it is another kind
+    of key."""
     try:
         kind, _, year, month, day = key.split("/")[:5]
         return instant.of(datetime(int(year), int(month), int(day), tzinfo=UTC)) if kind in KINDS else None
@@ -52,27 +57,28 @@ def written_on(key: str) -> Micros | None:
 
 
 def may_be_referred_to(key: str, now: Micros) -> bool:
-    """Whether a row may still begin to refer to an object."""
+    """True if a row may still begin to refer to the object."""
     day = written_on(key)
     return day is not None and now < day + LATEST
 
 
 def check_location(location: str) -> None:
-    """A folder below that of the results: it leads nowhere else, neither up nor to another machine."""
+    """Raise `ValueError` if a `resultLocation` is not a folder below that of the results. It must point neither to a
+    parent folder nor to another machine."""
     if not _LOCATION.fullmatch(location):
         raise ValueError(
-            "resultLocation: name a folder in the object storage, such as reports/daily, of letters, digits and"
-            " - _ = . (no part begins with a dot, and there are no addresses)"
+            "resultLocation: must be a folder in the object storage, such as reports/daily, of letters, digits and"
+            " - _ = . (no part begins with a dot; URLs are not allowed)"
         )
 
 
 def owner(key: str) -> str:
-    """The job or the run that an object belongs to."""
+    """Return the id of the job or the run that an object belongs to."""
     return key.rsplit("/", 1)[-1][:30]
 
 
 def reference(result: Raw | None) -> str | None:
-    """The object that a result stands for; None: it is the result."""
+    """Return the key of the object that a stored result refers to; None if it is the result itself."""
     if result is None or len(result) > MAX_REFERENCE_LENGTH:
         return None
     text = bytes(result)
