@@ -1,1 +1,1 @@
-"""Runs: their lifecycle, their ledger, and their archived form."""
+"""Runs: lifecycle, ledger, lateness, error fingerprints, and the archived form."""

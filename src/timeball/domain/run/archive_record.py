@@ -1,13 +1,13 @@
-"""Records: finished runs as the archive keeps them, for a long time and for any reader of JSON.
+"""Records: the archived form of finished runs, made to be kept for a long time and read with any JSON parser.
 
-The names are those of the API, all fields are always there, and times are RFC 3339 in UTC: a record says everything
-that there is to say about a run without Timeball, and without the job, which may be gone.
+The field names are those of the API, all fields are always present, and times are RFC 3339 in UTC. A record is complete
+without Timeball and without the job, which may be deleted by then.
 
-Three kinds of objects, each below a day, which is that of the run's id:
+There are three kinds of objects, each in the folder of a day, which is the day of the run's id:
 
     executions/2026/11/15/runs-r_0194…-5f2c….ndjson.gz    runs, in the order of their ids: one `Record` per line
-    executions/2026/11/15/logs-r_0194…-80a1….ndjson.gz    their output: one `LogRecord` per line
-    manifests/2026/11/15/b7d0….json                       a `Manifest`: which of those count, and what is in them
+    executions/2026/11/15/logs-r_0194…-80a1….ndjson.gz    output of these runs: one `LogRecord` per line
+    manifests/2026/11/15/b7d0….json                       a `Manifest`: the list of valid objects with their contents
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from timeball.domain.run.status import Status
 FORMAT: Final = 1
 NOTHING: Final = Raw(b"null")
 render: Final = lru_cache(maxsize=64)(instant.render)
-"""Many of a run's moments are the same, and telling them is most of the work."""
+"""Formats an instant. The results are cached, because many instants of a run are equal, and formatting is most of the
+work of writing a record."""
 
 
 class RecordedError(Struct, frozen=True, rename="camel"):
@@ -41,7 +42,7 @@ class RecordedError(Struct, frozen=True, rename="camel"):
 
 
 class RecordedAttempt(Struct, frozen=True, rename="camel"):
-    """An attempt before the last."""
+    """An attempt before the last one."""
 
     attempt: int
     fencing_token: int
@@ -54,7 +55,8 @@ class RecordedAttempt(Struct, frozen=True, rename="camel"):
 
 
 class Head(Struct, frozen=True, rename="camel"):
-    """What records are looked for by. It comes first, so that little has to be read of those that are not meant."""
+    """The fields by which records are filtered. They come first in the JSON, so that little has to be decoded of
+    records that do not match."""
 
     run_id: str
     tenant: str
@@ -70,7 +72,7 @@ class Head(Struct, frozen=True, rename="camel"):
 
 
 class Record(Head, frozen=True, rename="camel", kw_only=True):
-    """A run that ended."""
+    """A finished run in the archive."""
 
     job_name: str
     job_version: int
@@ -99,7 +101,7 @@ class Record(Head, frozen=True, rename="camel", kw_only=True):
 
 
 class LogRecord(Struct, frozen=True, rename="camel"):
-    """A piece of what a run wrote."""
+    """A piece of the output of a run."""
 
     run_id: str
     attempt: int
@@ -110,18 +112,18 @@ class LogRecord(Struct, frozen=True, rename="camel"):
 
 
 class Finished(Struct, frozen=True):
-    """A run with all that belongs in its record."""
+    """A finished run with all data of its record."""
 
     run: Run
     attempts: list[Attempt]
-    """Those before the last."""
+    """The attempts before the last one."""
     user_id: str = ""
     task_id: str | None = None
     tags: list[str] = []
 
 
 class Part(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An object with records, and what can be known without reading it."""
+    """An entry of a manifest: the key of an object with records, and a summary of its contents."""
 
     key: str
     records: int
@@ -129,12 +131,13 @@ class Part(Struct, frozen=True, rename="camel", omit_defaults=True):
     last_id: str
     first_fire_time: str = ""
     last_fire_time: str = ""
-    """Of spans, the last instant."""
+    """The latest fire time in the object. For a span, its last fire counts."""
     statuses: dict[str, int] = {}
 
 
 class Manifest(Struct, frozen=True, rename="camel"):
-    """What one archiving of a day wrote: all of it is there. Another one of the same day adds to it."""
+    """The objects that one archiving of a day wrote. They are complete when the manifest exists. Another archiving of
+    the same day adds another manifest."""
 
     format: int
     day: str
@@ -157,12 +160,12 @@ MANIFESTS: Final = "manifests/"
 
 
 def day_of(run_id: str) -> date:
-    """The day, in UTC, that the records of a run belong to."""
+    """Return the day, in UTC, that the records of a run belong to."""
     return instant.to_datetime(ids.made_at(run_id)).date()
 
 
 def id_range(day: date) -> tuple[str, str]:
-    """All ids of a day are at or after the first of these and before the second."""
+    """Return two ids: all run ids of a day are at or after the first one and before the second one."""
     begin = (day - date(1970, 1, 1)).days * DAY
     return ids.first_run(begin), ids.first_run(begin + DAY)
 
@@ -176,7 +179,7 @@ def manifests_of(day: date) -> str:
 
 
 def day_of_manifest(key: str) -> date | None:
-    """None: it is something else."""
+    """Return the day of a manifest from its key; None if the key is not that of a manifest."""
     try:
         year, month, day, name = key.removeprefix(MANIFESTS).split("/")
         return date(int(year), int(month), int(day)) if name.endswith(".json") else None
@@ -184,7 +187,7 @@ def day_of_manifest(key: str) -> date | None:
         return None
 
 
-# --- from runs to records and back --------------------------------------------------------------------------------
+# --- conversion between runs and records --------------------------------------------------------------------------
 
 
 def record(finished: Finished) -> Record:

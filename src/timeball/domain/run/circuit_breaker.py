@@ -1,8 +1,9 @@
-"""The circuit to a target host, shared by everybody who calls it.
+"""The circuit breaker of a target host. All runs that call the host share it.
 
-closed      calls go out; `TRIPS_AT` failures in a row open it
-open        nothing goes out until its time has come: runs wait without spending an attempt
-half open   its time has come: one run probes. Success closes the circuit, failure opens it for twice as long
+closed      calls are allowed; `TRIPS_AT` failures in a row open the circuit
+open        no call is allowed until `open_until`; runs wait and spend no attempt
+half open   `open_until` has passed: one run probes the host. Success closes the circuit, failure opens it for twice as
+            long, up to `MAX_OPEN_TIME`
 """
 
 from __future__ import annotations
@@ -20,25 +21,26 @@ MAX_OPEN_TIME: Final = 5 * MINUTE
 
 
 class Circuit(Struct, frozen=True):
-    """What is known of a host. A fresh one is closed."""
+    """The state of the circuit breaker of one host. The default is closed."""
 
     failures: int = 0
-    """In a row."""
+    """Number of failures in a row."""
     open_until: Micros | None = None
-    """None: closed. Past: half open."""
+    """None if the circuit is closed. If it is in the past, the circuit is half open."""
     rests: int = 0
-    """How often it opened without having closed in between."""
+    """How often the circuit opened since it was closed last."""
     probe: str | None = None
-    """The run that probes."""
+    """The id of the run that probes the host."""
 
 
 def lets_through(circuit: Circuit, at: Micros) -> bool:
-    """Whether another run may call at this instant. In the half open state it becomes the probe."""
+    """True if another run may call the host at this instant. In the half open state that run becomes the probe."""
     return circuit.open_until is None or (circuit.open_until <= at and circuit.probe is None)
 
 
 def failed(circuit: Circuit, run_id: str, now: Micros) -> Circuit:
-    """A call found the host unwell. While it is open, calls that went out before do not count."""
+    """Return the circuit after a call that failed because of the host. While the circuit is open, failures of calls
+    that began earlier do not count."""
     if circuit.open_until is not None and circuit.probe != run_id:
         return circuit
     failures = circuit.failures + 1
@@ -49,16 +51,16 @@ def failed(circuit: Circuit, run_id: str, now: Micros) -> Circuit:
 
 
 def succeeded() -> Circuit:
-    """A call got an answer: the host is well."""
+    """Return the circuit after a call that the host answered: it is closed."""
     return Circuit()
 
 
 def abandoned(circuit: Circuit) -> Circuit:
-    """Its probe ended without an answer to the question, such as by a cancel: another may probe."""
+    """Return the circuit after a probe that ended without a result, such as by a cancel. Another run may probe."""
     return Circuit(circuit.failures, circuit.open_until, circuit.rests)
 
 
 def is_host_failure(failure: Failure) -> bool:
-    """Whether a failed call says that the host is unwell: no answer, or one of the server's own errors. A 429 says
-    that it is well and busy; a 4xx that it is well and the request is not."""
+    """True if a failed call indicates a failure of the host: no answer, or a 5xx status. A 429 means that the host
+    works and is busy; any other 4xx means that the host works and the request is wrong."""
     return failure.kind in ("http", "timeout") and (failure.status is None or failure.status >= 500)

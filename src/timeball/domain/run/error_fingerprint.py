@@ -1,7 +1,7 @@
-"""Which failures are the same error: a short hash of what failed, without what differs from run to run.
+"""Computes the fingerprint of a failure: a short hash that is equal for failures with the same cause.
 
-Two runs that broke for one reason rarely say it in the same words: there are ids, times, numbers, paths and values of
-the data in between. Each of these becomes a placeholder; the words that are left tell one error from another.
+The messages of two failures with the same cause are rarely equal, because they contain ids, times, numbers, paths and
+values of the data. Each of these is replaced by a placeholder before hashing; the remaining words identify the error.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Final
 from timeball.domain.run.lifecycle import Failure
 
 LENGTH: Final = 12
-"""Of a fingerprint, in hexadecimal digits."""
+"""Length of a fingerprint, in hexadecimal digits."""
 LOOKED_AT: Final = 2_000
-"""Characters of a message that count. What follows is the tail of an output, not another error."""
+"""Number of characters of a message that are used. Later characters are the tail of an output and do not identify the
+error."""
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
@@ -31,13 +32,13 @@ _RULES: Final = tuple(
     (needle, re.compile(pattern), replacement)
     for needle, pattern, replacement in (
         ("\x1b", r"\x1b\[[0-9;]*[A-Za-z]", ""),
-        # An address keeps its host and path; who asked, and what for, is left out.
+        # A URL keeps its host and path. The user name, the query and the fragment are dropped.
         (
             "://",
             r"(\b[a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"<>]*@)?([^\s?#'\"<>]*)(?:[?#](?:[^\s'\"<>]*[^\s'\"<>:;,.)])?)?",
             r"\1\2",
         ),
-        # What a JSON answer calls its error, and the names of code and tables, are not data.
+        # The error fields of a JSON response, and the names of code and tables, are kept: they are not data.
         ('"', rf"(?i)\"({_TELLING})\"\s*:\s*\"((?:[^\"\\]|\\.)*)\"", r"\1: \2"),
         ("", rf"\b({_NOUNS}) ([\"'`])([A-Za-z_][\w.]*)\2", r"\1 \3"),
         ("", r"(?<!\w)[bruBRU]{0,2}([\"'`])(?:(?!\1)[^\n])*\1(?!\w)", "<text>"),
@@ -52,18 +53,19 @@ _RULES: Final = tuple(
         ("-", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
         ("0", r"\b0[xX][0-9a-fA-F]+\b", "<id>"),
         (":", r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])", "<n>"),
-        # Hexadecimal digits, or letters and digits that take turns: nobody's word.
+        # Hexadecimal digits, or alternating letters and digits, are ids and not words.
         ("", r"(?<![A-Za-z0-9])(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{6,}(?![A-Za-z0-9])", "<id>"),
         ("", r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*", "<id>"),
         ("", rf"[-+]?\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?(?: ?(?:{_UNITS})\b|%)?", "<n>"),
         ("", r"\s+", " "),
     )
 )
-"""What is looked for where these characters are, and what becomes of it; one after the other."""
+"""The replacements, applied in this order: (characters that the text must contain, pattern, replacement). The first
+element skips the search where the pattern cannot match."""
 
 
 def fingerprint(failure: Failure) -> str:
-    """The same for the same error, however often it happens and to whatever run."""
+    """Return the fingerprint of a failure. Failures with the same cause have the same fingerprint, in every run."""
     parts = (
         failure.kind,
         str(failure.exit_code),
@@ -75,12 +77,13 @@ def fingerprint(failure: Failure) -> str:
 
 
 def essence(message: str) -> str:
-    """A message without what differs from run to run."""
+    """Return a message in which the parts that differ from run to run are replaced by placeholders."""
     return _essence(message[:LOOKED_AT])
 
 
 def remember_essences(messages: Iterable[str]) -> None:
-    """Find them now, so that `fingerprint` need not: any thread may do it."""
+    """Compute and cache the essences of messages, so that `fingerprint` finds them in the cache. Any thread may call
+    this."""
     for message in messages:
         essence(message)
 

@@ -1,4 +1,4 @@
-"""Jobs that follow other jobs: which ends of runs concern them."""
+"""Jobs that follow other jobs: decides which ends of runs cause a fire of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from timeball.domain.schedule.schedule import On
 
 
 def wants(on: On, status: Status) -> bool:
-    """Whether an end counts. A run that was cancelled or skipped never does: nothing is to come of it."""
+    """True if a run that ended with this status causes a fire. A run that was cancelled or skipped never does."""
     return status in RAN and (on == "finished" or (on == "succeeded") == (status in SUCCESSFUL))
 
 
 def goes_on(job: Job) -> bool:
-    """Whether ends of another job's runs may still come to something here."""
+    """True if the end of another job's run may still cause a fire of this job."""
     return job.spec.follows is not None and job.state is not JobState.CANCELLED and not job.exhausted
 
 
 def is_awake(job: Job) -> bool:
-    """Whether it goes on, and its own end has not come: until then the planner is to look at it."""
+    """True if the job may still fire and its `endAt` has not passed. The planner plans the job until then."""
     return goes_on(job) and (job.spec.ends is None or job.plan_at is not None)
 
 
 def concerns(job: Job, followed: str, status: Status, at: Micros) -> bool:
-    """Whether a job, as it is now, fires at an instant because a run of another has ended."""
+    """True if the current version of a job fires at the instant `at`, because a run of the job `followed` has ended
+    with this status."""
     spec, follow = job.spec, job.spec.follows
     if follow is None or not goes_on(job) or follow.job != followed or not wants(follow.on, status):
         return False

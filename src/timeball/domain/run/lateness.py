@@ -1,4 +1,4 @@
-"""Where the time went between the moment a run should have started and the moment it did."""
+"""Splits the delay between the due time of a run and its start into the parts that caused it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from timeball.domain.run.run import Attempt, Run
 
 
 class Lateness(Struct, frozen=True):
-    """One part after the other; together they are the whole."""
+    """The delay of a run in microseconds, as consecutive parts. Their sum is the whole delay."""
 
     scheduler: Micros
-    """Until there was a run: nobody planned it in time, or its job was paused."""
+    """From the due time until the run was created: the planner was late, or the job was paused."""
     blocked: Micros
-    """Until it could be claimed: an earlier run, its turn or a limit held it back."""
+    """Until the run could be claimed: an earlier run, its ordering key or a limit blocked it."""
     queue: Micros
-    """Until a worker had room for it."""
+    """Until a worker with a free slot claimed the run."""
     worker: Micros
-    """Until its worker started it."""
+    """Until the worker started the run."""
 
     @property
     def total(self) -> Micros:
@@ -26,10 +26,11 @@ class Lateness(Struct, frozen=True):
 
 
 def split(run: Run, first: Attempt | None = None) -> Lateness | None:
-    """The lateness of a run that has started; `first` is its first attempt, if others followed.
+    """Return the lateness of a run that has started; None if it has not. `first` is its first attempt, if other
+    attempts followed.
 
-    A fire is claimed a moment ahead of its time, and clocks of servers differ a little: what lies outside the time
-    between due and started does not count.
+    A run may be claimed shortly before its time, and the clocks of servers differ slightly: instants are therefore
+    limited to the time between the due time and the start.
     """
     if run.started_at is None:
         return None

@@ -1,5 +1,5 @@
-"""The verdict on every due instant. A fire's row is its run (open while that is live, closed with it);
-consecutive instants that never became a run share one row."""
+"""The ledger: the verdict on every fire. The ledger row of a fire is its run; it is open while the run is live, and
+closed when the run ends. Consecutive fires that never became runs share one row."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.domain.run.status import STATUSES, End, Status
 
 TOLERANCE: Final = 2 * SECOND
-"""A start up to this late is on time; an instant planned later than this was missed and is caught up."""
+"""Maximum delay, in microseconds, of a start that is on time. A fire that is planned later than this is overdue: the
+catch-up rule decides about it."""
 FORGONE: Final = "the job was paused, and its schedule was changed before it was resumed"
-"""Why instants were missed that fell due meanwhile."""
+"""The reason of fires that were missed because the schedule was changed during a pause."""
 
 
 class Origin(StrEnum):
-    """Why a run exists. Only the first two are due instants of the schedule."""
+    """The reason why a run exists. Only the first two are fires of the schedule."""
 
     SCHEDULE = "schedule"
     CATCH_UP = "catch_up"
-    """Its instant had passed when it was planned: after an outage, a pause or a stall."""
+    """The fire was overdue when it was planned: after an outage, a pause or a delay of the planner."""
     MANUAL = "manual"
     RETRY = "retry"
-    """A person retried a dead or failed run; linked to it."""
+    """A user retried a dead or failed run. The run refers to that run."""
     REPLAY = "replay"
-    """A person ran a finished run once more; linked to it."""
+    """A user executed a finished run again. The run refers to that run."""
     BACKFILL = "backfill"
-    """A person had the fires of a past range run; linked to that backfill, by which it is accounted for."""
+    """A user requested the fires of a past range. The run refers to the backfill, which counts it."""
     TASK = "task"
-    """A task of a workflow run."""
+    """The run executes a task of a workflow run."""
 
 
 DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
@@ -37,7 +38,7 @@ DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
 
 class Verdict(StrEnum):
     OPEN = "open"
-    """Not decided: it has not started, or has not ended."""
+    """Not decided yet: the run has not started, or has not ended."""
     ON_TIME = "on_time"
     LATE = "late"
     CAUGHT_UP = "caught_up"
@@ -47,7 +48,8 @@ class Verdict(StrEnum):
 
 
 def verdict(status: Status, origin: Origin, due_at: Micros, started_at: Micros | None) -> Verdict:
-    """The verdict on a fire that became a run, once the run is terminal. `due_at` is the fire time and its jitter."""
+    """Return the verdict on a fire that became a run; `OPEN` until the run is terminal. `due_at` is the fire time plus
+    jitter."""
     end = STATUSES[status].end
     match end:
         case End.SUCCESS | End.FAILURE:

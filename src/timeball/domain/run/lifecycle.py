@@ -1,13 +1,13 @@
-"""The life of a run: its states, the events that move it, and every transition there is, in one table.
+"""The lifecycle of a run: its states, its events, and all its transitions in one table.
 
-Three live states are stored; what a user sees (`Status`) follows from them and the time, so that nothing has to
-be written when the clock passes the fire time:
+The store holds three live states. The status that a user sees (`Status`) follows from the state and the time, so that
+nothing has to be written when the fire time passes:
 
     stored      shown as
-    READY       scheduled (its time has not come) · queued (it waits for a slot) · retrying (it failed before)
-    BLOCKED     blocked (an earlier run, its turn, or a limit holds it) · scheduled (its time has not come)
+    READY       scheduled (due in the future) · queued (waits for a slot) · retrying (an attempt failed)
+    BLOCKED     blocked (by an earlier run, an ordering key, or a limit) · scheduled (due in the future)
     RUNNING     running
-    terminal    succeeded · failed · dead · cancelled · skipped, in the history, for good
+    terminal    succeeded · failed · dead · cancelled · skipped; these rows are in the history and final
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ from timeball.domain.task import retry
 from timeball.domain.task.retry import Delivery, Retry
 
 LEASE: Final = 15 * SECOND
-"""How long a worker's session lasts after a beat."""
+"""Microseconds for which a worker's session is valid after a beat."""
 
 
 class State(StrEnum):
-    """Where a live run stands in the store."""
+    """The stored state of a live run."""
 
     READY = "ready"
-    """May be claimed from `eligible_at` on. The dispatcher moves it to RUNNING; cancel and edit end it."""
+    """The run may be claimed from `eligible_at` on. The dispatcher moves it to RUNNING; cancel and edit end it."""
     BLOCKED = "blocked"
-    """Something holds it back, see `Hold`. It is READY when nothing does any more; the planner may skip it."""
+    """The run has at least one hold, see `Hold`. It becomes READY when the last hold is removed; the planner may skip
+    it."""
     RUNNING = "running"
-    """Claimed by a worker under a token. The worker's report or the rescuer ends or repeats it."""
+    """A worker has claimed the run under a fencing token. The report of the worker or the lease rescuer ends the run or
+    makes it READY again."""
 
 
 class Hold(IntFlag):
-    """Why a run is BLOCKED. Each kind comes and goes under a lock of its own."""
+    """The reasons why a run is BLOCKED. Each kind is added and removed under a lock of its own."""
 
     OVERLAP = 1
-    """An earlier run of its job is alive. Under the job's lock."""
+    """An earlier run of the same job is alive. Changed under the lock on the job."""
     TURN = 2
-    """Another run has the turn under its ordering key. Under the key's lock."""
+    """Another run holds the ordering key. Changed under the lock on the key."""
     GATE = 4
-    """It waits for a permit, a token or a host. Under the gate's lock."""
+    """The run waits for a permit of a concurrency limit, a token of a rate limit, or the circuit breaker of a host.
+    Changed under the lock on the gate."""
 
 
 class Event(StrEnum):
@@ -76,11 +79,11 @@ TRANSITIONS: Final[dict[tuple[State, Event], State | Status]] = {
     (State.RUNNING, Event.EXHAUST): Status.DEAD,
     (State.RUNNING, Event.CANCEL): Status.CANCELLED,
 }
-"""Whatever is not here does not happen. Terminal states have no row: they are final."""
+"""All allowed transitions. Terminal statuses are final, so they have no entry."""
 
 
 def status(state: State, *, attempt: int, due_at: Micros, eligible_at: Micros, now: Micros) -> Status:
-    """What a live run is shown as. `attempt` counts the attempts that were claimed so far."""
+    """Return the status of a live run, as shown to users. `attempt` is the number of attempts claimed so far."""
     match state:
         case State.RUNNING:
             return Status.SCHEDULED if due_at > now else Status.RUNNING
@@ -95,23 +98,25 @@ def status(state: State, *, attempt: int, due_at: Micros, eligible_at: Micros, n
 
 
 class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Why an attempt failed, for people (`message`) and for the retry policy (the rest)."""
+    """The reason why an attempt failed: `message` for people, the other fields for the retry policy."""
 
     kind: str
-    """`exit`, `http`, `exception`, `timeout`, `lost` (its worker died or left), `worker` (it could not be
-    started), or `invalid` (no worker may execute it as it is written: it fails for good)."""
+    """`exit`, `http`, `exception`, `timeout`, `lost` (the worker died or left), `worker` (the worker could not start
+    the attempt), or `invalid` (no worker may execute the task as it is written, so that the run fails without retry).
+    """
     message: str
     exit_code: int | None = None
     status: int | None = None
     exceptions: tuple[str, ...] = ()
-    """Qualified names of the exception's class and its bases, most specific first."""
+    """Qualified names of the exception's class and its base classes, most specific first."""
     retry_after: Micros | None = None
-    """The target asked for this wait (HTTP 429 or 503 with Retry-After). It ends at the cap of the job's retries."""
+    """The delay that the target requested (HTTP 429 or 503 with Retry-After). The `cap` of the job's retry policy
+    limits it."""
 
 
 class Succeeded(Struct, frozen=True, tag="succeeded"):
     result: Raw | UnsetType = UNSET
-    """JSON, if the attempt returned something."""
+    """The result as JSON, if the attempt returned one."""
 
 
 class Failed(Struct, frozen=True, tag="failed"):
@@ -119,25 +124,26 @@ class Failed(Struct, frozen=True, tag="failed"):
 
 
 class Cancelled(Struct, frozen=True, tag="cancelled"):
-    """The worker stopped it because it was told to."""
+    """The worker stopped the attempt because a server ordered a cancel."""
 
 
 class Released(Struct, frozen=True, tag="released", omit_defaults=True):
-    """Handed back without having been (completely) executed: a drain, or a worker that lacked something to begin it.
-    Costs no attempt, but ends a run that is delivered at most once if the attempt may have begun."""
+    """The worker returned the attempt without completing it: it drains, or it lacks something to start the attempt.
+    A release does not count as an attempt. It ends an at-most-once run if the attempt may have begun."""
 
     wait: Annotated[Micros, Meta(ge=0, le=MINUTE)] = 0
-    """How long it makes no sense to try again."""
+    """Microseconds before the run may be claimed again."""
     begun: bool = True
-    """False: its worker knows that nothing of it began, also if the worker has reported a start. True: that depends on
-    whether a start is known."""
+    """False if the worker knows that the attempt executed nothing, even if the worker has reported a start. True if the
+    attempt has begun as far as a start is known."""
 
 
 class Lost(Struct, frozen=True, tag="lost", omit_defaults=True):
-    """The worker's lease lapsed. Counts as an attempt, repeated without backoff unless delivered at most once."""
+    """The lease of the worker lapsed. This counts as an attempt. The run is retried without backoff, unless its
+    delivery is at most once."""
 
     unreported: bool = False
-    """The worker is alive, and has not reported the end of the attempt by `report_due_at`."""
+    """True if the worker is alive but has not reported the end of the attempt by `report_due_at`."""
 
 
 Outcome = Succeeded | Failed | Cancelled | Released | Lost
@@ -145,23 +151,25 @@ Outcome = Succeeded | Failed | Cancelled | Released | Lost
 LOST: Final = Failure(kind="lost", message="the worker stopped answering and its lease lapsed")
 UNREPORTED: Final = Failure(
     kind="lost",
-    message="its worker is alive, but did not report its end within timeout, grace and lease; it may or may not have"
-    " done its work",
+    message="the worker is alive, but did not report the end of the attempt within timeout, grace and lease; the"
+    " attempt may or may not have done its work",
 )
-SILENT: Final = Failure(kind="lost", message="its worker fell silent; it may or may not have done its work")
+SILENT: Final = Failure(
+    kind="lost", message="the worker stopped answering; the attempt may or may not have done its work"
+)
 INVALID: Final = "invalid"
-"""The kind of failures that no other try can heal, whatever the retry policy says."""
+"""The kind of failures that a retry cannot fix. They end the run under every retry policy."""
 INTERRUPTED: Final = Failure(
-    kind="lost", message="its worker was stopped while it ran; it may or may not have done its work"
+    kind="lost", message="the worker was stopped during the attempt; the attempt may or may not have done its work"
 )
 
 
 class Transition(Struct, frozen=True):
-    """What to write about a run that is RUNNING now."""
+    """The decision about a RUNNING run, which the store writes."""
 
     event: Event
     eligible_at: Micros = 0
-    """When it may be claimed again, for RETRY and GIVE_BACK."""
+    """The instant from which on the run may be claimed again, for RETRY and GIVE_BACK."""
     failure: Failure | None = None
 
     @property
@@ -177,9 +185,10 @@ def report_due_at(
     grace: Micros,
     stood_still: Micros = 0,
 ) -> Micros:
-    """When the end of an attempt is overdue although its worker is alive. Its worker stops it after `timeout` and ends
-    it by force after `grace`; a lease more is for the report. An attempt whose start is unknown may have started up to
-    a lease after it was claimed. While it made room for another run, its timeout stood still."""
+    """Return the instant at which the report of an attempt is overdue although its worker is alive. The worker stops
+    the attempt after `timeout` and kills it after `grace`; one more lease is for the report. An attempt whose start is
+    unknown may have started up to one lease after it was claimed. While the attempt was suspended for another run
+    (`stood_still`), its timeout did not advance."""
     begun = claimed_at + LEASE if started_at is None else started_at
     return begun + stood_still + timeout + grace + LEASE
 
@@ -196,11 +205,12 @@ def settle(
     spread: float,
     letters: bool = True,
 ) -> Transition:
-    """Decide what becomes of a RUNNING run. Pure: the store persists the answer under the run's token.
+    """Decide the transition of a RUNNING run. The function is pure: the store persists the result, guarded by the
+    fencing token of the run.
 
-    A requested cancel wins over everything, also over a success that was already on its way. `started` tells whether
-    an attempt that was handed back may have begun its work. `letters`: a person is to deal with what is exhausted;
-    else it just fails, and others go on from there.
+    A requested cancel overrides every outcome, also a success that is reported at the same time. `started` is True if a
+    released attempt may have begun its work. With `letters`, a run that has exhausted its retries becomes a dead letter
+    for a person to handle; without it, the run fails and its workflow decides what follows.
     """
     exhausted = Event.EXHAUST if letters else Event.GIVE_UP
     if cancel_requested:
@@ -233,7 +243,8 @@ def settle(
 
 
 def _why_not_again(outcome: Outcome, started: bool) -> Failure | None:
-    """Why a run that is delivered at most once has to end with this attempt; None: the outcome is judged as always."""
+    """Return the failure that ends an at-most-once run with this attempt; None if the outcome is handled like that of
+    any other run."""
     match outcome:
         case Failed(failure):
             return failure

@@ -1,4 +1,4 @@
-"""A run: what became of a fire, or of a manual trigger."""
+"""A run: one execution of a job, caused by a fire or requested by a user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from timeball.domain.workflow.definition import WOVEN
 
 
 class NewRun(Struct, frozen=True, gc=False, kw_only=True):
-    """A run to be inserted."""
+    """A run that is to be inserted into the store."""
 
     id: str
     job_id: str
@@ -26,28 +26,29 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     priority: int
     eligible_at: Micros
     serial: bool
-    """Its end concerns others of its job, and happens under the job's lock: runs that must not overlap with it, or the
-    workflow that it is, or is a task of."""
+    """True if the end of the run affects other runs of its job, so that it is settled under the lock on the job: runs
+    that must not overlap with it, or the workflow run that it is or belongs to."""
     created_at: Micros
     retry_of: str | None = None
-    """The run that it follows: as its retry, as its replay, or because its job follows another."""
+    """The id of the earlier run: the run that this one retries or replays, or the run of another job whose end caused
+    this one. For a backfill, the id of the backfill."""
     spec: JobSpec | None = None
-    """What it executes, if somebody edited that; else what its job says."""
+    """The spec of the run, if a user edited it; None if the run executes the spec of its job."""
     due_at: Micros | None = None
-    """When it should start, if jitter moves that away from the fire time."""
+    """The instant at which the run should start, if jitter makes it differ from the fire time."""
     start_by: Micros | None = None
-    """When it is too late to start."""
+    """The start deadline: the last instant at which the run may start."""
     ordering_key: str | None = None
     gated: bool = False
-    """Shares a limit with others."""
+    """True if the run shares a concurrency or rate limit with other runs."""
     profile: str | None = None
-    """What it asks of a worker, if that is anything special."""
+    """The placement profile: the requirements on a worker. None without special requirements."""
     preemptible: int | None = None
-    """How often it may be asked to make room for another."""
+    """How often the run may be preempted; None if its job does not allow it."""
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has to look neither at others, nor at the clock, nor at who runs it."""
+        """True if the run has no constraints: no overlap policy, ordering key, limit, placement, delay or deadline."""
         return (
             not self.serial
             and self.ordering_key is None
@@ -71,13 +72,13 @@ def new_run(
     retry_of: str | None = None,
     edited: JobSpec | None = None,
 ) -> NewRun:
-    """A run of a job as it is now. It should start at its fire time and its jitter, unless `due_at` says otherwise, and
-    `eligible_at` is by default that moment."""
+    """Return a new run of the current version of a job. It is due at its fire time plus its jitter, unless `due_at` is
+    given. `eligible_at` defaults to the time at which it is due."""
     spec = job.spec if edited is None else edited
     if due_at is None:
         due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
     profile = spec.profile
-    run = NewRun(  # not more than 15 keywords: with the 16th, Python makes a dictionary of them, at twice the price
+    run = NewRun(  # at most 15 keywords: with a 16th, Python builds a dictionary of them, which takes twice the time
         id=run_id,
         job_id=job.id,
         tenant=job.tenant,
@@ -101,7 +102,8 @@ def new_run(
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A run as users see it, live or finished."""
+    """A run as users see it, live or finished. A row that stands for several missed or skipped fires (a span) has this
+    form, too."""
 
     id: str
     job_id: str
@@ -110,9 +112,9 @@ class Run(Struct, frozen=True, kw_only=True):
     version: int
     fire_time: Micros
     fire_until: Micros
-    """The last instant of a span; the fire time itself for everything else."""
+    """The last fire of a span; the fire time itself for a single run."""
     fires: int
-    """How many instants the row covers; 1 but for spans."""
+    """Number of fires that the row covers: more than 1 only for a span."""
     origin: Origin
     status: Status
     verdict: Verdict
@@ -120,29 +122,30 @@ class Run(Struct, frozen=True, kw_only=True):
     attempt: int
     token: int | None
     worker: str | None
-    """The name of the worker that has or had the last attempt."""
+    """The name of the worker that executes or executed the last attempt."""
     eligible_at: Micros | None
     created_at: Micros
     claimed_at: Micros | None
     started_at: Micros | None
-    """When the first attempt started."""
+    """The instant at which the first attempt started."""
     attempt_started_at: Micros | None
     finished_at: Micros | None
     cancel_requested_at: Micros | None
     progress: float | None
     progress_note: str
     failure: Failure | None
-    """Of the last attempt that failed."""
+    """The failure of the last attempt that failed."""
     result: Raw | None
     retry_of: str | None
-    """The run that it follows: as its retry, or, by its origin, as its replay, or because its job follows another."""
+    """The id of the earlier run: the run that this one retries or replays, or the run of another job whose end caused
+    this one. `origin` tells which."""
     retried_as: str | None
     due_at: Micros | None = None
-    """The fire time and its jitter, where there is some."""
+    """The fire time plus jitter; None without jitter."""
     holds: Hold = Hold(0)
-    """What keeps it from being claimed."""
+    """The holds that block the run."""
     gate: str | None = None
-    """Where it waits, if that is at a gate."""
+    """The gate at which the run waits, if it waits at one."""
     start_by: Micros | None = None
     ordering_key: str | None = None
     gated: bool = False
@@ -150,11 +153,11 @@ class Run(Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     discarded_at: Micros | None = None
     cancel_reason: str = ""
-    """Why it was asked to stop, until that is the reason of its end."""
+    """The reason of a requested cancel. It becomes `reason` when the run ends."""
 
     @property
     def blocked_by(self) -> list[str]:
-        """What a run waits for that is due: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY`, `gate:host:NAME`."""
+        """The holds of a due run: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY`, `gate:host:NAME`."""
         if self.status is not Status.BLOCKED:
             return []
         names = {Hold.OVERLAP: "overlap", Hold.TURN: "turn", Hold.GATE: f"gate:{self.gate}"}
@@ -162,12 +165,12 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def due(self) -> Micros:
-        """When it should start."""
+        """The instant at which the run should start."""
         return self.fire_time if self.due_at is None else self.due_at
 
     @property
     def cause(self) -> str | None:
-        """The run of another job after whose end it came, if its job follows that."""
+        """The id of the run of another job whose end caused this run; None if the job does not follow another job."""
         return self.retry_of if self.origin in DUE and self.fires == 1 else None
 
     @property
@@ -180,7 +183,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """One try that did not end the run: the last one is told by the run itself."""
+    """One attempt before the last one. The run itself has the fields of the last attempt."""
 
     attempt: int
     token: int
@@ -190,4 +193,4 @@ class Attempt(Struct, frozen=True, kw_only=True):
     failure: Failure | None
     claimed_at: Micros | None = None
     eligible_at: Micros | None = None
-    """From when it could be claimed."""
+    """The instant from which on the attempt could be claimed."""

@@ -1,8 +1,8 @@
-"""The statuses of a run in one table, from which every list of statuses follows: the terminal ones, the words that
-filters accept, the colours of the command line, the lists in SQL.
+"""The statuses of a run in one table. Every list of statuses is derived from it: the terminal statuses, the words that
+filters accept, the colours of the command line, and the lists in SQL.
 
-To add a status: a member with what it means and what moves it on, and its row in `STATUSES`. Without the row, nothing
-can be imported.
+To add a status, add a member with its meaning and its next transition, and its row in `STATUSES`. Without the row, the
+import of this module fails.
 """
 
 from __future__ import annotations
@@ -12,41 +12,45 @@ from typing import Final, NamedTuple
 
 
 class Status(StrEnum):
-    """What a user sees. The last five are terminal."""
+    """The status of a run, as users see it. The last five are terminal."""
 
     SCHEDULED = "scheduled"
-    """Its time has not come. Time moves it on."""
+    """The run is due in the future. It leaves this status when its time comes."""
     BLOCKED = "blocked"
-    """An earlier run, the ordering key or a limit holds it back. The end of what holds it moves it on."""
+    """An earlier run, the ordering key or a limit blocks the run. It leaves this status when the last hold is removed.
+    """
     QUEUED = "queued"
-    """It waits for a slot. The dispatcher moves it on."""
+    """The run waits for a slot. It leaves this status when the dispatcher claims it for a worker."""
     RUNNING = "running"
-    """A worker executes it. The worker's report moves it on, or the lease rescuer."""
+    """A worker executes the run. The report of the worker or the lease rescuer ends this status."""
     RETRYING = "retrying"
-    """An attempt failed; it waits for the next one. Time and the dispatcher move it on, or a retry by hand."""
+    """An attempt failed, and the run waits for the next one. It leaves this status when the dispatcher claims it after
+    the backoff, or when a user retries it."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """Gave up by policy: another try could not heal it."""
+    """The run failed, and its retry policy excludes a retry of this failure."""
     DEAD = "dead"
-    """Retries exhausted; waits in the dead letters for a person."""
+    """The run has exhausted its retries. It is a dead letter and waits for a person."""
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
-    """Never ran: the overlap or catch-up rule said so. Its verdict and reason are in the ledger."""
+    """The run was never executed, because of the overlap rule, the catch-up rule or a deadline. Its verdict and reason
+    are in the ledger."""
 
 
 class End(Enum):
-    """How a run has ended: what a terminal status means for the ledger, for dead letters and for jobs that follow."""
+    """The kind of end of a terminal status. The ledger, the dead letters and the jobs that follow depend on it."""
 
     SUCCESS = "success"
     FAILURE = "failure"
-    """It ran and gave up: a person may retry or discard it, and it blocks its ordering key until then."""
+    """The run was executed and failed for good. A person may retry or discard it; until then it blocks its ordering
+    key."""
     CANCEL = "cancel"
     SKIP = "skip"
-    """It never ran."""
+    """The run was never executed."""
 
 
 class Tone(Enum):
-    """How a status is shown."""
+    """The visual style in which a status is shown."""
 
     WAITING = "waiting"
     ATTENTION = "attention"
@@ -60,9 +64,9 @@ class Tone(Enum):
 class StatusFacts(NamedTuple):
     tone: Tone
     end: End | None = None
-    """None: the run is live."""
+    """None if the run is live."""
     has_begun: bool = False
-    """Of a live status: at least one attempt was claimed."""
+    """True for a live status with at least one claimed attempt."""
 
 
 STATUSES: Final = {
@@ -88,7 +92,7 @@ LIVE: Final = tuple(status for status in Status if status not in TERMINAL)
 SUCCESSFUL: Final = frozenset(_ended(End.SUCCESS))
 GAVE_UP: Final = _ended(End.FAILURE)
 RAN: Final = frozenset(_ended(End.SUCCESS, End.FAILURE))
-"""Of the terminal statuses, those of runs that were executed to their end."""
+"""The terminal statuses of runs that were executed to their end."""
 
 _NOT_BEGUN: Final = frozenset(status for status in LIVE if not STATUSES[status].has_begun)
 
